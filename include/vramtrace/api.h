@@ -1,0 +1,31 @@
+/* Marks that a program may put into its own trace.
+ *
+ * Every symbol is weak: a program that uses this header links and runs the same where libvramtrace.so is
+ * not loaded, and each call is then one test of a null pointer. From Python without this header:
+ * `ctypes.CDLL(None).vramtrace_mark(b"after forward")`.
+ *
+ * Threads: any. Errors: none; a mark that cannot be recorded is counted as dropped in the trace. */
+#ifndef VRAMTRACE_API_H
+#define VRAMTRACE_API_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Puts an instant named `name` (NUL-terminated UTF-8, copied, at most 1023 bytes kept) into the trace.
+ * Reports can be taken there: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
+__attribute__((weak)) int vramtrace_mark(const char *name);
+
+/* Opens and closes a named range on the calling thread, like NVTX's push and pop; ranges nest.
+ * Return 1 if recorded, else 0. */
+__attribute__((weak)) int vramtrace_range_push(const char *name);
+__attribute__((weak)) int vramtrace_range_pop(void);
+
+#define VRAMTRACE_MARK(name) (vramtrace_mark ? vramtrace_mark(name) : 0)
+#define VRAMTRACE_RANGE_PUSH(name) (vramtrace_range_push ? vramtrace_range_push(name) : 0)
+#define VRAMTRACE_RANGE_POP() (vramtrace_range_pop ? vramtrace_range_pop() : 0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

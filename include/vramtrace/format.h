@@ -1,0 +1,276 @@
+/* The trace file (.vrt): the only thing that libvramtrace.so and the analyzer share.
+ *
+ *     offset 0            struct vt_file_header, padded to VT_HEADER_BYTES; mapped shared while recording
+ *     ring_offset         ring of ring_slots slots of VT_SLOT_BYTES; mapped shared while recording
+ *     chunks_offset       chunks, one after the other, up to header.chunks_end
+ *
+ * Everything is little-endian and naturally aligned. A process's records go through the ring in one global
+ * order; a writer thread moves them from the ring to compressed chunks. What is committed to the ring lives
+ * in the page cache, so it survives the death of the process: a reader takes the chunks, then what the ring
+ * still holds.
+ *
+ * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and
+ * never wraps round the end of the ring (a VT_RECORD_PAD fills the rest). A producer
+ *   1. raises header.ring_reserved by the record's slots;
+ *   2. stores the record's head with committed = 0 (so that a reader can step over a record whose producer
+ *      died while filling it; before this store all its slots are zero);
+ *   3. fills the record;
+ *   4. stores the head again with committed = 1 (release).
+ * The writer appends a chunk, stores header.chunks_end, zeroes the slots, then raises header.ring_consumed.
+ * A chunk tells the ring position that follows it, so no kill in between loses or doubles a record.
+ *
+ * Untrusted input: a reader checks every length here against what it has. */
+#ifndef VRAMTRACE_FORMAT_H
+#define VRAMTRACE_FORMAT_H
+
+#include <stdint.h>
+
+#define VT_MAGIC "VRAMTRC\n"
+#define VT_FORMAT_VERSION 1u
+#define VT_FORMAT_MINIMUM_READABLE 1u /* the oldest reader version that understands a file written now */
+#define VT_HEADER_BYTES 8192u
+#define VT_SLOT_BYTES 64u
+#define VT_MAX_DEVICES 32u
+#define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
+
+enum vt_file_state {
+    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs */
+    VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
+    VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
+};
+
+/* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
+struct vt_live_device {
+    uint64_t driver_bytes; /* alive by driver allocations seen (not contexts) */
+    uint64_t driver_peak_bytes;
+    uint64_t block_bytes; /* alive by framework blocks */
+    uint64_t block_peak_bytes;
+};
+
+struct vt_file_header {
+    char magic[8];
+    uint32_t format_version;
+    uint32_t minimum_readable;
+    uint32_t header_bytes; /* VT_HEADER_BYTES */
+    uint32_t slot_bytes;   /* VT_SLOT_BYTES */
+    uint64_t ring_offset;
+    uint64_t ring_slots; /* a power of two */
+    uint64_t chunks_offset;
+    uint64_t feature_bits; /* 0 now; a reader refuses bits it does not know in the low half */
+
+    uint32_t pid;
+    uint32_t parent_pid;
+    uint64_t start_realtime_ns;  /* CLOCK_REALTIME when recording began */
+    uint64_t start_monotonic_ns; /* the event clock (CLOCK_MONOTONIC) at the same instant */
+    char host[64];
+    char program_version[32];
+
+    /* Below: changes while recording. */
+    uint32_t state; /* enum vt_file_state */
+    uint32_t stop_reason; /* enum vt_stop_reason */
+    uint64_t end_monotonic_ns;
+    uint64_t ring_reserved; /* positions, in slots */
+    uint64_t ring_consumed;
+    uint64_t chunks_end; /* file offset past the last whole chunk */
+    uint64_t events;     /* committed */
+    uint64_t dropped;    /* events lost because the ring was full */
+    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
+    uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
+    struct vt_live_device live[VT_MAX_DEVICES];
+};
+
+enum vt_stop_reason {
+    VT_STOP_NONE = 0,
+    VT_STOP_DISK_FULL = 1,
+    VT_STOP_WRITE_ERROR = 2,
+    VT_STOP_NO_MEMORY = 3,
+    VT_STOP_NO_THREAD = 4,
+};
+
+struct vt_chunk_header {
+    uint32_t magic; /* VT_CHUNK_MAGIC */
+    uint32_t header_bytes;
+    uint32_t stored_bytes;      /* of the zstd frame that follows */
+    uint32_t payload_bytes;     /* uncompressed */
+    uint32_t definitions_bytes; /* the first part of the payload; the rest is columns */
+    uint32_t events;
+    uint64_t ring_position; /* slots; the first position that is not in this or an earlier chunk */
+    uint64_t checksum;      /* XXH3-64 of the stored bytes */
+};
+
+/* Chunk payload: `definitions_bytes` of definition records as they stood in the ring (head, body, padded to
+ * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
+ * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
+ * Arithmetic is modulo 2^64. */
+
+/* First 8 bytes of every record, in the ring and in a chunk's definitions. */
+struct vt_record_head {
+    uint16_t slots; /* in the ring; never 0 once reserved */
+    uint8_t kind;   /* enum vt_record_kind */
+    uint8_t committed;
+    uint32_t bytes; /* head and body, without padding */
+};
+
+enum vt_record_kind {
+    VT_RECORD_PAD = 1,
+    VT_RECORD_EVENT = 2,
+    /* definitions: */
+    VT_RECORD_PROCESS = 16, /* struct vt_process, then strings */
+    VT_RECORD_STRING = 17,  /* struct vt_string, then text */
+    VT_RECORD_THREAD = 18,  /* struct vt_thread, then name */
+    VT_RECORD_DEVICE = 19,  /* struct vt_device, then name */
+    VT_RECORD_STACK = 20,   /* struct vt_stack, then frames */
+    VT_RECORD_CODE = 21,    /* struct vt_code, then strings and the line table */
+    VT_RECORD_SYMBOL = 22,  /* struct vt_symbol, then name */
+    VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
+    VT_RECORD_FUNCTION = 24 /* struct vt_string: id = function of events, text = its name */
+};
+
+enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
+
+/* What the fields of an event mean, by kind. A field that is not named is 0. `address` keys an allocation
+ * among those of its layer and kind. */
+enum vt_event_kind {
+    VT_EVENT_NONE = 0,
+    VT_EVENT_ALLOC = 1,       /* address, bytes, detail = stream or pool; framework: detail = reserved bytes and
+                                 total_bytes = allocated bytes after it, as the allocator itself counts them */
+    VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
+    VT_EVENT_FREE_FAILED = 3, /* address: the free logged before for it did not happen */
+    VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes */
+    VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
+    VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
+    VT_EVENT_MAP = 7,            /* address, bytes, detail = handle, total_bytes = offset in the handle */
+    VT_EVENT_UNMAP = 8,          /* address, bytes */
+    VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
+    VT_EVENT_UNRESERVE = 10,     /* address, bytes */
+    VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now */
+    VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
+    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
+    VT_EVENT_DELTA = 14,         /* bytes = signed change of what is used on the device across one call of
+                                    `function` that allocates without saying so (module load, limit, graph upload) */
+    VT_EVENT_CONTEXT_CREATE = 15,  /* address = context */
+    VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned */
+    VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
+    VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
+    VT_EVENT_MARK = 19,            /* detail = string id */
+    VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
+    VT_EVENT_RANGE_POP = 21,
+};
+
+enum vt_event_flag {
+    VT_FLAG_HOST = 1,     /* page-locked host memory, not the device's */
+    VT_FLAG_MANAGED = 2,  /* may live on the device or the host */
+    VT_FLAG_ASYNC = 4,    /* from a pool: its bytes lie in the pool's reserved bytes */
+    VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
+    VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
+    VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
+    VT_FLAG_ESTIMATE = 64,   /* bytes follow from a descriptor, not from the driver */
+};
+
+/* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
+struct vt_event {
+    struct vt_record_head head;
+    uint64_t t_ns; /* CLOCK_MONOTONIC */
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t detail;
+    uint64_t total_bytes;
+    uint64_t sequence; /* autograd: 0 none, else node number * 2 + (1 in backward) + 2 */
+    uint32_t stack_id; /* 0 = none recorded */
+    uint8_t kind;      /* enum vt_event_kind */
+    uint8_t layer;     /* enum vt_layer */
+    int8_t device_index; /* -1 = none or unknown */
+    uint8_t flags;     /* enum vt_event_flag */
+};
+/* thread and function would not fit one cache line beside the rest: they are part of the stack (struct
+ * vt_stack), which is one per thread and function anyway. */
+
+#define VT_EVENT_COLUMNS(X)                                                                                  \
+    X(t_ns) X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer)            \
+    X(device_index) X(flags)
+_Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
+_Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits its place");
+
+struct vt_process {
+    struct vt_record_head head;
+    uint32_t argument_count;
+    uint32_t python_version; /* hex, as PY_VERSION_HEX; 0 where there is no Python */
+    /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
+};
+
+struct vt_string { /* also VT_RECORD_FUNCTION */
+    struct vt_record_head head;
+    uint64_t id;
+    /* text to the end of the record, not NUL-terminated */
+};
+
+struct vt_thread {
+    struct vt_record_head head;
+    uint64_t thread_id; /* kernel's tid */
+};
+
+struct vt_device {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t reserved;
+    uint64_t total_bytes;
+    /* name to the end of the record */
+};
+
+/* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */
+struct vt_stack {
+    struct vt_record_head head;
+    uint32_t stack_id;  /* from 1 */
+    uint32_t thread_id; /* kernel's tid of the thread that met it first; a stack is interned per thread */
+    uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
+    uint16_t label;     /* function id of the runtime call round it (cudaMalloc …), 0 = none */
+    uint16_t native_frames;
+    uint16_t python_frames;
+    uint32_t flags; /* enum vt_stack_flag */
+    uint32_t reserved;
+    /* native_frames * uint64_t return addresses; python_frames * struct vt_python_frame */
+};
+
+enum vt_stack_flag {
+    VT_STACK_NATIVE_TRUNCATED = 1,
+    VT_STACK_PYTHON_TRUNCATED = 2,
+    VT_STACK_PYTHON_UNREADABLE = 4, /* the walk met something it did not trust and stopped there */
+};
+
+struct vt_python_frame {
+    uint32_t code_id;            /* VT_RECORD_CODE */
+    int32_t instruction_offset;  /* bytes into the code (f_lasti in bytes); -1 before the first instruction */
+    uint64_t self_address;       /* of the nn.Module or optimizer that runs in this frame, 0 = none */
+};
+
+struct vt_code {
+    struct vt_record_head head;
+    uint32_t code_id; /* from 1 */
+    int32_t first_line;
+    uint16_t python_minor; /* CPython 3.<minor>: how to read the line table */
+    uint16_t reserved;
+    uint32_t file_bytes;
+    uint32_t name_bytes; /* qualified name where the version has one, else the name */
+    uint32_t line_table_bytes;
+    /* file, name, line table; no terminators */
+};
+
+struct vt_symbol {
+    struct vt_record_head head;
+    uint64_t address;   /* as it stands in stacks (a return address) */
+    uint64_t symbol_address; /* start of the function, 0 = unknown */
+    uint64_t module_base;    /* of the VT_RECORD_MODULE, 0 = unknown */
+    /* linkage name (mangled) to the end of the record; may be empty */
+};
+
+struct vt_module {
+    struct vt_record_head head;
+    uint64_t base; /* load bias */
+    uint64_t start_address;
+    uint64_t end_address;
+    uint32_t build_id_bytes;
+    uint32_t path_bytes;
+    /* build id, path */
+};
+
+#endif
