@@ -1,0 +1,92 @@
+/* Views: a report in memory, and the writers that show it (text, JSON; later html, exports): one table. */
+#ifndef VT_VIEW_H
+#define VT_VIEW_H
+
+#include <stdio.h>
+
+#include "attribute/attribute.h"
+
+enum vt_by { VT_BY_CATEGORY, VT_BY_MODULE, VT_BY_OWNER, VT_BY_LINE, VT_BY_STACK, VT_BY_OP, VT_BY_COUNT };
+
+struct vt_group {
+    char *name;        /* "train.py:88 forward", "layers.3.attn", "aten::addmm", … */
+    uint32_t stack_id; /* one stack of it, for showing frames; 0 = none */
+    uint64_t bytes;
+    uint64_t blocks;
+    uint64_t categories[VT_CATEGORY_COUNT];
+};
+
+struct vt_groups {
+    struct vt_group *items; /* largest first */
+    size_t count;
+};
+
+/* One instant of one device: the state just after trace->events[event_index]. */
+struct vt_instant {
+    bool present;
+    uint32_t event_index;
+    uint64_t t_ns; /* since recording began */
+    uint32_t step;
+    uint8_t phase;
+    struct vt_counts counts;
+    uint64_t categories[VT_CATEGORY_COUNT];
+    uint64_t evidence[VT_EVIDENCE_COUNT]; /* of the categories' bytes but cached and context */
+    struct vt_groups groups[VT_BY_COUNT];
+};
+
+/* Each column holds the state at the largest driver-less-cached instant inside it, so that no peak is lost. */
+struct vt_timeline {
+    size_t columns;
+    uint64_t *t_ns;                               /* since recording began */
+    uint64_t (*categories)[VT_CATEGORY_COUNT];
+    uint64_t *driver_bytes;
+    uint32_t *step;
+    uint8_t *phase;
+};
+
+struct vt_device_report {
+    int index;
+    const char *name;
+    uint64_t total_bytes;
+    struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most driver bytes */
+    struct vt_instant end;
+    struct vt_instant at; /* present only with --at */
+    struct vt_timeline timeline;
+};
+
+struct vt_report {
+    const struct vt_trace *trace;
+    const struct vt_attribution *attribution;
+    struct vt_device_report *devices; /* those that held any memory, or all asked for */
+    size_t device_count;
+};
+
+struct vt_report_options {
+    int device_index;   /* -1 = all */
+    const char *at;     /* peak|end|oom|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
+    int by;             /* enum vt_by, -1 = the report's own choice of tables */
+    size_t timeline_columns;
+};
+
+/* -EINVAL with a reason in `error` for an `at` that is malformed or is not in the trace. */
+int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                   struct vt_report **report, char *error, size_t error_bytes);
+void vt_report_free(struct vt_report *report);
+
+struct vt_view_style {
+    bool colour;
+    bool unicode;
+    int width; /* columns of the terminal, 80 where there is none */
+    int by;    /* enum vt_by, -1 = the report's own choice of tables */
+};
+
+struct vt_view {
+    const char *name;
+    int (*write)(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
+};
+extern const struct vt_view vt_view_text, vt_view_timeline, vt_view_json;
+
+/* "38.21 GiB", "512 B": the largest binary unit, two decimals. `text` holds at least 24 bytes. */
+char *vt_format_bytes(uint64_t bytes, char *text);
+
+#endif
