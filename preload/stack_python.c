@@ -46,17 +46,21 @@ struct text {
 
 #define TEXT_MAXIMUM 65536u
 
+/* Bits of a string's state: 2 of interning, 3 of width, then these. */
+#define UNICODE_COMPACT 32u
+#define UNICODE_ASCII 64u
+
 static bool read_text(const struct vt_python *python, const char *object, struct text *text)
 {
     if (!has_type(object, python->unicode_type))
         return false;
     uint32_t bits = *(const vt_unsigned *)(object + VT_UNICODE_STATE);
     unsigned width = bits >> 2 & 7;
-    bool compact = (bits & 32) != 0;
+    bool compact = (bits & UNICODE_COMPACT) != 0;
     uint64_t length = word_at(object, VT_UNICODE_LENGTH);
     if (!compact || (width != 1 && width != 2 && width != 4) || length > TEXT_MAXIMUM)
         return false;
-    text->ascii = (bits & 64) != 0;
+    text->ascii = (bits & UNICODE_ASCII) != 0;
     if (text->ascii && width != 1)
         return false;
     text->width = width;
@@ -274,6 +278,7 @@ static __attribute__((noinline)) uint64_t read_self(const struct vt_python *pyth
 #define MIX_CODE UINT64_C(0x9e3779b97f4a7c15)
 #define MIX_GUARD UINT64_C(0xd6e8feb86659fd93)
 #define MIX_OFFSET UINT64_C(0xa0761d6478bd642f)
+#define MIX_TEXT UINT64_C(0x8ebc6af09c88c6e3)
 #define MIX_STEP UINT64_C(0xe7037ed1a0b428db)
 
 static inline uint64_t rotate(uint64_t value, unsigned bits)
@@ -281,20 +286,37 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
+/* Samples a string: where it lies, its length, its hash (there once it was interned or looked up), its first
+ * and last 8 bytes. A compact string is never smaller than header + 8; another kind tells only where it is. */
+static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
+{
+    uint64_t sample = (uintptr_t)text;
+    uint32_t bits = *(const vt_unsigned *)(text + VT_UNICODE_STATE);
+    if (__builtin_expect((bits & UNICODE_COMPACT) == 0, 0))
+        return sample;
+    const char *data =
+        text + ((bits & UNICODE_ASCII) != 0 ? layout->unicode_ascii_bytes : layout->unicode_compact_bytes);
+    uint64_t length = word_at(text, VT_UNICODE_LENGTH);
+    uint64_t tail = word_at(data, length > 8 ? length - 8 : 0);
+    sample += word_at(text, VT_UNICODE_HASH) ^ rotate(length, 48);
+    return sample ^ (word_at(data, 0) + rotate(tail, 29)) * MIX_TEXT;
+}
+
 /* A code object's address comes back when it dies; what else changes then? From 3.12 on its version number,
- * which is never given twice. Before, what a description would tell: names, first line, line table. Their
- * contents are sampled (8 bytes of each), beside where they lie and how long they are. A name is interned,
- * so its hash stands in it. */
+ * which is never given twice. Before, something of what a description would tell: name, file, first line,
+ * line table. Where all that is sampled here is the same, two code objects pass for one. */
 static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, const char *code)
 {
-    const char *name = pointer_at(code, layout->code_name);
-    const char *file = pointer_at(code, layout->code_file_name);
+    unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     const char *table = pointer_at(code, layout->code_line_table);
-    uint64_t guard = (uint32_t)int_at(code, layout->code_first_line);
-    guard += word_at(name, VT_UNICODE_HASH);
-    guard ^= (uintptr_t)file + rotate(word_at(file, VT_UNICODE_LENGTH), 48);
     uint64_t table_bytes = word_at(table, VT_VAR_OBJECT_SIZE);
-    guard ^= rotate((uintptr_t)table + (table_bytes >= 8 ? word_at(table, VT_BYTES_DATA) : 0), 24) + table_bytes;
+    uint64_t guard = (uint32_t)int_at(code, layout->code_first_line) + (table_bytes << 32);
+    guard += sample_text(layout, pointer_at(code, name));
+    guard ^= rotate(sample_text(layout, pointer_at(code, layout->code_file_name)), 17);
+    guard += rotate((uintptr_t)table, 41);
+    if (table_bytes >= 8)
+        guard ^= (word_at(table, VT_BYTES_DATA) + rotate(word_at(table, VT_BYTES_DATA + table_bytes - 8), 29)) *
+                 MIX_TEXT;
     return guard;
 }
 
