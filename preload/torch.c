@@ -4,10 +4,11 @@
  *
  * The signatures changed in 2.1: int64_t totals before it, size_t after; both names are answered. c10::Device is
  * passed in one register: the type in the low byte, the index in the next. */
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
+#include "elf_walk.h"
 #include "guard.h"
 #include "record.h"
 
@@ -41,14 +42,26 @@ static struct {
     _Atomic int looked_up;
 } torch;
 
+struct search {
+    const char *library, *name;
+    void *address;
+};
+
+static bool visit_object(const struct vt_elf *object, void *context)
+{
+    struct search *search = context;
+    if (strcmp(object->soname, search->library))
+        return false;
+    search->address = vt_elf_symbol(object, search->name, NULL);
+    return true;
+}
+
+/* Not by dlopen: its lock may be held by a thread that waits for the allocator's, which our caller holds. */
 static void *find(const char *library, const char *name)
 {
-    void *handle = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
-    if (!handle)
-        return NULL;
-    void *address = dlsym(handle, name);
-    dlclose(handle);
-    return address;
+    struct search search = {library, name, NULL};
+    vt_elf_find(visit_object, &search);
+    return search.address;
 }
 
 static void look_up(void)
