@@ -18,9 +18,10 @@ static void ask(const char *where, void *handle, const char *name)
 
 static void ask_all(const char *when, void *handle)
 {
-    static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2",  "cuGetProcAddress_v2", "cuMemAlloc_v3",
-                                        "cudaMalloc",    "cudaFreeAsync", "cuInit",              "malloc",
-                                        "dlsym",         "no_such_name",  "cuMemGetInfo_v2",     ""};
+    static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2",    "cuGetProcAddress_v2",
+                                        "cuMemAlloc_v3", "cudaMalloc",      "cudaFreeAsync",
+                                        "cuInit",        "malloc",          "dlsym",
+                                        "no_such_name",  "cuMemGetInfo_v2", ""};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         ask(when, handle, names[i]);
 }
