@@ -31,7 +31,7 @@ struct standin_counter { const char *name; unsigned long calls; };
 #define JUMP "jmp "
 #endif
 #define COPY(copy, plain) \\
-    __asm__(".text\\n.globl " #copy "\\n.type " #copy ",%function\\n" #copy ":\\n" JUMP #plain "\\n.size " #copy ",.-" #copy)
+    __asm__(".text\\n.weak " #copy "\\n.type " #copy ",%function\\n" #copy ":\\n" JUMP #plain "\\n.size " #copy ",.-" #copy)
 """
 
 

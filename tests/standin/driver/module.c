@@ -23,7 +23,8 @@ struct CUmod_st { /* also what a CUlibrary points to */
     CUfunction named;
 };
 
-#define VARIABLE_BYTES 4096 /* the real size is in the image, which is not read; part of the module's price */
+/* The real size is in the image, which is not read. Address space only, so large enough for any. */
+#define VARIABLE_BYTES ((size_t)16 << 20)
 
 static CUmodule modules;
 
