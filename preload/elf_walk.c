@@ -15,7 +15,7 @@ static const void *dynamic_pointer(uintptr_t base, uintptr_t value)
     return (const void *)(value < base ? base + value : value);
 }
 
-static void read_dynamic(struct vt_elf *object, const ElfW(Dyn) *entry)
+static void read_dynamic(struct vt_elf *object, const ElfW(Dyn) * entry)
 {
     uintptr_t soname_offset = 0;
     for (; entry->d_tag != DT_NULL; entry++) {
@@ -99,7 +99,8 @@ bool vt_elf_defines_version(const struct vt_elf *object, const char *version)
     return version_index(object, version) != 0;
 }
 
-static bool symbol_fits(const struct vt_elf *object, uint32_t index, const char *name, unsigned wanted_version)
+static bool symbol_fits(const struct vt_elf *object, uint32_t index, const char *name,
+                        unsigned wanted_version)
 {
     const ElfW(Sym) *symbol = &object->symbols[index];
     unsigned type = symbol->st_info & 0xf;

@@ -1,8 +1,8 @@
 /* Reading the loaded libraries' own symbol tables.
  *
  * dlopen and dlsym take the loader's big lock, which another thread may hold while it runs constructors that
- * wait for what our caller holds. Walking the loaded objects needs only the short lock of dl_iterate_phdr, and
- * leaves dlerror and reference counts alone.
+ * wait for what our caller holds. Walking the loaded objects needs only the short lock of dl_iterate_phdr,
+ * and leaves dlerror and reference counts alone.
  *
  * Threads: any. `struct vt_elf` and what it points to are good only during the visit. */
 #ifndef VT_ELF_WALK_H
@@ -17,9 +17,9 @@ struct vt_elf {
     const char *path;   /* as the loader knows it; "" for the executable */
     const char *soname; /* "" if it has none */
     const char *strings;
-    const ElfW(Sym) *symbols;
-    const ElfW(Versym) *symbol_versions;     /* NULL: the object has no versions */
-    const ElfW(Verdef) *version_definitions; /* NULL: it defines none */
+    const ElfW(Sym) * symbols;
+    const ElfW(Versym) * symbol_versions;     /* NULL: the object has no versions */
+    const ElfW(Verdef) * version_definitions; /* NULL: it defines none */
     const uint32_t *gnu_hash;
     const uint32_t *system_v_hash;
 };

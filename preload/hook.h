@@ -56,8 +56,8 @@ int8_t vt_before_allocation(void);
 /* After the real call: records it, or the failure. */
 void vt_after_allocation(const struct vt_allocation *made, CUresult result);
 
-/* Round the real call of a free, or of another call that takes something back (`kind`). Nothing is recorded for
- * address 0. A failure is corrected by VT_EVENT_FREE_FAILED, whatever the kind was. */
+/* Round the real call of a free, or of another call that takes something back (`kind`). Nothing is recorded
+ * for address 0. A failure is corrected by VT_EVENT_FREE_FAILED, whatever the kind was. */
 void vt_before_free(const struct vt_allocation *taken_back);
 void vt_after_free(const struct vt_allocation *taken_back, CUresult result);
 
@@ -92,6 +92,10 @@ void vt_question_end(struct vt_question *question);
 
 /* Between vt_question_begin and _end. */
 void vt_record_memory_info(int8_t device_index, bool even_if_recent);
+
+/* A free gives reserved bytes of a pool back at some later synchronisation, so every pool is looked at now
+ * and then: at most once in 10 ms unless told otherwise. */
+void vt_poll_pools(enum vt_function function, bool even_if_recent);
 
 /* True at most once in 10 ms for each `last_ns`, which begins as 0. */
 bool vt_interval_passed(_Atomic uint64_t *last_ns);

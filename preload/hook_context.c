@@ -46,7 +46,8 @@ static void created(enum vt_function function, CUdevice device, CUcontext contex
 CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
 CREATE(cuCtxCreate_v2, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
 CREATE(cuCtxCreate_v3,
-       (CUcontext * context, CUexecAffinityParam *affinity, int affinities, unsigned int flags, CUdevice device),
+       (CUcontext * context, CUexecAffinityParam *affinity, int affinities, unsigned int flags,
+        CUdevice device),
        (context, affinity, affinities, flags, device))
 CREATE(cuCtxCreate_v4,
        (CUcontext * context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device),

@@ -28,26 +28,29 @@ static void after(enum vt_function function, int8_t device_index, uint64_t addre
 OPEN(cuIpcOpenMemHandle)
 OPEN(cuIpcOpenMemHandle_v2)
 
-VT_HOOK(cuImportExternalMemory, (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor))
+VT_HOOK(cuImportExternalMemory,
+        (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor))
 {
     VT_REAL(cuImportExternalMemory);
     int8_t device_index = vt_before_allocation();
     CUresult result = real(memory, descriptor);
     if (result == CUDA_SUCCESS)
-        after(VT_FUNCTION_cuImportExternalMemory, device_index, (uintptr_t)*memory, descriptor->size, 0, result);
+        after(VT_FUNCTION_cuImportExternalMemory, device_index, (uintptr_t)*memory, descriptor->size, 0,
+              result);
     return result;
 }
 
 /* A mapping's bytes are those of the imported memory (`detail`), which counted already; the event is there
  * because the mapping is freed like any allocation. */
-VT_HOOK(cuExternalMemoryGetMappedBuffer, (CUdeviceptr * address, CUexternalMemory memory,
-                                          const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor))
+VT_HOOK(cuExternalMemoryGetMappedBuffer,
+        (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor))
 {
     VT_REAL(cuExternalMemoryGetMappedBuffer);
     int8_t device_index = vt_before_allocation();
     CUresult result = real(address, memory, descriptor);
     if (result == CUDA_SUCCESS)
-        after(VT_FUNCTION_cuExternalMemoryGetMappedBuffer, device_index, *address, 0, (uintptr_t)memory, result);
+        after(VT_FUNCTION_cuExternalMemoryGetMappedBuffer, device_index, *address, 0, (uintptr_t)memory,
+              result);
     return result;
 }
 

@@ -2,12 +2,13 @@
 #include "hook.h"
 
 #define ALLOCATED(symbol, flags_value, address_value, bytes_value)                                           \
-    vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                            \
-                                                .flags = (flags_value),                                      \
-                                                .device_index = device_index,                                \
-                                                .address = result == CUDA_SUCCESS ? (uintptr_t)(address_value) : 0, \
-                                                .bytes = (bytes_value)},                                     \
-                        result)
+    vt_after_allocation(                                                                                     \
+        &(struct vt_allocation){.function = VT_FUNCTION_##symbol,                                            \
+                                .flags = (flags_value),                                                      \
+                                .device_index = device_index,                                                \
+                                .address = result == CUDA_SUCCESS ? (uintptr_t)(address_value) : 0,          \
+                                .bytes = (bytes_value)},                                                     \
+        result)
 
 VT_HOOK(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))
 {
@@ -109,6 +110,8 @@ REGISTER(cuMemHostRegister_v2)
         vt_before_free(&taken_back);                                                                         \
         CUresult result = real(address);                                                                     \
         vt_after_free(&taken_back, result);                                                                  \
+        if ((flags_value) == 0) /* it takes pools' addresses too */                                          \
+            vt_poll_pools(VT_FUNCTION_##symbol, false);                                                      \
         return result;                                                                                       \
     }
 FREE(cuMemFree_v2, CUdeviceptr, 0)

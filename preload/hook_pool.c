@@ -4,6 +4,7 @@
 
 #include "guard.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #define MAX_POOLS 64
@@ -14,9 +15,11 @@ struct pool {
     _Atomic uint8_t flags;
     _Atomic uint64_t reserved_bytes, used_bytes; /* as told last */
     _Atomic uint64_t polled_ns;
+    _Atomic int readers; /* threads that are asking the driver about it */
 };
 
 static struct pool pools[MAX_POOLS];
+static _Atomic bool any_pool;
 
 static struct pool *find_pool(uint64_t handle)
 {
@@ -35,6 +38,7 @@ static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flag
         if (!atomic_compare_exchange_strong(&pools[i].handle, &nobody, handle))
             continue;
         pool = &pools[i];
+        any_pool = true;
         pool->reserved_bytes = 0;
         pool->used_bytes = 0;
         pool->polled_ns = 0;
@@ -44,20 +48,27 @@ static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flag
     return pool;
 }
 
-/* Within a question. */
-static void poll_pool(struct pool *pool, enum vt_function function)
+static bool ask(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *value)
 {
     VT_NEED(get_attribute, cuMemPoolGetAttribute);
-    CUmemoryPool handle = (CUmemoryPool)(uintptr_t)pool->handle;
-    cuuint64_t reserved, used;
+    cuuint64_t got;
+    if (get_attribute == NULL || get_attribute(handle, attribute, &got) != CUDA_SUCCESS)
+        return false;
+    *value = got;
+    return true;
+}
+
+static void tell_if_changed(struct pool *pool, uint64_t handle, enum vt_function function)
+{
+    CUmemoryPool asked = (CUmemoryPool)(uintptr_t)handle;
+    uint64_t reserved, used;
     bool due = vt_interval_passed(&pool->polled_ns);
-    if (handle == NULL || (pool->flags & VT_FLAG_FOREIGN) || get_attribute == NULL ||
-        get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS)
+    if ((pool->flags & VT_FLAG_FOREIGN) || !ask(asked, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
         return;
     /* Used bytes follow from the allocations and frees, but for when the frees take place. */
     if (reserved == pool->reserved_bytes && !due)
         return;
-    if (get_attribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS ||
+    if (!ask(asked, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
         (reserved == pool->reserved_bytes && used == pool->used_bytes))
         return;
     pool->reserved_bytes = reserved;
@@ -66,9 +77,30 @@ static void poll_pool(struct pool *pool, enum vt_function function)
                                                    .kind = VT_EVENT_POOL,
                                                    .flags = pool->flags,
                                                    .device_index = pool->device_index,
-                                                   .address = (uintptr_t)handle,
+                                                   .address = handle,
                                                    .detail = used,
                                                    .total_bytes = reserved});
+}
+
+/* Within a question. The host does not know that we ask, so its destruction of the pool waits for us
+ * (forget_pool): from here on either the handle is seen to be gone, or the reader is seen. */
+static void poll_pool(struct pool *pool, enum vt_function function)
+{
+    atomic_fetch_add(&pool->readers, 1);
+    uint64_t handle = atomic_load(&pool->handle);
+    if (handle != 0)
+        tell_if_changed(pool, handle, function);
+    atomic_fetch_sub(&pool->readers, 1);
+}
+
+static void forget_pool(uint64_t handle)
+{
+    struct pool *pool = handle != 0 ? find_pool(handle) : NULL;
+    if (pool == NULL)
+        return;
+    atomic_store(&pool->handle, 0);
+    while (atomic_load(&pool->readers) != 0)
+        sched_yield();
 }
 
 struct call {
@@ -98,13 +130,15 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
     VT_NEED(get_device_ptsz, cuStreamGetDevice_ptsz);
     stream_device_function *ask = per_thread ? get_device_ptsz : get_device;
     CUdevice device;
-    if (ask == NULL || ask(stream, &device) != CUDA_SUCCESS || device < 0 || device >= (CUdevice)VT_MAX_DEVICES)
+    if (ask == NULL || ask(stream, &device) != CUDA_SUCCESS || device < 0 ||
+        device >= (CUdevice)VT_MAX_DEVICES)
         return current_device;
     return (int8_t)device;
 }
 
 /* `pool_handle` NULL: the device's own. */
-static struct call before(enum vt_function function, CUstream stream, bool per_thread, CUmemoryPool pool_handle)
+static struct call before(enum vt_function function, CUstream stream, bool per_thread,
+                          CUmemoryPool pool_handle)
 {
     struct call call = {.function = function, .device_index = vt_before_allocation(), .flags = VT_FLAG_ASYNC};
     int saved_errno;
@@ -170,16 +204,15 @@ ALLOCATE(cuMemAllocAsync_ptsz, true)
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync, false)
 ALLOCATE_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, true)
 
-/* A free gives reserved bytes back at some later synchronisation: look at every pool now and then. */
-static void poll_all(enum vt_function function, bool even_if_recent)
+void vt_poll_pools(enum vt_function function, bool even_if_recent)
 {
     static _Atomic uint64_t polled_ns;
-    if (!vt_interval_passed(&polled_ns) && !even_if_recent)
+    if (!atomic_load_explicit(&any_pool, memory_order_relaxed) ||
+        (!vt_interval_passed(&polled_ns) && !even_if_recent))
         return;
     struct vt_question question = vt_question_begin();
     for (int i = 0; question.begun && i < MAX_POOLS; i++)
-        if (pools[i].handle != 0)
-            poll_pool(&pools[i], function);
+        poll_pool(&pools[i], function);
     vt_question_end(&question);
 }
 
@@ -209,7 +242,7 @@ static struct vt_allocation before_free(enum vt_function function, CUdeviceptr a
         CUresult result = real(address, stream);                                                             \
         vt_after_free(&taken_back, result);                                                                  \
         if (!(taken_back.flags & VT_FLAG_CAPTURED))                                                          \
-            poll_all(VT_FUNCTION_##symbol, false);                                                           \
+            vt_poll_pools(VT_FUNCTION_##symbol, false);                                                      \
         return result;                                                                                       \
     }
 FREE(cuMemFreeAsync, false)
@@ -255,13 +288,14 @@ VT_HOOK(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmem
     VT_REAL(cuMemPoolImportPointer);
     int8_t device_index = vt_before_allocation();
     CUresult result = real(address, pool, shared);
-    vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_cuMemPoolImportPointer,
-                                                .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
-                                                .device_index = device_index,
-                                                .address = result == CUDA_SUCCESS ? *address : 0,
-                                                .bytes = result == CUDA_SUCCESS ? vt_range_bytes(*address) : 0,
-                                                .detail = (uintptr_t)pool},
-                        result);
+    vt_after_allocation(
+        &(struct vt_allocation){.function = VT_FUNCTION_cuMemPoolImportPointer,
+                                .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
+                                .device_index = device_index,
+                                .address = result == CUDA_SUCCESS ? *address : 0,
+                                .bytes = result == CUDA_SUCCESS ? vt_range_bytes(*address) : 0,
+                                .detail = (uintptr_t)pool},
+        result);
     return result;
 }
 
@@ -272,9 +306,7 @@ VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
                                        .kind = VT_EVENT_POOL_DESTROY,
                                        .device_index = VT_NO_DEVICE,
                                        .address = (uintptr_t)pool};
-    struct pool *known = pool != NULL ? find_pool((uintptr_t)pool) : NULL;
-    if (known != NULL)
-        atomic_store(&known->handle, 0); /* before the call: a pool that is gone must not be asked */
+    forget_pool((uintptr_t)pool);
     vt_before_free(&taken_back);
     CUresult result = real(pool);
     vt_after_free(&taken_back, result);
@@ -286,6 +318,6 @@ VT_HOOK(cuMemPoolTrimTo, (CUmemoryPool pool, size_t bytes_to_keep))
     VT_REAL(cuMemPoolTrimTo);
     CUresult result = real(pool, bytes_to_keep);
     if (result == CUDA_SUCCESS)
-        poll_all(VT_FUNCTION_cuMemPoolTrimTo, true);
+        vt_poll_pools(VT_FUNCTION_cuMemPoolTrimTo, true);
     return result;
 }

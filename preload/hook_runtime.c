@@ -1,9 +1,9 @@
 /* libcudart, where a program links it shared: names the call that an allocation was made by.
  *
  * Each function is exported once per libcudart release, under the release's own symbol version
- * (cudaMalloc@libcudart.so.12 …). So the loader itself tells which libcudart a caller means, even when a process
- * holds several, and a caller that means none of these (another release, no version at all, dlsym) gets the
- * real function directly: then only the label is missing.
+ * (cudaMalloc@libcudart.so.12 …). So the loader itself tells which libcudart a caller means, even when a
+ * process holds several, and a caller that means none of these (another release, no version at all, dlsym)
+ * gets the real function directly: then only the label is missing.
  *
  * The driver's wrappers record the allocation that happens inside. Only if they saw nothing is it recorded
  * here, in its own layer. */
@@ -61,15 +61,16 @@ static void record(const struct call *call, uint8_t kind, uint64_t detail)
     int saved_errno;
     if (!vt_enter(&saved_errno))
         return;
-    vt_record(&(struct vt_observation){.kind = kind,
-                                       .layer = VT_LAYER_RUNTIME,
-                                       .device_index = kind == VT_EVENT_ALLOC ? current_device(call->version) : -1,
-                                       .flags = call->flags,
-                                       .function = (uint16_t)call->function,
-                                       .with_stack = kind != VT_EVENT_FREE,
-                                       .address = kind == VT_EVENT_ALLOC_FAILED ? 0 : call->address,
-                                       .bytes = call->bytes,
-                                       .detail = detail});
+    vt_record(
+        &(struct vt_observation){.kind = kind,
+                                 .layer = VT_LAYER_RUNTIME,
+                                 .device_index = kind == VT_EVENT_ALLOC ? current_device(call->version) : -1,
+                                 .flags = call->flags,
+                                 .function = (uint16_t)call->function,
+                                 .with_stack = kind != VT_EVENT_FREE,
+                                 .address = kind == VT_EVENT_ALLOC_FAILED ? 0 : call->address,
+                                 .bytes = call->bytes,
+                                 .detail = detail});
     vt_leave(saved_errno);
 }
 
@@ -115,14 +116,11 @@ static void end(const struct call *call, int result)
 #define RUNTIME(symbol, event, flags_value, address_value, bytes_value, parameters, arguments)               \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \
-        int(*real) parameters =                                                                              \
-            (int(*) parameters)vt_real_runtime_function(version, VT_FUNCTION_##symbol);                      \
+        int(*real) parameters = (int(*) parameters)vt_real_runtime_function(version, VT_FUNCTION_##symbol);  \
         if (real == NULL)                                                                                    \
             return RUNTIME_INITIALIZATION_ERROR;                                                             \
-        struct call call = {.version = version,                                                              \
-                            .function = VT_FUNCTION_##symbol,                                                \
-                            .kind = (event),                                                                 \
-                            .flags = (flags_value)};                                                         \
+        struct call call = {                                                                                 \
+            .version = version, .function = VT_FUNCTION_##symbol, .kind = (event), .flags = (flags_value)};  \
         if ((event) == VT_EVENT_FREE)                                                                        \
             call.address = (uintptr_t)(address_value);                                                       \
         begin(&call);                                                                                        \
@@ -179,7 +177,8 @@ static uint64_t array_bytes(const struct channel_description *channels, struct e
 
 ALLOCATE(cudaMallocArray, VT_FLAG_ESTIMATE, *array,
          array_bytes(channels, (struct extent){width, height, 0}, 1),
-         (void **array, const struct channel_description *channels, size_t width, size_t height, unsigned flags),
+         (void **array, const struct channel_description *channels, size_t width, size_t height,
+          unsigned flags),
          (array, channels, width, height, flags))
 ALLOCATE(cudaMalloc3DArray, VT_FLAG_ESTIMATE, *array, array_bytes(channels, extent, 1),
          (void **array, const struct channel_description *channels, struct extent extent, unsigned flags),

@@ -9,8 +9,8 @@
         .device_index = (device_value), .address = (address_value), .bytes = (bytes_value), __VA_ARGS__      \
     }
 
-VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties,
-                      unsigned long long flags))
+VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
+                      const CUmemAllocationProp *properties, unsigned long long flags))
 {
     VT_REAL(cuMemCreate);
     int8_t device_index = vt_before_allocation();
@@ -45,7 +45,8 @@ VT_HOOK(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
     VT_REAL(cuMemRetainAllocationHandle);
     CUresult result = real(handle, address);
     if (result == CUDA_SUCCESS)
-        vt_driver_event(&CALL(cuMemRetainAllocationHandle, VT_EVENT_HANDLE_RETAIN, 0, VT_NO_DEVICE, *handle, 0, ));
+        vt_driver_event(
+            &CALL(cuMemRetainAllocationHandle, VT_EVENT_HANDLE_RETAIN, 0, VT_NO_DEVICE, *handle, 0, ));
     return result;
 }
 
@@ -60,8 +61,8 @@ VT_HOOK(cuMemRelease, (CUmemGenericAllocationHandle handle))
     return result;
 }
 
-VT_HOOK(cuMemAddressReserve, (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted,
-                              unsigned long long flags))
+VT_HOOK(cuMemAddressReserve,
+        (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags))
 {
     VT_REAL(cuMemAddressReserve);
     CUresult result = real(address, bytes, alignment, wanted, flags);

@@ -25,9 +25,15 @@ struct library {
 
 static struct library driver = {.kind_first = VT_KIND_WRAPPED, .kind_second = VT_KIND_NEEDED};
 static struct library runtimes[VT_RUNTIME_VERSIONS] = {
-    [VT_RUNTIME_11] = {.version = "libcudart.so.11.0", .kind_first = VT_KIND_RUNTIME, .kind_second = VT_KIND_RUNTIME_NEEDED},
-    [VT_RUNTIME_12] = {.version = "libcudart.so.12", .kind_first = VT_KIND_RUNTIME, .kind_second = VT_KIND_RUNTIME_NEEDED},
-    [VT_RUNTIME_13] = {.version = "libcudart.so.13", .kind_first = VT_KIND_RUNTIME, .kind_second = VT_KIND_RUNTIME_NEEDED},
+    [VT_RUNTIME_11] = {.version = "libcudart.so.11.0",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+    [VT_RUNTIME_12] = {.version = "libcudart.so.12",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+    [VT_RUNTIME_13] = {.version = "libcudart.so.13",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
 };
 
 /* The wrappers have the types of their functions; here only their addresses matter. */
@@ -112,7 +118,8 @@ static void pin_library(struct library *library)
     struct path_of_library wanted = {.library = library};
     if (!vt_elf_find(copy_path, &wanted))
         return;
-    void *handle = dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+    void *handle =
+        dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
     if (handle == NULL)
         return;
     /* Once more: it may have been unloaded and loaded elsewhere between the walk and the pin. */

@@ -47,7 +47,8 @@ struct callback_table {
 
 typedef const void *get_export_table_function(uint32_t table);
 
-__attribute__((visibility("default"))) int InitializeInjectionNvtx2(get_export_table_function *get_export_table);
+__attribute__((visibility("default"))) int
+InitializeInjectionNvtx2(get_export_table_function *get_export_table);
 
 #define MAX_NAME_BYTES 1024
 

@@ -102,8 +102,8 @@ int8_t vt_before_allocation(void)
     if (!vt_enter(&saved_errno))
         return VT_NO_DEVICE;
     int8_t device_index = current_device();
-    bool first = device_index >= 0 && atomic_load_explicit(&last_memory_info_ns[device_index],
-                                                           memory_order_relaxed) == 0;
+    bool first = device_index >= 0 &&
+                 atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed) == 0;
     vt_leave(saved_errno);
     if (first) {
         struct vt_question question = vt_question_begin();

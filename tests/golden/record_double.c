@@ -60,7 +60,8 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
     char line[512];
     if (atomic_fetch_or(&known_devices, 1u << device_index) >> device_index & 1)
         return;
-    write_line(line, snprintf(line, sizeof(line), "device=%d total=%lu name=%s\n", device_index, total_bytes, name));
+    write_line(
+        line, snprintf(line, sizeof(line), "device=%d total=%lu name=%s\n", device_index, total_bytes, name));
 }
 
 uint16_t vt_set_runtime_label(uint16_t function)
