@@ -64,7 +64,7 @@ struct vt_python_layout {
 };
 
 /* Generated from each version's headers once, then kept honest by tests/python/offsets.c, which compiles
- * against every Python installed and compares. Patch releases keep these structs.
+ * against every Python installed and compares. A patch release that moves something is caught at run time.
  * In the header, so that a walk made for one version has the offsets as constants. */
 static const struct vt_python_layout vt_python_layouts[] __attribute__((unused)) = {
     {
