@@ -8,157 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Generated from each version's headers once, then kept honest by tests/python/offsets.c, which compiles
- * against every Python installed and compares. Patch releases keep these structs. */
-const struct vt_python_layout vt_python_layouts[] = {
-    {
-        .minor = 9,
-        .chain = VT_CHAIN_OBJECTS,
-        .instruction_scale = 1,
-        .owner_generator = VT_NO_OWNER,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 24,
-        .thread_thread_id = 176,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_instruction = 104,
-        .frame_locals = 360,
-        .code_argument_count = 16,
-        .code_first_line = 40,
-        .code_local_count = 28,
-        .code_local_names = 72,
-        .code_cell_names = 88,
-        .code_cell_to_argument = 96,
-        .code_file_name = 104,
-        .code_name = 112,
-        .code_line_table = 120,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 176,
-        .frame_basic_bytes = 368,
-        .unicode_basic_bytes = 80,
-    },
-    {
-        .minor = 10,
-        .chain = VT_CHAIN_OBJECTS,
-        .instruction_scale = 2,
-        .owner_generator = VT_NO_OWNER,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 24,
-        .thread_thread_id = 176,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_instruction = 96,
-        .frame_locals = 352,
-        .code_argument_count = 16,
-        .code_first_line = 40,
-        .code_local_count = 28,
-        .code_local_names = 72,
-        .code_cell_names = 88,
-        .code_cell_to_argument = 96,
-        .code_file_name = 104,
-        .code_name = 112,
-        .code_line_table = 120,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 176,
-        .frame_basic_bytes = 360,
-        .unicode_basic_bytes = 80,
-    },
-    {
-        .minor = 11,
-        .chain = VT_CHAIN_CFRAME,
-        .owner_generator = 1,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 56,
-        .thread_thread_id = 152,
-        .cframe_current_frame = 8,
-        .frame_code = 32,
-        .frame_previous = 48,
-        .frame_instruction = 56,
-        .frame_owner = 69,
-        .frame_locals = 72,
-        .code_argument_count = 56,
-        .code_first_line = 72,
-        .code_local_count = 76,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_first_traceable = 168,
-        .code_instructions = 184,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 184,
-        .frame_basic_bytes = 120,
-        .unicode_basic_bytes = 80,
-    },
-    {
-        .minor = 12,
-        .chain = VT_CHAIN_CFRAME,
-        .owner_generator = 1,
-        .owner_c_stack = 3,
-        .thread_frame = 56,
-        .thread_thread_id = 136,
-        .cframe_current_frame = 0,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_instruction = 56,
-        .frame_owner = 70,
-        .frame_locals = 72,
-        .code_argument_count = 52,
-        .code_first_line = 68,
-        .code_local_count = 72,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_version = 92,
-        .code_first_traceable = 176,
-        .code_instructions = 192,
-        .unicode_ascii_bytes = 40,
-        .unicode_compact_bytes = 56,
-        .code_basic_bytes = 192,
-        .frame_basic_bytes = 120,
-        .unicode_basic_bytes = 64,
-    },
-    {
-        .minor = 13,
-        .chain = VT_CHAIN_DIRECT,
-        .owner_generator = 1,
-        .owner_c_stack = 3,
-        .thread_frame = 72,
-        .thread_thread_id = 152,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_instruction = 56,
-        .frame_owner = 70,
-        .frame_locals = 72,
-        .code_argument_count = 52,
-        .code_first_line = 68,
-        .code_local_count = 72,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_version = 92,
-        .code_first_traceable = 184,
-        .code_instructions = 200,
-        .unicode_ascii_bytes = 40,
-        .unicode_compact_bytes = 56,
-        .code_basic_bytes = 200,
-        .frame_basic_bytes = 136,
-        .unicode_basic_bytes = 64,
-    },
-};
-const unsigned vt_python_layout_count = sizeof vt_python_layouts / sizeof vt_python_layouts[0];
-
 enum { ABSENT, SEARCHING, UNPROVEN, KNOWN, DECLINED };
 
 /* A layout is proven by a thread whose state names that thread. A state can be used on another thread than
@@ -308,7 +157,7 @@ static const struct vt_python_layout *find_layout(uint32_t version)
 {
     if (version >> 24 != 3)
         return NULL;
-    for (unsigned i = 0; i < vt_python_layout_count; i++)
+    for (size_t i = 0; i < VT_PYTHON_LAYOUTS; i++)
         if (vt_python_layouts[i].minor == (version >> 16 & 0xff))
             return &vt_python_layouts[i];
     return NULL;
@@ -328,7 +177,7 @@ static bool fill(struct vt_python *python, void *scope, uint32_t version)
         is_finalizing = dlsym(scope, "_Py_IsFinalizing");
     if (thread_state == NULL || is_finalizing == NULL)
         return false;
-    python->layout = *layout;
+    python->layout = layout;
     python->hex_version = version;
     /* Before, a frame was still in the chain while its cells were being freed (CPython gh-99729). */
     python->cells_readable = version < 0x030b0000 || version >= 0x030b0200;
@@ -371,7 +220,7 @@ void vt_python_look_up(void)
 /* The state of a thread tells that thread's id behind all the fields that a walk needs. */
 static bool prove(const char *thread)
 {
-    if (word_at(thread, found.layout.thread_thread_id) == (uint64_t)pthread_self()) {
+    if (word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self()) {
         atomic_store_explicit(&state, KNOWN, memory_order_release);
         return true;
     }

@@ -63,6 +63,158 @@ struct vt_python_layout {
     uint16_t unicode_basic_bytes;
 };
 
+/* Generated from each version's headers once, then kept honest by tests/python/offsets.c, which compiles
+ * against every Python installed and compares. A patch release that moves something is caught at run time.
+ * In the header, so that a walk made for one version has the offsets as constants. */
+static const struct vt_python_layout vt_python_layouts[] __attribute__((unused)) = {
+    {
+        .minor = 9,
+        .chain = VT_CHAIN_OBJECTS,
+        .instruction_scale = 1,
+        .owner_generator = VT_NO_OWNER,
+        .owner_c_stack = VT_NO_OWNER,
+        .thread_frame = 24,
+        .thread_thread_id = 176,
+        .frame_code = 32,
+        .frame_previous = 24,
+        .frame_instruction = 104,
+        .frame_locals = 360,
+        .code_argument_count = 16,
+        .code_first_line = 40,
+        .code_local_count = 28,
+        .code_local_names = 72,
+        .code_cell_names = 88,
+        .code_cell_to_argument = 96,
+        .code_file_name = 104,
+        .code_name = 112,
+        .code_line_table = 120,
+        .unicode_ascii_bytes = 48,
+        .unicode_compact_bytes = 72,
+        .code_basic_bytes = 176,
+        .frame_basic_bytes = 368,
+        .unicode_basic_bytes = 80,
+    },
+    {
+        .minor = 10,
+        .chain = VT_CHAIN_OBJECTS,
+        .instruction_scale = 2,
+        .owner_generator = VT_NO_OWNER,
+        .owner_c_stack = VT_NO_OWNER,
+        .thread_frame = 24,
+        .thread_thread_id = 176,
+        .frame_code = 32,
+        .frame_previous = 24,
+        .frame_instruction = 96,
+        .frame_locals = 352,
+        .code_argument_count = 16,
+        .code_first_line = 40,
+        .code_local_count = 28,
+        .code_local_names = 72,
+        .code_cell_names = 88,
+        .code_cell_to_argument = 96,
+        .code_file_name = 104,
+        .code_name = 112,
+        .code_line_table = 120,
+        .unicode_ascii_bytes = 48,
+        .unicode_compact_bytes = 72,
+        .code_basic_bytes = 176,
+        .frame_basic_bytes = 360,
+        .unicode_basic_bytes = 80,
+    },
+    {
+        .minor = 11,
+        .chain = VT_CHAIN_CFRAME,
+        .owner_generator = 1,
+        .owner_c_stack = VT_NO_OWNER,
+        .thread_frame = 56,
+        .thread_thread_id = 152,
+        .cframe_current_frame = 8,
+        .frame_code = 32,
+        .frame_previous = 48,
+        .frame_instruction = 56,
+        .frame_owner = 69,
+        .frame_locals = 72,
+        .code_argument_count = 56,
+        .code_first_line = 72,
+        .code_local_count = 76,
+        .code_local_names = 96,
+        .code_local_kinds = 104,
+        .code_file_name = 112,
+        .code_name = 120,
+        .code_qualified_name = 128,
+        .code_line_table = 136,
+        .code_first_traceable = 168,
+        .code_instructions = 184,
+        .unicode_ascii_bytes = 48,
+        .unicode_compact_bytes = 72,
+        .code_basic_bytes = 184,
+        .frame_basic_bytes = 120,
+        .unicode_basic_bytes = 80,
+    },
+    {
+        .minor = 12,
+        .chain = VT_CHAIN_CFRAME,
+        .owner_generator = 1,
+        .owner_c_stack = 3,
+        .thread_frame = 56,
+        .thread_thread_id = 136,
+        .cframe_current_frame = 0,
+        .frame_code = 0,
+        .frame_previous = 8,
+        .frame_instruction = 56,
+        .frame_owner = 70,
+        .frame_locals = 72,
+        .code_argument_count = 52,
+        .code_first_line = 68,
+        .code_local_count = 72,
+        .code_local_names = 96,
+        .code_local_kinds = 104,
+        .code_file_name = 112,
+        .code_name = 120,
+        .code_qualified_name = 128,
+        .code_line_table = 136,
+        .code_version = 92,
+        .code_first_traceable = 176,
+        .code_instructions = 192,
+        .unicode_ascii_bytes = 40,
+        .unicode_compact_bytes = 56,
+        .code_basic_bytes = 192,
+        .frame_basic_bytes = 120,
+        .unicode_basic_bytes = 64,
+    },
+    {
+        .minor = 13,
+        .chain = VT_CHAIN_DIRECT,
+        .owner_generator = 1,
+        .owner_c_stack = 3,
+        .thread_frame = 72,
+        .thread_thread_id = 152,
+        .frame_code = 0,
+        .frame_previous = 8,
+        .frame_instruction = 56,
+        .frame_owner = 70,
+        .frame_locals = 72,
+        .code_argument_count = 52,
+        .code_first_line = 68,
+        .code_local_count = 72,
+        .code_local_names = 96,
+        .code_local_kinds = 104,
+        .code_file_name = 112,
+        .code_name = 120,
+        .code_qualified_name = 128,
+        .code_line_table = 136,
+        .code_version = 92,
+        .code_first_traceable = 184,
+        .code_instructions = 200,
+        .unicode_ascii_bytes = 40,
+        .unicode_compact_bytes = 56,
+        .code_basic_bytes = 200,
+        .frame_basic_bytes = 136,
+        .unicode_basic_bytes = 64,
+    },
+};
+#define VT_PYTHON_LAYOUTS (sizeof vt_python_layouts / sizeof vt_python_layouts[0])
+
 /* The same in every version that has a table; a build with another object header is declined. */
 enum {
     VT_OBJECT_TYPE = 8,
@@ -78,7 +230,7 @@ enum {
 
 /* An interpreter whose layout is known. Never changes once published. */
 struct vt_python {
-    struct vt_python_layout layout;
+    const struct vt_python_layout *layout;
     uint32_t hex_version;
     bool cells_readable;
     const void *code_type;
@@ -89,10 +241,6 @@ struct vt_python {
     const char *(*thread_state)(void); /* PyGILState_GetThisThreadState */
     int (*is_finalizing)(void);
 };
-
-/* The tables, in order of minor version. */
-extern const struct vt_python_layout vt_python_layouts[];
-extern const unsigned vt_python_layout_count;
 
 /* Looks for an interpreter if none was found so far. It need not be called: the first walk does, and later
  * walks try again, ever more rarely, in case Python is loaded into a running process. It takes the loader's

@@ -4,18 +4,18 @@
 #include <string.h>
 
 /* Foreign memory, read at offsets. */
-typedef uint64_t __attribute__((may_alias)) vt_word;
-typedef int32_t __attribute__((may_alias)) vt_int;
-typedef uint32_t __attribute__((may_alias)) vt_unsigned;
-
 static inline uint64_t word_at(const char *base, size_t offset)
 {
-    return *(const vt_word *)(base + offset);
+    uint64_t word;
+    memcpy(&word, base + offset, sizeof word);
+    return word;
 }
 
 static inline int32_t int_at(const char *base, size_t offset)
 {
-    return *(const vt_int *)(base + offset);
+    int32_t value;
+    memcpy(&value, base + offset, sizeof value);
+    return value;
 }
 
 static inline const char *pointer_at(const char *base, size_t offset)
@@ -46,23 +46,27 @@ struct text {
 
 #define TEXT_MAXIMUM 65536u
 
+/* Bits of a string's state: 2 of interning, 3 of width, then these. */
+#define UNICODE_COMPACT 32u
+#define UNICODE_ASCII 64u
+
 static bool read_text(const struct vt_python *python, const char *object, struct text *text)
 {
     if (!has_type(object, python->unicode_type))
         return false;
-    uint32_t bits = *(const vt_unsigned *)(object + VT_UNICODE_STATE);
+    uint32_t bits = (uint32_t)int_at(object, VT_UNICODE_STATE);
     unsigned width = bits >> 2 & 7;
-    bool compact = (bits & 32) != 0;
+    bool compact = (bits & UNICODE_COMPACT) != 0;
     uint64_t length = word_at(object, VT_UNICODE_LENGTH);
     if (!compact || (width != 1 && width != 2 && width != 4) || length > TEXT_MAXIMUM)
         return false;
-    text->ascii = (bits & 64) != 0;
+    text->ascii = (bits & UNICODE_ASCII) != 0;
     if (text->ascii && width != 1)
         return false;
     text->width = width;
     text->length = length;
-    text->data = (const uint8_t *)object + (text->ascii ? python->layout.unicode_ascii_bytes
-                                                        : python->layout.unicode_compact_bytes);
+    text->data = (const uint8_t *)object + (text->ascii ? python->layout->unicode_ascii_bytes
+                                                        : python->layout->unicode_compact_bytes);
     return true;
 }
 
@@ -161,7 +165,7 @@ bool vt_python_describe_code(const void *code, struct vt_python_code_view *view)
     const char *object = code;
     if (python == NULL || !has_type(object, python->code_type))
         return false;
-    const struct vt_python_layout *layout = &python->layout;
+    const struct vt_python_layout *layout = python->layout;
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     char *buffer = view->buffer;
     size_t room = view->buffer != NULL ? view->buffer_bytes : 0;
@@ -197,7 +201,7 @@ static _Atomic uint64_t self_table[1u << SELF_TABLE_BITS];
 /* Module calls and optimizer steps; all take `self` first. */
 static bool wants_self(const struct vt_python *python, const char *code)
 {
-    const struct vt_python_layout *layout = &python->layout;
+    const struct vt_python_layout *layout = python->layout;
     struct text name, file, first;
     if (!read_text(python, pointer_at(code, layout->code_name), &name))
         return false;
@@ -219,7 +223,7 @@ static bool wants_self(const struct vt_python *python, const char *code)
 /* Before 3.11 an argument that is a cell moves behind the locals; co_cell2arg says which cell it became. */
 static uint64_t self_before_3_11(const struct vt_python *python, const char *code)
 {
-    const struct vt_python_layout *layout = &python->layout;
+    const struct vt_python_layout *layout = python->layout;
     const char *arguments = pointer_at(code, layout->code_cell_to_argument);
     const char *cells = pointer_at(code, layout->code_cell_names);
     if (arguments == NULL)
@@ -238,7 +242,7 @@ static uint64_t self_before_3_11(const struct vt_python *python, const char *cod
 
 static uint64_t decide_self(const struct vt_python *python, const char *code)
 {
-    const struct vt_python_layout *layout = &python->layout;
+    const struct vt_python_layout *layout = python->layout;
     if (!wants_self(python, code))
         return SELF_NONE;
     if (layout->code_local_kinds == 0)
@@ -274,6 +278,7 @@ static __attribute__((noinline)) uint64_t read_self(const struct vt_python *pyth
 #define MIX_CODE UINT64_C(0x9e3779b97f4a7c15)
 #define MIX_GUARD UINT64_C(0xd6e8feb86659fd93)
 #define MIX_OFFSET UINT64_C(0xa0761d6478bd642f)
+#define MIX_TEXT UINT64_C(0x8ebc6af09c88c6e3)
 #define MIX_STEP UINT64_C(0xe7037ed1a0b428db)
 
 static inline uint64_t rotate(uint64_t value, unsigned bits)
@@ -281,20 +286,37 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
+/* Samples a string: where it lies, its length, its hash (there once it was interned or looked up), its first
+ * and last 8 bytes. A compact string is never smaller than header + 8; another kind tells only where it is. */
+static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
+{
+    uint64_t sample = (uintptr_t)text;
+    uint32_t bits = (uint32_t)int_at(text, VT_UNICODE_STATE);
+    if (__builtin_expect((bits & UNICODE_COMPACT) == 0, 0))
+        return sample;
+    const char *data =
+        text + ((bits & UNICODE_ASCII) != 0 ? layout->unicode_ascii_bytes : layout->unicode_compact_bytes);
+    uint64_t length = word_at(text, VT_UNICODE_LENGTH);
+    uint64_t tail = word_at(data, length > 8 ? length - 8 : 0);
+    sample += word_at(text, VT_UNICODE_HASH) ^ rotate(length, 48);
+    return sample ^ (word_at(data, 0) + rotate(tail, 29)) * MIX_TEXT;
+}
+
 /* A code object's address comes back when it dies; what else changes then? From 3.12 on its version number,
- * which is never given twice. Before, what a description would tell: names, first line, line table. Their
- * contents are sampled (8 bytes of each), beside where they lie and how long they are. A name is interned,
- * so its hash stands in it. */
+ * which is never given twice. Before, something of what a description would tell: name, file, first line,
+ * line table. Where all that is sampled here is the same, two code objects pass for one. */
 static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, const char *code)
 {
-    const char *name = pointer_at(code, layout->code_name);
-    const char *file = pointer_at(code, layout->code_file_name);
+    unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     const char *table = pointer_at(code, layout->code_line_table);
-    uint64_t guard = (uint32_t)int_at(code, layout->code_first_line);
-    guard += word_at(name, VT_UNICODE_HASH);
-    guard ^= (uintptr_t)file + rotate(word_at(file, VT_UNICODE_LENGTH), 48);
     uint64_t table_bytes = word_at(table, VT_VAR_OBJECT_SIZE);
-    guard ^= rotate((uintptr_t)table + (table_bytes >= 8 ? word_at(table, VT_BYTES_DATA) : 0), 24) + table_bytes;
+    uint64_t guard = (uint32_t)int_at(code, layout->code_first_line) + (table_bytes << 32);
+    guard += sample_text(layout, pointer_at(code, name));
+    guard ^= rotate(sample_text(layout, pointer_at(code, layout->code_file_name)), 17);
+    guard += rotate((uintptr_t)table, 41);
+    if (table_bytes >= 8)
+        guard ^= (word_at(table, VT_BYTES_DATA) + rotate(word_at(table, VT_BYTES_DATA + table_bytes - 8), 29)) *
+                 MIX_TEXT;
     return guard;
 }
 
@@ -310,9 +332,10 @@ struct walk {
 
 static inline __attribute__((always_inline)) void
 take_frame(struct walk *walk, const struct vt_python_layout *layout, const char *code, const char *locals,
-           int32_t instruction_offset, bool versioned)
+           int32_t instruction_offset)
 {
-    uint64_t guard = versioned ? (uint32_t)int_at(code, layout->code_version) : guard_by_contents(layout, code);
+    uint64_t guard = layout->code_version != 0 ? (uint32_t)int_at(code, layout->code_version)
+                                                : guard_by_contents(layout, code);
     uint64_t identity = (uintptr_t)code * MIX_CODE + guard * MIX_GUARD;
     uint64_t note =
         atomic_load_explicit(&self_table[identity >> (64 - SELF_TABLE_BITS)], memory_order_relaxed);
@@ -332,9 +355,9 @@ take_frame(struct walk *walk, const struct vt_python_layout *layout, const char 
 }
 
 /* 3.9, 3.10. */
-static void walk_objects(struct walk *walk, const char *thread)
+static inline __attribute__((always_inline)) void
+walk_objects(struct walk *walk, const struct vt_python_layout *layout, const char *thread)
 {
-    const struct vt_python_layout *layout = &walk->python->layout;
     const char *frame = pointer_at(thread, layout->thread_frame);
     for (; frame != NULL; frame = pointer_at(frame, layout->frame_previous)) {
         if (__builtin_expect(!plausible(frame), 0))
@@ -348,17 +371,19 @@ static void walk_objects(struct walk *walk, const char *thread)
         }
         int32_t offset = int_at(frame, layout->frame_instruction);
         offset = offset < 0 ? -1 : offset * layout->instruction_scale;
-        take_frame(walk, layout, code, frame + layout->frame_locals, offset, false);
+        take_frame(walk, layout, code, frame + layout->frame_locals, offset);
     }
     walk->unreadable = frame != NULL;
 }
 
 /* From 3.11 on. What sys._getframe leaves out is left out: the shim that stands on the C stack for each entry
  * from C, and frames that have not come to their first traceable instruction (they are making their cells). */
-static inline __attribute__((always_inline)) void walk_interpreter_frames(struct walk *walk, const char *frame,
-                                                                          bool versioned)
+static inline __attribute__((always_inline)) void
+walk_interpreter_frames(struct walk *walk, const struct vt_python_layout *layout, const char *thread)
 {
-    const struct vt_python_layout *layout = &walk->python->layout;
+    const char *frame = pointer_at(thread, layout->thread_frame);
+    if (layout->chain == VT_CHAIN_CFRAME)
+        frame = plausible(frame) ? pointer_at(frame, layout->cframe_current_frame) : NULL;
     size_t bound = walk->capacity * 4 + 64;
     for (; frame != NULL; frame = pointer_at(frame, layout->frame_previous)) {
         if (__builtin_expect(!plausible(frame) || bound-- == 0, 0))
@@ -379,20 +404,25 @@ static inline __attribute__((always_inline)) void walk_interpreter_frames(struct
             walk->truncated = true;
             return;
         }
-        take_frame(walk, layout, code, frame + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset, versioned);
+        take_frame(walk, layout, code, frame + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset);
     }
     walk->unreadable = frame != NULL;
 }
 
-static void walk_by_version(struct walk *walk, const char *frame)
-{
-    walk_interpreter_frames(walk, frame, true);
-}
-
-static void walk_by_contents(struct walk *walk, const char *frame)
-{
-    walk_interpreter_frames(walk, frame, false);
-}
+/* One walk for each table, with its offsets as constants. */
+#define WALK(function, minor_version)                                                                        \
+    _Static_assert(minor_version >= 9, "tables begin with 3.9");                                             \
+    static __attribute__((noinline)) void walk_3_##minor_version(struct walk *walk, const char *thread)      \
+    {                                                                                                        \
+        struct walk in_registers = *walk; /* what is stored to frames could alias *walk */                   \
+        function(&in_registers, &vt_python_layouts[minor_version - 9], thread);                              \
+        *walk = in_registers;                                                                                \
+    }
+WALK(walk_objects, 9)
+WALK(walk_objects, 10)
+WALK(walk_interpreter_frames, 11)
+WALK(walk_interpreter_frames, 12)
+WALK(walk_interpreter_frames, 13)
 
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
                       bool *unreadable)
@@ -403,17 +433,12 @@ size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint6
     const char *thread = vt_python_current_thread(&walk.python);
     if (thread == NULL)
         return 0;
-    const struct vt_python_layout *layout = &walk.python->layout;
-    if (layout->chain == VT_CHAIN_OBJECTS) {
-        walk_objects(&walk, thread);
-    } else {
-        const char *frame = pointer_at(thread, layout->thread_frame);
-        if (layout->chain == VT_CHAIN_CFRAME)
-            frame = plausible(frame) ? pointer_at(frame, layout->cframe_current_frame) : NULL;
-        if (layout->code_version != 0)
-            walk_by_version(&walk, frame);
-        else
-            walk_by_contents(&walk, frame);
+    switch (walk.python->layout->minor) {
+    case 9: walk_3_9(&walk, thread); break;
+    case 10: walk_3_10(&walk, thread); break;
+    case 11: walk_3_11(&walk, thread); break;
+    case 12: walk_3_12(&walk, thread); break;
+    case 13: walk_3_13(&walk, thread); break;
     }
     *hash = walk.hash;
     *truncated = walk.truncated;

@@ -2,13 +2,14 @@
 
 #include <stdbool.h>
 
-/* Lines and offsets are summed in 64 bits: a table has at most SIZE_MAX entries, but no entry adds more than
- * 2^32, and a sum that leaves this range ends the search. */
+/* Sums are in 64 bits. In the location table one entry can add 2^36 lines, so a sum beyond this ends the
+ * search; elsewhere entries are bytes, and no table is long enough. */
 #define SUM_LIMIT (INT64_C(1) << 40)
 
+/* Line 0 is real: from 3.11 on a module's first instruction has it. */
 static int32_t as_line(int64_t line)
 {
-    return line > 0 && line <= INT32_MAX ? (int32_t)line : -1;
+    return line >= 0 && line <= INT32_MAX ? (int32_t)line : -1;
 }
 
 /* 3.9, co_lnotab: pairs of (bytes to go, signed lines to go). The table need not reach the offset: what comes
@@ -19,7 +20,7 @@ static int32_t line_from_lnotab(const uint8_t *table, size_t bytes, int32_t firs
     int64_t line = first_line;
     for (size_t i = 0; i + 2 <= bytes; i += 2) {
         offset += table[i];
-        if (offset > wanted || offset > SUM_LIMIT)
+        if (offset > wanted)
             break;
         line += (int8_t)table[i + 1];
     }
@@ -38,8 +39,6 @@ static int32_t line_from_ranges(const uint8_t *table, size_t bytes, int32_t firs
             line += delta;
         if (wanted < end)
             return delta == -128 ? -1 : as_line(line);
-        if (end > SUM_LIMIT)
-            break;
     }
     return -1;
 }
@@ -87,7 +86,7 @@ static int32_t line_from_locations(const uint8_t *table, size_t bytes, int32_t f
         end += ((first & 7) + 1) * 2;
         if (wanted < end)
             return form == FORM_NONE ? -1 : as_line(line);
-        if (line > SUM_LIMIT || line < -SUM_LIMIT || end > SUM_LIMIT)
+        if (line > SUM_LIMIT || line < -SUM_LIMIT)
             return -1;
         while (position < bytes && (table[position] & 0x80) == 0)
             position++;
@@ -101,7 +100,7 @@ int32_t vt_python_line(int python_minor, const uint8_t *table, size_t bytes, int
     if (python_minor < 9 || python_minor > 13)
         return -1;
     if (instruction_offset < 0)
-        return first_line;
+        return as_line(first_line);
     if (table == NULL)
         bytes = 0;
     if (python_minor == 9)

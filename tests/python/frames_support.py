@@ -19,6 +19,7 @@ def load(kind):
     library.test_walk.restype = ctypes.c_size_t
     library.test_walk_hash.restype = ctypes.c_size_t
     library.test_walk_ns.restype = ctypes.c_double
+    library.test_walk_cold_ns.restype = ctypes.c_double
     library.test_describe.restype = ctypes.c_size_t
     library.test_hex_version.restype = ctypes.c_uint32
     return library
