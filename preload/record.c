@@ -178,7 +178,7 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
                                                  &stack.python_unreadable);
             find_interpreter();
         }
-        stack.native_frames = vt_native_walk(stack.native, &stack.hash, &stack.native_truncated);
+        stack.native_frames = vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
     }
     stack.hash = (stack.hash ^ stack.hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     stack.hash = (stack.hash ^ stack.hash >> 32) | 1;

@@ -11,7 +11,11 @@
 #error "native stacks: this architecture's libunwind prefix is not known"
 #endif
 
-enum { UNW_CACHE_PER_THREAD = 2, SHALLOW_DEPTH = 40 };
+enum { UNW_CACHE_PER_THREAD = 2, SHALLOW_DEPTH = 24 };
+
+/* How deep the interpreter lay in this thread's recent walks: their maximum, slowly forgotten. What lies behind it
+ * is dropped, so a walk first goes only so far. */
+static __thread int expected_depth __attribute__((tls_model("initial-exec"))) = SHALLOW_DEPTH;
 
 static _Atomic(int (*)(void **, int)) backtrace_function;
 static _Atomic uintptr_t interpreter_start, interpreter_end;
@@ -41,7 +45,7 @@ void vt_native_set_interpreter(const void *start, size_t bytes)
 extern const char vt_own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 extern const char vt_own_end[] __asm__("_end") __attribute__((visibility("hidden")));
 
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated)
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash, bool *truncated)
 {
     int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
     const uintptr_t start = atomic_load_explicit(&interpreter_start, memory_order_relaxed);
@@ -51,8 +55,7 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool 
     int count = 0, kept = 0, first = 0;
     if (!walk)
         return 0;
-    /* Most stacks meet the interpreter early, and what lies behind it is dropped: try the short walk first. */
-    for (int depth = start ? SHALLOW_DEPTH : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
+    for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
         count = walk((void **)addresses, depth);
         for (first = 0; first < count && addresses[first] - own_start < own_end - own_start; first++)
             ;
@@ -61,6 +64,8 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool 
         if (kept < count || count < depth || depth == VT_NATIVE_DEPTH)
             break;
     }
+    if (below_python && kept < count)
+        expected_depth = kept >= expected_depth ? kept + 1 : expected_depth - (kept + 1 < expected_depth);
     *truncated = kept == count && count == VT_NATIVE_DEPTH;
     for (int i = first; i < kept; i++) {
         addresses[i - first] = addresses[i];

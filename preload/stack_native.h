@@ -16,7 +16,8 @@ void vt_native_start(bool wanted);
 void vt_native_set_interpreter(const void *start, size_t bytes);
 
 /* Return addresses of the calling thread's frames, innermost first, from the caller's caller's caller on: at most
- * VT_NATIVE_DEPTH. Stops at the interpreter's frame, which is not included. Mixes into *hash. */
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated);
+ * VT_NATIVE_DEPTH. Stops at the interpreter's frame, which is not included. `below_python`: the thread has Python frames,
+ * so the interpreter is to be met. Mixes into *hash. */
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash, bool *truncated);
 
 #endif
