@@ -40,11 +40,19 @@ enum vt_allocation_kind {
     VT_ALLOCATION_BLOCK,   /* framework block inside a segment (or a block whose segment was not seen) */
     VT_ALLOCATION_SEGMENT, /* driver memory that blocks are cut from: its free rest is `cached` */
     VT_ALLOCATION_DRIVER,  /* driver memory used as it is (cudaMalloc of a program or library) */
-    VT_ALLOCATION_POOLED,  /* sub-allocation of a driver pool: lies in the pool's reserved bytes */
+    VT_ALLOCATION_POOLED,  /* sub-allocation of a driver pool: lies in the pool's reserved bytes; its category
+                              is CACHED if it holds framework blocks, which then count instead of it */
     VT_ALLOCATION_POOL,    /* a pool's reserved bytes, one allocation per change (grows by alloc, shrinks by free) */
     VT_ALLOCATION_CONTEXT, /* context, modules, libraries: measured by differences of free memory */
     VT_ALLOCATION_HOST,    /* page-locked host memory: never part of a device's sum */
 };
+
+/* What is counted where. Managed memory counts on its device with its whole size, wherever its pages are.
+ * Memory of another process or API that is mapped here (VT_FLAG_FOREIGN) has an allocation, for showing, but
+ * is in no sum: the process that made it counts it. What was captured into a graph (VT_FLAG_CAPTURED) has no
+ * allocation. Physical memory of the virtual memory calls is alive from its creation until it has neither a
+ * reference nor a mapping; its address is that of its first mapping. A block whose segment was not seen counts
+ * as driver memory itself. */
 
 struct vt_allocation {
     uint64_t address; /* 0 where there is none (context, pool growth) */
@@ -64,7 +72,12 @@ struct vt_allocation {
     uint32_t step;       /* step in which it was made, from 1; 0 = before the first */
     const char *owner;   /* "layers.3.weight · exp_avg", NULL = unknown; owned by the attribution */
     const char *module;  /* "layers.3", NULL = unknown */
+    uint32_t forward_stack_id; /* made in backward: stack of the forward operator it belongs to, 0 = unknown */
 };
+
+/* What an allocation itself adds to its category while it is alive: 0 for segments and pools (their rest is
+ * `cached`), and for what is in no sum. */
+uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation);
 
 /* Counts of one device just after one event. driver_bytes = what the driver gave (segments, driver, pools,
  * context); segment_bytes and block_bytes as in the report's VIEW. */
@@ -82,6 +95,9 @@ struct vt_replay {
     uint64_t unknown_frees;       /* of an address that no event had allocated */
     uint64_t doubled_allocations; /* address was alive already: the old one is closed there */
     uint64_t total_mismatches;    /* events where the framework's own counter differs from ours */
+    uint64_t implausible_events;  /* sizes that no device has: left out */
+
+    uint32_t *first_freed, *next_freed; /* private: allocations by free_event, as chains ending in VT_NEVER */
 };
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
@@ -93,5 +109,9 @@ void vt_replay_free(struct vt_replay *replay);
 typedef int (*vt_replay_visit)(void *context, uint32_t event_index, const struct vt_counts *counts,
                                const uint64_t categories[VT_CATEGORY_COUNT]);
 int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_visit visit, void *context);
+
+/* Checks that the categories sum to the driver bytes, and that both agree with the allocations alive, after
+ * every event of the device. Returns 0, or -EINVAL and says in `error` where it does not hold. */
+int vt_replay_verify(const struct vt_replay *replay, int device_index, char *error, size_t error_bytes);
 
 #endif

@@ -19,6 +19,7 @@ struct vt_trace_stack {
     uint32_t native_count, python_count;
     const uint64_t *native; /* innermost first */
     const struct vt_python_frame *python;
+    bool recorded; /* false: no record of this id is in the trace */
 };
 
 struct vt_trace_code {
@@ -32,7 +33,8 @@ struct vt_trace_code {
 struct vt_trace_symbol {
     uint64_t address;
     const char *linkage_name; /* "" = unknown */
-    const char *name;         /* demangled */
+    const char *name;         /* demangled, with arguments and templates */
+    const char *short_name;   /* for people: without arguments, template arguments and return type */
     const char *module;       /* path of the object, "" = unknown */
     uint64_t symbol_address, module_base;
 };
@@ -47,7 +49,8 @@ enum vt_frame_kind { VT_FRAME_NATIVE, VT_FRAME_PYTHON };
 
 struct vt_frame {
     enum vt_frame_kind kind;
-    const char *function; /* never NULL; native without a symbol: "0x…" */
+    const char *function; /* for people (shortened); never NULL; native without a symbol: "0x…" */
+    const char *full_function; /* native: demangled with arguments and templates; Python: same as function */
     const char *file;     /* native: source file if debug information told it, else ""; */
     int32_t line;         /* 0 = unknown */
     const char *module;   /* native: object's path; Python: "" */
@@ -93,7 +96,10 @@ void vt_trace_close(struct vt_trace *trace);
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);
 const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
 
-/* NULL if that address is in no stack. */
+/* Name of a kernel thread id, "" if it is not known. */
+const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
+
+/* NULL if nothing is known of that address. Names are made when first asked for. */
 const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address);
 
 /* Line of a Python frame, 0 = unknown. */
@@ -107,5 +113,8 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * library (site-packages, dist-packages, the standard library, frozen modules), else the innermost Python
  * frame, else the innermost native frame outside CUDA's and our own libraries. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
+
+/* True for code of an installed library, the standard library, or a frozen module. */
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
 
 #endif

@@ -1,0 +1,100 @@
+/* What our dlsym (dlsym_*.S) answers. */
+#include "dlsym.h"
+
+#include "hooks.h"
+#include "lookup.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef void *dlsym_function(void *handle, const char *name);
+
+static _Atomic(dlsym_function *) library_dlsym; /* the C library's */
+static _Atomic(dlsym_function *) next_dlsym;    /* the host's, if we were not there */
+
+/* glibc names dlsym's version by architecture and release. */
+static dlsym_function *find_library_dlsym(void)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        void *found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+        if (found != NULL)
+            return (dlsym_function *)found;
+    }
+    return NULL;
+}
+
+static dlsym_function *host_dlsym(void)
+{
+    dlsym_function *next = atomic_load_explicit(&next_dlsym, memory_order_acquire);
+    if (next != NULL)
+        return next;
+    dlsym_function *library = find_library_dlsym();
+    if (library == NULL)
+        return NULL;
+    /* Another preloaded tool after us may have its own dlsym: without us, that one would answer. */
+    next = (dlsym_function *)library(RTLD_NEXT, "dlsym");
+    if (next == NULL)
+        next = library;
+    atomic_store_explicit(&library_dlsym, library, memory_order_relaxed);
+    atomic_store_explicit(&next_dlsym, next, memory_order_release);
+    return next;
+}
+
+static void *caller_library(void *caller)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (caller == NULL || dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL ||
+        map->l_name[0] == '\0')
+        return NULL;
+    return dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY);
+}
+
+static bool is_our_handle(void *handle)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1((void *)host_dlsym, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && handle == (void *)map;
+}
+
+/* What the host would find in the global scope and then in `caller`'s own libraries, were we not there. NULL
+ * leaves dlerror set, as the real one does. */
+static void *search_without_us(const char *name, void *caller)
+{
+    dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
+    void *found = library(RTLD_NEXT, name);
+    if (found != NULL)
+        return found;
+    void *handle = caller_library(caller);
+    if (handle != NULL) {
+        found = library(handle, name);
+        dlclose(handle);
+    }
+    return found != NULL ? found : library(RTLD_NEXT, name);
+}
+
+struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *caller)
+{
+    struct vt_dlsym_answer ask_real = {.real_dlsym = NULL};
+    dlsym_function *next = host_dlsym();
+    ask_real.real_dlsym = (void *)next;
+    if (next == NULL || name == NULL || handle == RTLD_NEXT)
+        return ask_real;
+    enum vt_function function = vt_function_find(name);
+    void *wrapper = vt_wrapper(function);
+    if (wrapper == NULL)
+        return ask_real;
+
+    struct vt_dlsym_answer given = {.answer = next(handle, name)};
+    if (given.answer == wrapper && !is_our_handle(handle))
+        given.answer = search_without_us(name, caller);
+    if (given.answer != NULL && given.answer == vt_real_function(function)) {
+        vt_lookup_pin();
+        given.answer = wrapper;
+    }
+    return given;
+}

@@ -1,0 +1,37 @@
+/* Where the real functions are.
+ *
+ * The shim never loads libcuda or libcudart: it finds those that the host has loaded. Nothing here records.
+ * Threads: any; no lock of ours. */
+#ifndef VT_LOOKUP_H
+#define VT_LOOKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hooks.h"
+
+/* libcudart's symbol versions, one per major release; a process may hold several side by side. */
+enum vt_runtime_version { VT_RUNTIME_11, VT_RUNTIME_12, VT_RUNTIME_13, VT_RUNTIME_VERSIONS };
+
+/* The host's own libcuda function, or NULL where no libcuda is loaded or it has no such function. */
+void *vt_real_function(enum vt_function function);
+
+/* The same for libcudart. */
+void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function);
+
+/* Our wrapper of a VT_WRAPPED function, else NULL. */
+void *vt_wrapper(enum vt_function function);
+
+/* The wrapper to hand out instead of `address`, which libcuda gave for `asked` (a function's name without its
+ * suffix), or NULL if it is no function that we wrap. */
+void *vt_wrapper_of_address(const void *address, const char *asked);
+
+/* True if `address` is a real function that we wrap. */
+bool vt_is_hooked_address(const void *address);
+
+/* Keeps the libraries found so far from being unloaded under our pointers. It takes the loader's lock, so the
+ * writer thread calls it (at its start and whenever it wakes; cheap once done), and so does the dlsym
+ * wrapper, whose caller takes that lock anyway. Until then each call looks again. */
+void vt_lookup_pin(void);
+
+#endif

@@ -1,0 +1,312 @@
+/* Calls each family of hooked functions (the argument names one), and prints the truth line by line:
+ *   alloc ADDRESS BYTES FLAGS, free ADDRESS     as in way.h
+ *   check NAME VALUE                            for the test to compare
+ * Calls that must fail are given where the hooks have something to tell about it. */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t standin_device_bytes(int device);
+uint64_t standin_allocation_bytes(int device);
+
+#define MIB ((size_t)1 << 20)
+#define GOOD(call)                                                                                           \
+    do {                                                                                                     \
+        CUresult result_ = call;                                                                             \
+        if (result_ != CUDA_SUCCESS) {                                                                       \
+            printf("failed %s %d\n", #call, result_);                                                        \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+static CUcontext context;
+
+static void check_value(const char *name, uint64_t value)
+{
+    printf("check %s %lu\n", name, (unsigned long)value);
+}
+
+static void say_alloc(uint64_t address, size_t bytes, int flags)
+{
+    printf("alloc 0x%lx %zu %d\n", (unsigned long)address, bytes, flags);
+}
+
+static void say_free(uint64_t address)
+{
+    printf("free 0x%lx\n", (unsigned long)address);
+}
+
+static void linear(void)
+{
+    CUdeviceptr address;
+    size_t pitch;
+    void *host;
+    GOOD(cuMemAllocPitch_v2(&address, &pitch, 1000, 100, 4));
+    say_alloc(address, pitch * 100, 0);
+    say_free(address);
+    GOOD(cuMemFree_v2(address));
+    GOOD(cuMemAllocHost_v2(&host, 4096));
+    say_alloc((uintptr_t)host, 4096, 1);
+    say_free((uintptr_t)host);
+    GOOD(cuMemFreeHost(host));
+    host = aligned_alloc(4096, 65536);
+    GOOD(cuMemHostRegister_v2(host, 65536, 0));
+    say_alloc((uintptr_t)host, 65536, 17);
+    say_free((uintptr_t)host);
+    GOOD(cuMemHostUnregister(host));
+    GOOD(cuMemHostRegister(host, 4096, 0));
+    say_alloc((uintptr_t)host, 4096, 17);
+    say_free((uintptr_t)host);
+    GOOD(cuMemHostUnregister(host));
+    GOOD(cuMemFree_v2(0)); /* nothing */
+}
+
+static void first_abi(void)
+{
+    CUdeviceptr_v1 address;
+    unsigned int pitch;
+    void *host;
+    GOOD(cuMemAlloc(&address, MIB));
+    say_alloc(address, MIB, 0);
+    say_free(address);
+    GOOD(cuMemFree(address));
+    GOOD(cuMemAllocPitch(&address, &pitch, 1000, 100, 4));
+    say_alloc(address, (size_t)pitch * 100, 0);
+    say_free(address);
+    GOOD(cuMemFree(address));
+    GOOD(cuMemAllocHost(&host, 4096));
+    say_alloc((uintptr_t)host, 4096, 1);
+    say_free((uintptr_t)host);
+    GOOD(cuMemFreeHost(host));
+}
+
+static void failures(void)
+{
+    CUdeviceptr address = 0, none = 0;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    size_t too_much = (size_t)1 << 50;
+    GOOD(cuMemAlloc_v2(&address, MIB));
+    say_alloc(address, MIB, 0);
+    check_value("alloc", cuMemAlloc_v2(&none, too_much));
+    check_value("managed", cuMemAllocManaged(&none, too_much, CU_MEM_ATTACH_GLOBAL));
+    check_value("async", cuMemAllocAsync(&none, too_much, NULL));
+    check_value("create", cuMemCreate(&handle, too_much, &properties, 0));
+    check_value("free", cuMemFree_v2(address + 1));
+    check_value("unmap", cuMemUnmap(address, 2 * MIB));
+    check_value("null", cuMemAlloc_v2(NULL, 1));
+    say_free(address);
+    GOOD(cuMemFree_v2(address));
+}
+
+static void pools(void)
+{
+    CUmemoryPool pool, default_pool;
+    CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    cuuint64_t keep = UINT64_MAX;
+    CUdeviceptr first, second, third;
+    CUstream stream;
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuDeviceGetDefaultMemPool(&default_pool, 0));
+    GOOD(cuMemPoolSetAttribute(default_pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    GOOD(cuMemPoolCreate(&pool, &properties));
+    GOOD(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+    check_value("default_pool", (uintptr_t)default_pool);
+    check_value("pool", (uintptr_t)pool);
+    GOOD(cuMemAllocAsync(&first, 5 * MIB, stream));
+    say_alloc(first, 5 * MIB, 4);
+    GOOD(cuMemAllocFromPoolAsync(&second, 40 * MIB, pool, stream));
+    say_alloc(second, 40 * MIB, 4);
+    GOOD(cuMemAllocAsync_ptsz(&third, MIB, NULL));
+    say_alloc(third, MIB, 4);
+    check_value("reserved", standin_allocation_bytes(0));
+    say_free(first);
+    GOOD(cuMemFreeAsync(first, stream));
+    say_free(second);
+    GOOD(cuMemFreeAsync_ptsz(second, stream));
+    say_free(third);
+    GOOD(cuMemFree_v2(third));
+    GOOD(cuStreamSynchronize(stream));
+    GOOD(cuMemPoolTrimTo(pool, 0));
+    GOOD(cuMemPoolTrimTo(default_pool, 0));
+    check_value("reserved_after_trim", standin_allocation_bytes(0));
+    GOOD(cuMemPoolDestroy(pool));
+}
+
+static void capture(void)
+{
+    CUdeviceptr address;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    GOOD(cuMemAllocAsync(&address, 64 * MIB, stream));
+    say_alloc(address, 64 * MIB, 4 | 32);
+    say_free(address);
+    GOOD(cuMemFreeAsync(address, stream));
+    GOOD(cuStreamEndCapture(stream, &graph));
+    GOOD(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    uint64_t before = standin_device_bytes(0);
+    GOOD(cuGraphLaunch(exec, stream));
+    check_value("launch", standin_device_bytes(0) - before);
+    GOOD(cuGraphLaunch(exec, stream));
+    GOOD(cuStreamSynchronize(stream));
+    before = standin_device_bytes(0);
+    GOOD(cuDeviceGraphMemTrim(0));
+    check_value("trim", before - standin_device_bytes(0));
+    GOOD(cuGraphExecDestroy(exec));
+}
+
+static void virtual_memory(void)
+{
+    CUdeviceptr address;
+    CUmemGenericAllocationHandle handle, retained, host;
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    GOOD(cuMemAddressReserve(&address, 8 * MIB, 0, 0, 0));
+    check_value("reserve", address);
+    GOOD(cuMemCreate(&handle, 4 * MIB, &properties, 0));
+    check_value("create", handle);
+    GOOD(cuMemMap(address, 4 * MIB, 0, handle, 0));
+    GOOD(cuMemSetAccess(address, 4 * MIB, &access, 1));
+    GOOD(cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)address));
+    check_value("retained", retained);
+    GOOD(cuMemRelease(retained));
+    GOOD(cuMemRelease(handle));
+    GOOD(cuMemUnmap(address, 4 * MIB));
+    GOOD(cuMemAddressFree(address, 8 * MIB));
+    properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    if (cuMemCreate(&host, 2 * MIB, &properties, 0) == CUDA_SUCCESS) {
+        check_value("host", host);
+        GOOD(cuMemRelease(host));
+    }
+}
+
+static void arrays(void)
+{
+    CUarray array;
+    CUmipmappedArray mipmap;
+    CUDA_ARRAY_DESCRIPTOR plane = {.Width = 64, .Height = 32, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_ARRAY_DESCRIPTOR_v1 plane_1 = {
+        .Width = 64, .Height = 0, .Format = CU_AD_FORMAT_HALF, .NumChannels = 1};
+    CUDA_ARRAY3D_DESCRIPTOR solid = {
+        .Width = 16, .Height = 16, .Depth = 16, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 2};
+    GOOD(cuArrayCreate_v2(&array, &plane));
+    say_alloc((uintptr_t)array, 64 * 32 * 16, 64);
+    say_free((uintptr_t)array);
+    GOOD(cuArrayDestroy(array));
+    GOOD(cuArrayCreate(&array, &plane_1));
+    say_alloc((uintptr_t)array, 128, 64);
+    say_free((uintptr_t)array);
+    GOOD(cuArrayDestroy(array));
+    GOOD(cuArray3DCreate_v2(&array, &solid));
+    say_alloc((uintptr_t)array, 16 * 16 * 16 * 2, 64);
+    say_free((uintptr_t)array);
+    GOOD(cuArrayDestroy(array));
+    GOOD(cuMipmappedArrayCreate(&mipmap, &solid, 2));
+    say_alloc((uintptr_t)mipmap, 16 * 16 * 16 * 2 + 8 * 8 * 8 * 2, 64);
+    say_free((uintptr_t)mipmap);
+    GOOD(cuMipmappedArrayDestroy(mipmap));
+}
+
+static void foreign(void)
+{
+    CUdeviceptr own, opened;
+    CUipcMemHandle shared;
+    CUexternalMemory memory;
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC import = {
+        .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .handle.fd = 0, .size = 3 * MIB};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer = {.offset = 0, .size = MIB};
+    GOOD(cuMemAlloc_v2(&own, 2 * MIB));
+    say_alloc(own, 2 * MIB, 0);
+    GOOD(cuIpcGetMemHandle(&shared, own));
+    if (cuIpcOpenMemHandle_v2(&opened, shared, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS) {
+        check_value("ipc", opened);
+        GOOD(cuIpcCloseMemHandle(opened));
+    }
+    if (cuImportExternalMemory(&memory, &import) == CUDA_SUCCESS) {
+        check_value("external", (uintptr_t)memory);
+        GOOD(cuExternalMemoryGetMappedBuffer(&opened, memory, &buffer));
+        check_value("buffer", opened);
+        GOOD(cuMemFree_v2(opened));
+        GOOD(cuDestroyExternalMemory(memory));
+    }
+    say_free(own);
+    GOOD(cuMemFree_v2(own));
+}
+
+static void loads(void)
+{
+    CUmodule module;
+    CUlibrary library;
+    static const char image[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    uint64_t before = standin_device_bytes(0);
+    GOOD(cuModuleLoadData(&module, image));
+    check_value("module", standin_device_bytes(0) - before);
+    GOOD(cuModuleUnload(module));
+    before = standin_device_bytes(0);
+    GOOD(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
+    GOOD(cuLibraryGetModule(&module, library));
+    check_value("library", standin_device_bytes(0) - before);
+    GOOD(cuLibraryUnload(library));
+    before = standin_device_bytes(0);
+    GOOD(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 512 * MIB));
+    check_value("limit", standin_device_bytes(0) - before);
+}
+
+static void contexts(void)
+{
+    CUcontext own, again;
+    check_value("primary", (uintptr_t)context);
+    GOOD(cuDevicePrimaryCtxRetain(&again, 0));
+    GOOD(cuDevicePrimaryCtxRelease_v2(0));
+    GOOD(cuCtxCreate_v2(&own, 0, 0));
+    check_value("own", (uintptr_t)own);
+    GOOD(cuCtxDestroy_v2(own));
+    GOOD(cuCtxCreate_v4(&own, NULL, 0, 0));
+    check_value("own", (uintptr_t)own);
+    GOOD(cuCtxDestroy_v2(own));
+    GOOD(cuDevicePrimaryCtxRelease_v2(0));
+    GOOD(cuDevicePrimaryCtxRetain(&again, 0));
+    GOOD(cuDevicePrimaryCtxReset_v2(0));
+}
+
+static void no_context(void)
+{
+    CUdeviceptr address;
+    check_value("before_init", cuMemAlloc_v2(&address, MIB));
+    GOOD(cuInit(0));
+    check_value("before_context", cuMemAlloc_v2(&address, MIB));
+    check_value("free", cuMemFree_v2(MIB));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } families[] = {{"linear", linear},     {"first_abi", first_abi},  {"failures", failures},
+                    {"pools", pools},       {"capture", capture},      {"virtual_memory", virtual_memory},
+                    {"arrays", arrays},     {"foreign", foreign},      {"loads", loads},
+                    {"contexts", contexts}, {"no_context", no_context}};
+    for (size_t i = 0; argc > 1 && i < sizeof(families) / sizeof(families[0]); i++) {
+        if (strcmp(argv[1], families[i].name) != 0)
+            continue;
+        if (families[i].run != no_context) {
+            GOOD(cuInit(0));
+            GOOD(cuDevicePrimaryCtxRetain(&context, 0));
+            GOOD(cuCtxSetCurrent(context));
+        }
+        families[i].run();
+        return 0;
+    }
+    return 2;
+}

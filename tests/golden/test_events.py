@@ -1,0 +1,140 @@
+"""What each family of driver functions is recorded as, against what the stand-in driver says is true."""
+import pytest
+
+from harness import check_exactly_once, run
+
+MIB = 1 << 20
+DELTA_MODULUS = 1 << 64
+
+
+def call(tmp_path, family, **extra):
+    done = run(tmp_path, ["driver_calls", family], VRAMTRACE_STANDIN_MODULE="3MiB", **extra)
+    assert done.returncode == 0, done.output + done.error
+    checks = {}
+    for line in done.output.splitlines():
+        words = line.split()
+        if words[0] == "check":
+            checks.setdefault(words[1], []).append(int(words[2]))
+    return done, checks
+
+
+def one(events):
+    assert len(events) == 1, events
+    return events[0]
+
+
+def signed(delta):
+    return delta - DELTA_MODULUS if delta >= DELTA_MODULUS // 2 else delta
+
+
+@pytest.mark.parametrize("family", ["linear", "first_abi", "arrays"])
+def test_exactly_once(tmp_path, family):
+    check_exactly_once(call(tmp_path, family)[0])
+
+
+def test_device_and_memory_info(tmp_path):
+    done, _ = call(tmp_path, "linear", VRAMTRACE_STANDIN_MEMORY="16GiB", VRAMTRACE_STANDIN_CONTEXT="300MiB")
+    assert one([line for line in done.lines if line.startswith("device=")]).startswith(f"device=0 total={16 << 30} ")
+    kinds = [event.kind for event in done.events]
+    assert kinds[:3] == ["context_create", "memory_info", "alloc"]
+    assert done.events[1].bytes == (16 << 30) - 300 * MIB and done.events[1].total == 16 << 30
+
+
+def test_failures(tmp_path):
+    done, checks = call(tmp_path, "failures")
+    failed = done.of("alloc_failed")
+    assert [(e.function, e.bytes, e.detail) for e in failed] == [
+        ("cuMemAlloc_v2", 1 << 50, checks["alloc"][0]), ("cuMemAllocManaged", 1 << 50, checks["managed"][0]),
+        ("cuMemAllocAsync", 1 << 50, checks["async"][0]), ("cuMemCreate", 1 << 50, checks["create"][0]),
+        ("cuMemAlloc_v2", 1, checks["null"][0])]
+    # Each failed free or unmap is followed by its correction.
+    for kind in ("free", "unmap"):
+        at = [i for i, e in enumerate(done.events) if e.kind == kind][0]
+        correction = done.events[at + 1]
+        assert correction.kind == "free_failed" and correction.address == done.events[at].address
+    assert len(done.of("free_failed")) == 2 and len(done.of("free")) == 2
+    # Right after a failure, what the device has left.
+    for i, event in enumerate(done.events):
+        if event.kind == "alloc_failed":
+            assert done.events[i + 1].kind == "memory_info"
+
+
+def test_pools(tmp_path):
+    done, checks = call(tmp_path, "pools")
+    pool, default_pool = checks["pool"][0], checks["default_pool"][0]
+    assert [e.detail for e in done.of("alloc")] == [default_pool, pool, default_pool]
+    assert [e.bytes for e in done.of("alloc")] == [5 * MIB, 40 * MIB, MIB]
+    assert all(e.has("async") for e in done.of("alloc"))
+    reserved = {}
+    before_trim = None
+    for event in done.events:
+        if event.kind == "pool":
+            if event.function == "cuMemPoolTrimTo" and before_trim is None:
+                before_trim = sum(reserved.values())
+            reserved[event.address] = event.total
+    assert before_trim == checks["reserved"][0] > 0
+    assert sum(reserved.values()) == checks["reserved_after_trim"][0] == 0
+    assert one(done.of("pool_destroy")).address == pool
+    assert sorted(e.address for e in done.of("free")) == sorted(e.address for e in done.of("alloc"))
+
+
+def test_capture_has_no_memory(tmp_path):
+    done, checks = call(tmp_path, "capture")
+    assert one(done.of("alloc")).has("async", "captured") and one(done.of("free")).has("async", "captured")
+    assert [(e.function, signed(e.bytes)) for e in done.of("delta")] == [
+        ("cuGraphLaunch", checks["launch"][0]), ("cuDeviceGraphMemTrim", -checks["trim"][0])]
+    assert checks["launch"][0] == 64 * MIB
+
+
+def test_virtual_memory(tmp_path):
+    done, checks = call(tmp_path, "virtual_memory")
+    handle, address = checks["create"][0], checks["reserve"][0]
+    seen = [(e.kind, e.address, e.bytes, e.detail) for e in done.events
+            if e.kind not in ("context_create", "memory_info")]
+    assert seen[:8] == [
+        ("reserve", address, 8 * MIB, 0), ("handle_create", handle, 4 * MIB, 0), ("map", address, 4 * MIB, handle),
+        ("handle_retain", checks["retained"][0], 0, 0), ("handle_release", checks["retained"][0], 0, 0),
+        ("handle_release", handle, 0, 0), ("unmap", address, 4 * MIB, 0), ("unreserve", address, 8 * MIB, 0)]
+    if "host" in checks:
+        made = done.of("handle_create")[1]
+        assert made.address == checks["host"][0] and made.has("host")
+
+
+def test_foreign(tmp_path):
+    done, checks = call(tmp_path, "foreign")
+    foreign = {e.address: e for e in done.of("alloc") if e.has("foreign")}
+    assert foreign[checks["external"][0]].bytes == 3 * MIB
+    assert foreign[checks["buffer"][0]].bytes == 0
+    assert foreign[checks["buffer"][0]].detail == checks["external"][0]
+    freed = {e.address for e in done.of("free")}
+    assert set(foreign) <= freed
+
+
+def test_loads(tmp_path):
+    done, checks = call(tmp_path, "loads")
+    by_function = {}
+    for event in done.of("delta"):
+        by_function.setdefault(event.function, []).append(signed(event.bytes))
+    assert by_function["cuModuleLoadData"] == checks["module"] == [3 * MIB]
+    library = by_function.get("cuLibraryLoadData", []) + by_function.get("cuLibraryGetModule", [])
+    assert sum(library) == checks["library"][0] == 3 * MIB
+    assert by_function["cuModuleUnload"] == by_function["cuLibraryUnload"] == [-3 * MIB]
+    assert by_function["cuCtxSetLimit"] == checks["limit"] and checks["limit"][0] > 0
+
+
+def test_contexts(tmp_path):
+    done, checks = call(tmp_path, "contexts")
+    primary, (own, own_again) = checks["primary"][0], checks["own"]
+    assert [(e.kind, e.address) for e in done.of("context_create", "context_destroy")] == [
+        ("context_create", primary), ("context_create", own), ("context_destroy", own),
+        ("context_create", own_again), ("context_destroy", own_again),
+        ("context_destroy", primary), ("context_create", primary), ("context_destroy", primary)]
+
+
+def test_nothing_without_a_context(tmp_path):
+    """Calls that fail for want of a context give the driver's error, and begin no recording."""
+    done, checks = call(tmp_path, "no_context")
+    plain = run(tmp_path, ["driver_calls", "no_context"], shim=None)
+    assert plain.output == done.output
+    assert checks == {"before_init": [3], "before_context": [201], "free": [201]}
+    assert done.lines == []

@@ -1,0 +1,72 @@
+"""What libvramtrace.so shows to a process, and that the table of hooks is complete."""
+import re
+import subprocess
+
+import pytest
+
+from harness import BUILD, HERE, SHIM
+
+ROOT = HERE.parent.parent
+TABLE = re.findall(r"^(VT_\w+)\((\w+)", (ROOT / "preload" / "hooks.def").read_text(), re.M)
+RELEASES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
+
+# What the recorder's files add to the hooks' own library.
+RECORDER = {
+    "vramtrace_mark", "vramtrace_range_push", "vramtrace_range_pop",
+    "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+    "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE",
+    "_ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+    "_ZN3c1028reportOutOfMemoryToProfilerElllNS_6DeviceE",
+}
+
+
+def names(kind):
+    return [name for row, name in TABLE if row == kind]
+
+
+def exported(library):
+    lines = subprocess.check_output(["nm", "-D", "--defined-only", "--with-symbol-versions", library],
+                                    text=True).splitlines()
+    return sorted(line.split()[2] for line in lines if line.split()[1] != "A")
+
+
+def hooked():
+    return (names("VT_WRAPPED") + ["dlsym", "InitializeInjectionNvtx2"]
+            + [f"{name}@{release}" for name in names("VT_RUNTIME") for release in RELEASES])
+
+
+def test_exports_of_hooks():
+    assert exported(SHIM) == sorted(hooked())
+
+
+def test_exports_of_library():
+    library = BUILD / "preload" / "libvramtrace.so"
+    without_versions = {name.replace("@@VRAMTRACE_1", "") for name in exported(library)}
+    if not without_versions & RECORDER:
+        pytest.skip("built without the recorder")
+    assert without_versions == set(hooked()) | RECORDER
+
+
+def test_needs_only_the_c_library():
+    for library in (SHIM, BUILD / "preload" / "libvramtrace.so"):
+        text = subprocess.check_output(["readelf", "-dW", library], text=True)
+        needed = set(re.findall(r"NEEDED.*\[(.*)\]", text))
+        assert needed <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-aarch64.so.1"}
+
+
+def test_table_is_complete():
+    driver = {name for row, name in TABLE if name.startswith("cu") and not name.startswith("cuda")}
+    wanted = set((HERE / "driver_symbols.txt").read_text().split())
+    assert wanted <= driver
+    assert {name for row, name in TABLE if name in driver - wanted} <= set(names("VT_NEEDED"))
+
+
+def test_table_is_sorted_and_unique():
+    every = [name for _, name in TABLE]
+    assert every == sorted(set(every))
+
+
+def test_unhooked_rows_say_why():
+    text = (ROOT / "preload" / "hooks.def").read_text()
+    assert all(why for why in re.findall(r'VT_UNHOOKED\(\w+, "(.*)"\)', text))
+    assert len(re.findall(r'VT_UNHOOKED\(\w+, ".+"\)', text)) == len(names("VT_UNHOOKED"))

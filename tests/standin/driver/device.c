@@ -1,0 +1,184 @@
+/* What a device says of itself: an A100's abilities under an invented name. */
+#include "standin.h"
+
+#include <stdio.h>
+#include <string.h>
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    DRIVER_CALL();
+    REQUIRE(device != NULL);
+    if (!standin_device_valid(ordinal))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    DRIVER_CALL();
+    REQUIRE(count != NULL);
+    *count = standin_settings.devices;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(name != NULL && len > 0);
+    if (!standin_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(name, (size_t)len, "Stand-in GPU");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(bytes != NULL);
+    if (!standin_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *bytes = standin_devices[dev].total_bytes;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(uuid != NULL);
+    if (!standin_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    memcpy(uuid->bytes, "stand-in device", 16);
+    uuid->bytes[15] = (char)('0' + dev);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+    DRIVER_CALL();
+    return cuDeviceGetUuid_v2(uuid, dev);
+}
+
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(pciBusId != NULL && len > 12);
+    if (!standin_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", dev + 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+    DRIVER_CALL();
+    unsigned domain, bus;
+    REQUIRE(dev != NULL && pciBusId != NULL && sscanf(pciBusId, "%x:%x", &domain, &bus) == 2);
+    REQUIRE(standin_device_valid((int)bus - 1));
+    *dev = (CUdevice)bus - 1;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(major != NULL && minor != NULL && standin_device_valid(dev));
+    *major = 8;
+    *minor = 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+    DRIVER_CALL();
+    REQUIRE(canAccessPeer != NULL);
+    if (!standin_device_valid(dev) || !standin_device_valid(peerDev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *canAccessPeer = dev != peerDev;
+    return CUDA_SUCCESS;
+}
+
+/* What is not here is 0 (cannot), or 1 for those in abilities. */
+static const struct {
+    CUdevice_attribute attribute;
+    int value;
+} attributes[] = {
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+    {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1410000},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 108},
+    {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 167936},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 166912},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
+    {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
+};
+
+static const CUdevice_attribute abilities[] = {
+    CU_DEVICE_ATTRIBUTE_GPU_OVERLAP,
+    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS,
+    CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING,
+    CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH,
+    CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+    CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
+    CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+};
+
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+    DRIVER_CALL();
+    REQUIRE(pi != NULL && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX);
+    if (!standin_device_valid(dev))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? dev + 1 : 0;
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        if (attributes[i].attribute == attrib)
+            *pi = attributes[i].value;
+    }
+    for (size_t i = 0; i < sizeof(abilities) / sizeof(abilities[0]); i++) {
+        if (abilities[i] == attrib)
+            *pi = 1;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+{
+    DRIVER_CALL();
+    REQUIRE(value != NULL && standin_device_valid(srcDevice) && standin_device_valid(dstDevice));
+    REQUIRE(srcDevice != dstDevice);
+    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,245 @@
+/* Settings, the lock, physical bytes, the table of addresses, and what tests read. */
+#include "standin.h"
+
+#include <pthread.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct standin_settings standin_settings;
+struct standin_device standin_devices[STANDIN_MAXIMUM_DEVICES];
+uint64_t standin_host_used_bytes, standin_registered_used_bytes;
+
+static pthread_mutex_t state_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static bool initialized;
+static bool forked; /* a child of a process that used CUDA cannot use it, as with the real driver */
+static void *ranges; /* tsearch tree of struct standin_range, compared by overlap */
+
+int standin_lock(void)
+{
+    pthread_mutex_lock(&state_mutex);
+    return 0;
+}
+
+void standin_unlock(int *guard)
+{
+    (void)guard;
+    pthread_mutex_unlock(&state_mutex);
+}
+
+CUresult standin_check(void)
+{
+    return initialized && !forked ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+uint64_t standin_next_id(void)
+{
+    static uint64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- Settings. */
+
+static uint64_t bytes_from_text(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    if (text == NULL || *text == '\0')
+        return fallback;
+    char *unit;
+    double value = strtod(text, &unit);
+    const char *units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(unit, units[i]) == 0)
+            return (uint64_t)(value * (double)(1ull << (10 * i)));
+    }
+    fprintf(stderr, "stand-in driver: %s=%s is not a size (as 16GiB)\n", name, text);
+    return fallback;
+}
+
+__attribute__((constructor)) static void read_settings(void)
+{
+    const char *devices = getenv("VRAMTRACE_STANDIN_DEVICES");
+    int count = devices != NULL ? atoi(devices) : 1;
+    standin_settings.devices = count < 0 ? 0 : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES : count;
+    standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
+    standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
+    standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
+    standin_settings.copy_limit_bytes = bytes_from_text("VRAMTRACE_STANDIN_COPY", 64ull << 20);
+    for (int i = 0; i < standin_settings.devices; i++)
+        standin_devices[i].total_bytes = standin_settings.memory_bytes;
+}
+
+static void before_fork(void) { standin_lock(); }
+static void after_fork_parent(void) { standin_unlock(NULL); }
+static void after_fork_child(void)
+{
+    pthread_mutex_t fresh = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    state_mutex = fresh;
+    forked = initialized;
+}
+
+CUresult cuInit(unsigned int flags)
+{
+    COUNT_CALL();
+    REQUIRE(flags == 0);
+    if (forked)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    if (standin_settings.devices == 0)
+        return CUDA_ERROR_NO_DEVICE;
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    if (initialized)
+        return CUDA_SUCCESS;
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    for (int i = 0; i < standin_settings.devices; i++) {
+        standin_devices[i].default_pool = standin_devices[i].current_pool = standin_pool_new(i, true);
+        standin_devices[i].graph_pool = standin_pool_new(i, true);
+    }
+    initialized = true;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    COUNT_CALL();
+    REQUIRE(version != NULL);
+    *version = STANDIN_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}
+
+/* ---- Physical bytes. */
+
+uint64_t standin_used(CUdevice device)
+{
+    uint64_t sum = 0;
+    for (int use = 0; use < USE_COUNT; use++)
+        sum += standin_devices[device].used_bytes[use];
+    return sum;
+}
+
+bool standin_take(CUdevice device, enum standin_use use, uint64_t bytes)
+{
+    struct standin_device *state = &standin_devices[device];
+    uint64_t used = standin_used(device);
+    if (used > state->total_bytes || bytes > state->total_bytes - used)
+        return false;
+    state->used_bytes[use] += bytes;
+    return true;
+}
+
+void standin_give(CUdevice device, enum standin_use use, uint64_t bytes)
+{
+    if (standin_devices[device].used_bytes[use] < bytes) {
+        fprintf(stderr, "stand-in driver: more bytes given back than taken (use %d)\n", use);
+        abort(); /* a fault of the stand-in itself: a test must not go on with wrong truth */
+    }
+    standin_devices[device].used_bytes[use] -= bytes;
+}
+
+/* ---- Address space. */
+
+void *standin_map(size_t bytes, size_t alignment, bool low)
+{
+    const size_t page = 4096;
+    bytes = standin_round_up(bytes, page);
+    size_t slack = alignment > page ? alignment : 0;
+    if (bytes + slack < bytes)
+        return NULL;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+#ifdef MAP_32BIT
+    flags |= low ? MAP_32BIT : 0;
+#else
+    (void)low;
+#endif
+    uint8_t *start = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    if (slack == 0)
+        return start;
+    size_t before = (alignment - (uintptr_t)start % alignment) % alignment;
+    if (before != 0)
+        munmap(start, before);
+    if (slack != before)
+        munmap(start + before + bytes, slack - before);
+    return start + before;
+}
+
+void standin_unmap(void *address, size_t bytes)
+{
+    munmap(address, standin_round_up(bytes, 4096));
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct standin_range *left = a, *right = b;
+    if (left->start + left->bytes <= right->start)
+        return -1;
+    return right->start + right->bytes <= left->start ? 1 : 0;
+}
+
+struct standin_range *standin_range_add(uintptr_t start, size_t bytes, enum standin_kind kind, CUdevice device)
+{
+    struct standin_range *range = calloc(1, sizeof(*range));
+    if (range == NULL)
+        return NULL;
+    range->start = start;
+    range->bytes = bytes;
+    range->kind = kind;
+    range->device = device;
+    range->buffer_id = standin_next_id();
+    struct standin_range **slot = tsearch(range, &ranges, compare_ranges);
+    if (slot == NULL || *slot != range) { /* overlaps what is known */
+        free(range);
+        return NULL;
+    }
+    return range;
+}
+
+struct standin_range *standin_range_find(uintptr_t address)
+{
+    struct standin_range key = {.start = address, .bytes = 1};
+    struct standin_range **slot = tfind(&key, &ranges, compare_ranges);
+    return slot != NULL ? *slot : NULL;
+}
+
+struct standin_range *standin_range_at(uintptr_t start, enum standin_kind kind)
+{
+    struct standin_range *range = standin_range_find(start);
+    return range != NULL && range->start == start && range->kind == kind ? range : NULL;
+}
+
+void standin_range_remove(struct standin_range *range)
+{
+    tdelete(range, &ranges, compare_ranges);
+    free(range);
+}
+
+struct gathered {
+    struct standin_range **items;
+    size_t count, room;
+};
+
+static void gather(const void *node, VISIT visit, void *argument)
+{
+    struct gathered *all = argument;
+    if (visit != postorder && visit != leaf)
+        return;
+    if (all->count == all->room) {
+        all->room = all->room * 2 + 64;
+        all->items = realloc(all->items, all->room * sizeof(*all->items));
+        if (all->items == NULL)
+            abort();
+    }
+    all->items[all->count++] = *(struct standin_range *const *)node;
+}
+
+void standin_range_each(void (*visit)(struct standin_range *range, void *argument), void *argument)
+{
+    /* A snapshot first: a tree must not change while it is walked. */
+    struct gathered all = {0};
+    twalk_r(ranges, gather, &all);
+    for (size_t i = 0; i < all.count; i++)
+        visit(all.items[i], argument);
+    free(all.items);
+}

@@ -1,0 +1,65 @@
+/* What tests read of the stand-in; none of it is CUDA. */
+#include "standin.h"
+#include "truth.h"
+
+#include <string.h>
+
+extern struct standin_counter __start_standin_counters[], __stop_standin_counters[];
+
+static bool is_load(int use)
+{
+    return use == USE_CONTEXT || use == USE_LIMIT || use == USE_MODULE;
+}
+
+static uint64_t sum_of(int device, bool with_load)
+{
+    if (!standin_device_valid(device))
+        return 0;
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    uint64_t sum = 0;
+    for (int use = 0; use < USE_COUNT; use++) {
+        if (with_load || !is_load(use))
+            sum += standin_devices[device].used_bytes[use];
+    }
+    return sum;
+}
+
+uint64_t standin_device_bytes(int device) { return sum_of(device, true); }
+uint64_t standin_allocation_bytes(int device) { return sum_of(device, false); }
+
+uint64_t standin_use_bytes(int device, const char *use)
+{
+    static const char *const names[USE_COUNT] = {
+        [USE_CONTEXT] = "context",       [USE_LIMIT] = "limit",     [USE_MODULE] = "module",
+        [USE_ALLOCATION] = "allocation", [USE_MANAGED] = "managed", [USE_ARRAY] = "array",
+        [USE_PHYSICAL] = "physical",     [USE_POOL] = "pool",
+    };
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    for (int i = 0; i < USE_COUNT && standin_device_valid(device); i++) {
+        if (strcmp(names[i], use) == 0)
+            return standin_devices[device].used_bytes[i];
+    }
+    return 0;
+}
+
+uint64_t standin_host_bytes(void)
+{
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    return standin_host_used_bytes;
+}
+
+uint64_t standin_registered_bytes(void)
+{
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    return standin_registered_used_bytes;
+}
+
+uint64_t standin_calls(const char *name)
+{
+    uint64_t calls = 0;
+    for (struct standin_counter *counter = __start_standin_counters; counter < __stop_standin_counters; counter++) {
+        if (name == NULL || strcmp(counter->name, name) == 0)
+            calls += __atomic_load_n(&counter->calls, __ATOMIC_RELAXED);
+    }
+    return calls;
+}

@@ -1,0 +1,23 @@
+/* The truth about the stand-in's memory, for tests: by dlsym or ctypes on libcuda.so.1. Sizes are bytes, of
+ * this process. */
+#ifndef STANDIN_TRUTH_H
+#define STANDIN_TRUTH_H
+
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+/* All physical bytes of a device: contexts, limits, modules, and all allocations. This is what
+ * cuMemGetInfo's total - free tells. Managed memory counts as if it were on the device. */
+uint64_t standin_device_bytes(int device);
+/* The same without contexts, limits and modules: what allocation calls took. Pools count by what they
+ * reserve, physical handles until released and unmapped. */
+uint64_t standin_allocation_bytes(int device);
+/* One use: "context", "limit", "module", "allocation", "managed", "array", "physical" or "pool". */
+uint64_t standin_use_bytes(int device, const char *use);
+uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */
+uint64_t standin_registered_bytes(void); /* the application's memory, page-locked */
+/* Calls of one exported function (cuMemAlloc_v2), of all with NULL. A _ptsz call counts as the plain one. */
+uint64_t standin_calls(const char *name);
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,319 @@
+/* Virtual memory management: physical handles, reserved addresses, mappings. Physical bytes live until the
+ * last reference is released and the last mapping is gone. Mappings do not share their contents: what one
+ * address shows is not seen through another mapping of the same handle. */
+#include "standin.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct standin_physical {
+    struct standin_physical *next;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp properties;
+    size_t bytes;
+    unsigned references;
+    unsigned mappings;
+    bool foreign; /* imported from another process, whose bytes they are */
+};
+
+struct reservation {
+    struct reservation *next;
+    uintptr_t start;
+    size_t bytes;
+};
+
+struct shared_handle { /* what the file behind an exported descriptor holds */
+    char magic[8];
+    int64_t pid;
+    CUmemGenericAllocationHandle handle;
+    uint64_t bytes;
+    CUmemAllocationProp properties;
+};
+static const char shared_magic[8] = "STNDVMM";
+
+static struct standin_physical *physicals;
+static struct reservation *reservations;
+
+static struct standin_physical *physical_of(CUmemGenericAllocationHandle handle)
+{
+    struct standin_physical *physical = physicals;
+    while (physical != NULL && physical->handle != handle)
+        physical = physical->next;
+    return physical;
+}
+
+static bool on_device(const struct standin_physical *physical)
+{
+    return physical->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static void drop_if_unused(struct standin_physical *physical)
+{
+    if (physical->references != 0 || physical->mappings != 0)
+        return;
+    if (!physical->foreign && on_device(physical))
+        standin_give(physical->properties.location.id, USE_PHYSICAL, physical->bytes);
+    else if (!physical->foreign)
+        standin_host_used_bytes -= physical->bytes;
+    struct standin_physical **link = &physicals;
+    while (*link != physical)
+        link = &(*link)->next;
+    *link = physical->next;
+    free(physical);
+}
+
+static struct standin_physical *physical_new(size_t bytes, const CUmemAllocationProp *properties)
+{
+    struct standin_physical *physical = calloc(1, sizeof(*physical));
+    if (physical == NULL)
+        return NULL;
+    /* Handles are not addresses in the real driver either; a high tag catches mixing them up. */
+    physical->handle = 0x5d00000000000000ull | standin_next_id();
+    physical->properties = *properties;
+    physical->bytes = bytes;
+    physical->references = 1;
+    physical->next = physicals;
+    physicals = physical;
+    return physical;
+}
+
+static bool properties_valid(const CUmemAllocationProp *prop)
+{
+    if (prop == NULL || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return false;
+    switch (prop->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return standin_device_valid(prop->location.id);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                       CUmemAllocationGranularity_flags option)
+{
+    (void)option;
+    DRIVER_CALL();
+    REQUIRE(granularity != NULL && properties_valid(prop));
+    *granularity = STANDIN_GRANULARITY_BYTES;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
+{
+    DRIVER_CALL();
+    REQUIRE(handle != NULL && properties_valid(prop) && flags == 0);
+    REQUIRE(size != 0 && size % STANDIN_GRANULARITY_BYTES == 0);
+    bool device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    if (device && !standin_take(prop->location.id, USE_PHYSICAL, size))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!device)
+        standin_host_used_bytes += size;
+    struct standin_physical *physical = physical_new(size, prop);
+    if (physical == NULL)
+        abort();
+    *handle = physical->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    DRIVER_CALL();
+    struct standin_physical *physical = physical_of(handle);
+    REQUIRE(physical != NULL && physical->references != 0);
+    physical->references--;
+    drop_if_unused(physical);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+    DRIVER_CALL();
+    struct standin_range *range = standin_range_find((uintptr_t)addr);
+    REQUIRE(handle != NULL && range != NULL && range->kind == KIND_MAPPED);
+    struct standin_physical *physical = range->owner;
+    physical->references++;
+    *handle = physical->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+    DRIVER_CALL();
+    struct standin_physical *physical = physical_of(handle);
+    REQUIRE(prop != NULL && physical != NULL);
+    *prop = physical->properties;
+    return CUDA_SUCCESS;
+}
+
+/* ---- Addresses. */
+
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                             unsigned long long flags)
+{
+    (void)addr; /* only a hint */
+    DRIVER_CALL();
+    REQUIRE(ptr != NULL && flags == 0 && size != 0 && size % STANDIN_GRANULARITY_BYTES == 0);
+    REQUIRE((alignment & (alignment - 1)) == 0);
+    if (alignment < STANDIN_GRANULARITY_BYTES)
+        alignment = STANDIN_GRANULARITY_BYTES;
+    struct reservation *reservation = calloc(1, sizeof(*reservation));
+    void *start = reservation != NULL ? standin_map(size, alignment, false) : NULL;
+    if (start == NULL) {
+        free(reservation);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    mprotect(start, size, PROT_NONE);
+    *reservation = (struct reservation){reservations, (uintptr_t)start, size};
+    reservations = reservation;
+    *ptr = (CUdeviceptr)(uintptr_t)start;
+    return CUDA_SUCCESS;
+}
+
+static bool anything_mapped(uintptr_t start, size_t bytes)
+{
+    for (uintptr_t at = start; at < start + bytes; at += STANDIN_GRANULARITY_BYTES) {
+        if (standin_range_find(at) != NULL)
+            return true;
+    }
+    return false;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+    DRIVER_CALL();
+    for (struct reservation **link = &reservations; *link != NULL; link = &(*link)->next) {
+        struct reservation *reservation = *link;
+        if (reservation->start != (uintptr_t)ptr)
+            continue;
+        REQUIRE(reservation->bytes == size && !anything_mapped(reservation->start, size));
+        munmap((void *)reservation->start, size);
+        *link = reservation->next;
+        free(reservation);
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool reserved(uintptr_t start, size_t bytes)
+{
+    for (struct reservation *at = reservations; at != NULL; at = at->next) {
+        if (start >= at->start && bytes <= at->bytes && start - at->start <= at->bytes - bytes)
+            return true;
+    }
+    return false;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
+{
+    DRIVER_CALL();
+    struct standin_physical *physical = physical_of(handle);
+    REQUIRE(physical != NULL && physical->references != 0 && flags == 0);
+    REQUIRE(size != 0 && size % STANDIN_GRANULARITY_BYTES == 0 && ptr % STANDIN_GRANULARITY_BYTES == 0);
+    REQUIRE(offset % STANDIN_GRANULARITY_BYTES == 0);
+    REQUIRE(offset <= physical->bytes && size <= physical->bytes - offset);
+    REQUIRE(reserved((uintptr_t)ptr, size));
+    CUdevice device = on_device(physical) ? physical->properties.location.id : -1;
+    struct standin_range *range = standin_range_add((uintptr_t)ptr, size, KIND_MAPPED, device);
+    REQUIRE(range != NULL); /* something is mapped there */
+    range->owner = physical;
+    range->offset = offset;
+    physical->mappings++;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    DRIVER_CALL();
+    REQUIRE(desc != NULL && count != 0 && size != 0 && size % STANDIN_GRANULARITY_BYTES == 0);
+    for (uintptr_t at = (uintptr_t)ptr; at < ptr + size;) {
+        struct standin_range *range = standin_range_find(at);
+        REQUIRE(range != NULL && range->kind == KIND_MAPPED);
+        at = range->start + range->bytes;
+    }
+    mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE); /* of any device: the host plays them all */
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
+{
+    DRIVER_CALL();
+    struct standin_range *range = standin_range_find((uintptr_t)ptr);
+    REQUIRE(flags != NULL && location != NULL && range != NULL);
+    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+    DRIVER_CALL();
+    uintptr_t end = (uintptr_t)ptr + size;
+    for (uintptr_t at = (uintptr_t)ptr; at < end;) { /* whole mappings only, checked before any is touched */
+        struct standin_range *range = standin_range_at(at, KIND_MAPPED);
+        REQUIRE(range != NULL && range->bytes <= end - at);
+        at += range->bytes;
+    }
+    for (uintptr_t at = (uintptr_t)ptr; at < end;) {
+        struct standin_range *range = standin_range_at(at, KIND_MAPPED);
+        struct standin_physical *physical = range->owner;
+        at += range->bytes;
+        standin_range_remove(range);
+        physical->mappings--;
+        drop_if_unused(physical);
+    }
+    mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return CUDA_SUCCESS;
+}
+
+/* ---- Sharing between processes: the exported descriptor is a small file that tells what is shared. */
+
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType handleType, unsigned long long flags)
+{
+    DRIVER_CALL();
+    struct standin_physical *physical = physical_of(handle);
+    REQUIRE(shareableHandle != NULL && physical != NULL && flags == 0);
+    if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    REQUIRE(physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    struct shared_handle shared = {
+        .pid = getpid(), .handle = handle, .bytes = physical->bytes, .properties = physical->properties};
+    memcpy(shared.magic, shared_magic, sizeof(shared_magic));
+    int descriptor = memfd_create("standin-physical", MFD_CLOEXEC);
+    if (descriptor < 0 || pwrite(descriptor, &shared, sizeof(shared), 0) != (ssize_t)sizeof(shared))
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *(int *)shareableHandle = descriptor;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                        CUmemAllocationHandleType shHandleType)
+{
+    DRIVER_CALL();
+    REQUIRE(handle != NULL);
+    if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    struct shared_handle shared;
+    ssize_t got = pread((int)(intptr_t)osHandle, &shared, sizeof(shared), 0);
+    REQUIRE(got == (ssize_t)sizeof(shared) && memcmp(shared.magic, shared_magic, sizeof(shared_magic)) == 0);
+    struct standin_physical *physical = shared.pid == getpid() ? physical_of(shared.handle) : NULL;
+    if (physical != NULL) {
+        physical->references++;
+    } else {
+        physical = physical_new(shared.bytes, &shared.properties);
+        if (physical == NULL)
+            abort();
+        physical->foreign = true;
+    }
+    *handle = physical->handle;
+    return CUDA_SUCCESS;
+}
