@@ -212,6 +212,20 @@ void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, c
         snprintf(text, bytes, "%s (%s)", frame->function, module[0] ? module : "unknown");
 }
 
+/* Objects that stand between a program and what it asked for. */
+static bool is_plumbing(const struct vt_frame *frame)
+{
+    static const char *const names[] = {"libvramtrace.so", "libcuda.so", "libcudart.so", "libc.so", "libpthread.so"};
+    const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
+
+    if (!strcmp(frame->function, "_start"))
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(module, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
 /* Folds a stack for a line or two of text: the innermost frame, then those that a person wrote. Native frames
  * are told only where there is no Python. */
 static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text, size_t bytes)
@@ -225,7 +239,7 @@ static void fold(const struct vt_trace *trace, const struct vt_frame *frames, si
 
         if (python && frames[i].kind != VT_FRAME_PYTHON)
             continue;
-        if (shown && vt_is_library_path(python ? frames[i].file : frames[i].module))
+        if (shown && (python ? vt_is_library_path(frames[i].file) : is_plumbing(&frames[i])))
             continue;
         vt_name_frame(trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);

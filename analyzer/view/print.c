@@ -107,7 +107,7 @@ static bool is_number(const char *word, size_t bytes)
 {
     bool digit = false;
 
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = bytes && word[0] == '('; i < bytes; i++) {
         if (word[i] >= '0' && word[i] <= '9')
             digit = true;
         else if (!strchr(".,", word[i]))
@@ -116,12 +116,13 @@ static bool is_number(const char *word, size_t bytes)
     return digit;
 }
 
-/* End of the next piece that must stay on one line: a word, with a unit after a number. */
+/* End of the next piece that must stay on one line: a word, with a unit after a number, a number after "GPU". */
 static const char *piece_end(const char *text)
 {
     for (;;) {
         size_t bytes = strcspn(text, " \n\t");
-        if (!is_number(text, bytes) || text[bytes] != ' ')
+        bool joins = is_number(text, bytes) || !strncmp(text, "GPU ", 4) || !strncmp(text, "step ", 5);
+        if (!joins || text[bytes] != ' ')
             return text + bytes;
         text += bytes + 1;
     }

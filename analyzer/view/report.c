@@ -33,15 +33,16 @@ static void keep(struct state *state, uint32_t event_index, const struct vt_coun
     memcpy(state->categories, categories, sizeof state->categories);
 }
 
-static uint64_t measure(const struct walk *walk, const struct vt_counts *counts)
+/* What the peak goes by. */
+static uint64_t measure(const struct walk *walk, const struct vt_counts *counts, const uint64_t *categories)
 {
-    return walk->blocks ? counts->block_bytes : counts->driver_bytes;
+    return walk->blocks ? counts->block_bytes : counts->driver_bytes - categories[VT_CATEGORY_CACHED];
 }
 
 static void keep_larger(const struct walk *walk, struct state *state, uint32_t event_index,
                         const struct vt_counts *counts, const uint64_t categories[VT_CATEGORY_COUNT])
 {
-    if (!state->present || measure(walk, counts) > measure(walk, &state->counts))
+    if (!state->present || measure(walk, counts, categories) > measure(walk, &state->counts, state->categories))
         keep(state, event_index, counts, categories);
 }
 

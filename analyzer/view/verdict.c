@@ -20,16 +20,22 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
+/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of Python, else
+ * an operator, else what the native stack says. */
 static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
 {
     const struct vt_event *event = &report->trace->events[refusal->event_index];
     uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
+    const char *operator = vt_operator_of(report->attribution, event->stack_id);
     struct vt_frame frame;
+    bool known = vt_trace_user_frame(report->trace, event->stack_id, &frame);
 
     if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
         int used = snprintf(text, bytes, "the backward of ");
         vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
-    } else if (vt_trace_user_frame(report->trace, event->stack_id, &frame)) {
+    } else if (operator && !(known && frame.kind == VT_FRAME_PYTHON)) {
+        snprintf(text, bytes, "%s", operator);
+    } else if (known) {
         vt_name_frame(report->trace, &frame, text, bytes);
     } else {
         snprintf(text, bytes, "a call without a recorded stack");
@@ -37,8 +43,19 @@ static const char *asker(const struct vt_report *report, const struct vt_refusal
     return text;
 }
 
+/* How long the process went on to allocate after an event; 0 = it did not. */
+static uint64_t went_on(const struct vt_report *report, const struct vt_refusal *refusal)
+{
+    const struct vt_trace *trace = report->trace;
+
+    for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
+        if (trace->events[i].kind == VT_EVENT_ALLOC)
+            return vt_event_time(trace, (uint32_t)i) - refusal->t_ns;
+    return 0;
+}
+
 /* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
-static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_COUNT])
+static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     uint64_t left[VT_CATEGORY_COUNT];
 
@@ -50,6 +67,10 @@ static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_CO
 
         if (!left[largest])
             break;
+        if (!i && left[largest] == total) {
+            fprintf(stream, ", all of it %s", vt_category_look(largest)->many);
+            break;
+        }
         fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
                 largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
         left[largest] = 0;
@@ -89,13 +110,13 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     print_room(stream, refusal);
     if (refusal->driver_bytes) {
         fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
-        print_holding(stream, refusal->categories);
+        print_holding(stream, refusal->driver_bytes, refusal->categories);
         fputc('.', stream);
     }
     if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
-    if (report->duration_ns > refusal->t_ns + 1000000000u)
-        fprintf(stream, " The process went on for %s.", vt_format_duration(report->duration_ns - refusal->t_ns, bytes));
+    if (went_on(report, refusal))
+        fprintf(stream, " The process went on to allocate for %s.", vt_format_duration(went_on(report, refusal), bytes));
     if (!fclose(stream))
         vt_print_paragraph(print, 0, 0, "%s", text);
     fputc('\n', print->stream);
