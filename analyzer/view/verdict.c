@@ -189,10 +189,11 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report, con
     if (!peak->counts.driver_bytes) {
         fprintf(stream, "GPU %d held no memory of this process.", device->index);
     } else {
-        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s at the end.",
+        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.",
                 vt_format_bytes(vt_used_bytes(peak->categories), bytes),
                 vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
-                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing");
+                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing",
+                report->trace->header.state == VT_STATE_COMPLETE ? "at the end" : "where the trace ends");
         if (at->present)
             fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
                     vt_text_when(report, at->t_ns, at->step, at->phase, when),
