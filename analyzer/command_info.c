@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "view/format.h"
 #include "view/json.h"
+#include "view/print.h"
 
 #define LAYERS 4
 #define KINDS 256
@@ -32,12 +32,10 @@ static void count_events(const struct vt_trace *trace, struct counted *counted)
     counted->file_bytes = stat(trace->path, &status) ? 0 : (uint64_t)status.st_size;
 }
 
-/* Text from the trace, made harmless for a terminal. */
 static void put_line(const char *name, const char *text)
 {
     printf("%-14s", name);
-    for (; *text; text++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    vt_put_clean(text, stdout);
     putchar('\n');
 }
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "view/print.h"
+
 static unsigned groups_for(const struct vt_arguments *arguments, const struct vt_view *view)
 {
     unsigned groups = 1u << VT_BY_MODULE | 1u << VT_BY_LINE; /* the verdict names them */
@@ -28,7 +30,9 @@ static int report_one(const struct vt_command *command, const struct vt_argument
         return result;
     result = vt_report_make(loaded.attribution, &options, &report, error, sizeof error);
     if (result) {
-        fprintf(stderr, "vramtrace %s: %s: %s\n", command->name, path, error);
+        fprintf(stderr, "vramtrace %s: %s: ", command->name, path);
+        vt_put_clean(error, stderr); /* it may quote the trace */
+        fputc('\n', stderr);
         vt_unload(&loaded);
         return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
     }

@@ -22,9 +22,27 @@ struct chart {
     int columns; /* without the margin */
     int rows;
     struct vt_scale scale;
+    bool single;    /* one category only */
     size_t *source; /* column of the timeline that each column shows */
     FILE *stream;
 };
+
+bool vt_single_category(const struct vt_device_report *device)
+{
+    unsigned only = NOTHING;
+
+    for (size_t i = 0; i < device->timeline.columns; i++) {
+        for (size_t k = 0; k < vt_stacked_category_count; k++) {
+            unsigned c = vt_stacked_categories[k];
+            if (!device->timeline.categories[i][c])
+                continue;
+            if (only != NOTHING && only != c)
+                return false;
+            only = c;
+        }
+    }
+    return true;
+}
 
 static size_t first_source(const struct chart *chart, int column)
 {
@@ -53,7 +71,8 @@ static void choose_sources(struct chart *chart)
 
 static int column_at(const struct chart *chart, uint64_t t_ns)
 {
-    int column = (int)((double)t_ns / ((double)chart->report->duration_ns + 1) * chart->columns);
+    uint64_t duration_ns = chart->report->duration_ns;
+    int column = duration_ns ? (int)((double)t_ns / (double)duration_ns * chart->columns) : 0;
 
     return column < chart->columns ? column : chart->columns - 1;
 }
@@ -114,12 +133,12 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
 {
     int filled;
     unsigned category = most_of(eighths, 0, &filled);
-    const struct vt_category_look *look = vt_category_look(category);
+    const struct vt_category_look *look = vt_category_look(chart->single ? VT_CATEGORY_ACTIVATION : category);
 
     if (filled >= EIGHTHS / 2 && !chart->style->unicode)
         fputc(look->ascii_fill, chart->stream);
     else if (filled >= EIGHTHS / 2)
-        fputs(filled < EIGHTHS && category == VT_CATEGORY_ACTIVATION ? bars[filled] : look->fill, chart->stream);
+        fputs(filled < EIGHTHS && !strcmp(look->fill, bars[EIGHTHS]) ? bars[filled] : look->fill, chart->stream);
     else if (filled && bottom)
         fputs(chart->style->unicode ? bars[1] : "_", chart->stream);
     else
@@ -186,45 +205,62 @@ static bool place(char *row, int columns, int column, const char *text)
     return true;
 }
 
-/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right. 'v' and 'X' stand for the
- * arrows until the row is printed. */
-static void place_marker(const struct chart *chart, char *row, uint64_t t_ns, char arrow, const char *text)
-{
-    int column = column_at(chart, t_ns);
-    char marker[64];
+/* Marks of a time, until the row is printed. */
+#define ARROW '\x01'
+#define CROSS '\x02'
+#define BAR '\x03'
 
-    snprintf(marker, sizeof marker, "\x01 %.60s", text);
-    marker[0] = arrow;
-    if (place(row, chart->columns, column, marker))
+/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there is
+ * none at all. */
+static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign, const char *text)
+{
+    int column = column_at(chart, t_ns), length = (int)strlen(text) + 2;
+    char right[80], left[80];
+
+    snprintf(right, sizeof right, "%c %.70s", sign, text);
+    snprintf(left, sizeof left, "%.70s %c", text, sign);
+    if (place(row, chart->columns, column, right) || place(row, chart->columns, column - length + 1, left) ||
+        place(above, chart->columns, column, right))
         return;
-    snprintf(marker, sizeof marker, "%.60s \x01", text);
-    marker[strlen(marker) - 1] = arrow;
-    place(row, chart->columns, column - (int)strlen(marker) + 1, marker);
+    place(above, chart->columns, column - length + 1, left);
 }
 
-static void draw_markers(struct chart *chart, char *row)
+static void put_row(FILE *stream, const char *row, int columns)
+{
+    for (int c = 0; c < columns; c++) {
+        if (row[c] == ARROW)
+            fputs("▾", stream);
+        else if (row[c] == CROSS)
+            fputs("✗", stream);
+        else if (row[c] == BAR)
+            fputs("│", stream);
+        else
+            fputc(row[c], stream);
+    }
+    fputc('\n', stream);
+}
+
+static void draw_markers(struct chart *chart, char *row, char *above)
 {
     const struct vt_device_report *device = chart->device;
     const struct vt_report *report = chart->report;
+    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
     char text[64] = "peak ";
 
     memset(row, ' ', (size_t)chart->columns);
-    if (report->refusal_count && report->refusals[report->refusal_count - 1].device_index == device->index)
-        place_marker(chart, row, report->refusals[report->refusal_count - 1].t_ns, '\x02', "out of memory");
+    memset(above, ' ', (size_t)chart->columns);
+    if (report->refusal_count && refusal->device_index == device->index)
+        place_marker(chart, row, above, refusal->t_ns, CROSS, "out of memory");
     vt_format_bytes(vt_used_bytes(device->peak.categories), text + 5);
-    place_marker(chart, row, device->peak.t_ns, '\x01', text);
+    place_marker(chart, row, above, device->peak.t_ns, ARROW, text);
     if (device->at.present && device->at.event_index != device->peak.event_index)
-        place_marker(chart, row, device->at.t_ns, '\x01', "at");
-    fprintf(chart->stream, "%*s  ", MARGIN - 2, chart->scale.unit);
-    for (int c = 0; c < chart->columns; c++) {
-        if (row[c] == '\x01')
-            fputs("▾", chart->stream);
-        else if (row[c] == '\x02')
-            fputs("✗", chart->stream);
-        else
-            fputc(row[c], chart->stream);
+        place_marker(chart, row, above, device->at.t_ns, ARROW, "at");
+    if (strspn(above, " ") < (size_t)chart->columns) {
+        fprintf(chart->stream, "%*s", MARGIN, "");
+        put_row(chart->stream, above, chart->columns);
     }
-    fputc('\n', chart->stream);
+    fprintf(chart->stream, "%*s  ", MARGIN - 2, chart->scale.unit);
+    put_row(chart->stream, row, chart->columns);
 }
 
 /* A round step of time, at least `least` seconds, in its unit. */
@@ -298,19 +334,13 @@ static void draw_steps(struct chart *chart, char *row)
         last = span->step;
         if (first && column >= 5)
             memcpy(row, "init", 4);
-        snprintf(text, sizeof text, "\x01%u", span->step);
+        snprintf(text, sizeof text, "%c%u", BAR, span->step);
         if (first || span->step % every == 0)
             place(row, chart->columns, column, text);
         first = false;
     }
     fprintf(chart->stream, "%*s ", MARGIN - 1, "step");
-    for (int c = 0; c < chart->columns; c++) {
-        if (row[c] == '\x01')
-            fputs("│", chart->stream);
-        else
-            fputc(row[c], chart->stream);
-    }
-    fputc('\n', chart->stream);
+    put_row(chart->stream, row, chart->columns);
 }
 
 static void draw_phases(struct chart *chart)
@@ -325,11 +355,12 @@ static void draw_phases(struct chart *chart)
     fputc('\n', chart->stream);
 }
 
+/* `row` has room for two rows of letters and some more. */
 static void draw(struct chart *chart, char *row, bool phases)
 {
     choose_sources(chart);
     draw_driver(chart);
-    draw_markers(chart, row);
+    draw_markers(chart, row, row + chart->columns + 1);
     for (int r = chart->rows - 1; r >= 0; r--)
         draw_row(chart, r);
     draw_time(chart, row);
@@ -373,9 +404,10 @@ void vt_chart_draw(const struct vt_report *report, const struct vt_device_report
     if (chart.columns < 10 || rows < 2 || !most || !device->timeline.columns)
         return;
     chart.scale = vt_scale_for(most, rows);
+    chart.single = vt_single_category(device);
     chart.rows = chart.scale.steps * chart.scale.rows_per_step;
     chart.source = calloc((size_t)chart.columns, sizeof *chart.source);
-    row = malloc((size_t)chart.columns + 64);
+    row = calloc(2, (size_t)chart.columns + 64);
     chart.stream = open_memstream(&text, &bytes);
     if (chart.source && row && chart.stream)
         draw(&chart, row, phases);

@@ -1,7 +1,7 @@
 /* One event on one line. */
 #include "view/json.h"
 #include "view/report_parts.h"
-#include "view/format.h"
+#include "view/print.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -66,25 +66,18 @@ static bool has_text(const struct vt_event *event)
     return event->kind == VT_EVENT_MARK || event->kind == VT_EVENT_RANGE_PUSH;
 }
 
-/* Text from the trace without what would break the line or the terminal. */
-static void put_text(const char *text, FILE *out)
-{
-    for (; *text; text++)
-        fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, out);
-}
-
 static void put_frame(const struct vt_frame *frame, FILE *out)
 {
     const char *module = strrchr(frame->module, '/');
 
-    put_text(frame->function, out);
+    vt_put_clean(frame->function, out);
     if (frame->file[0]) {
         fputs(" (", out);
-        put_text(frame->file, out);
+        vt_put_clean(frame->file, out);
         fprintf(out, ":%d)", frame->line);
     } else if (frame->module[0]) {
         fputs(" (", out);
-        put_text(module ? module + 1 : frame->module, out);
+        vt_put_clean(module ? module + 1 : frame->module, out);
         fputc(')', out);
     }
 }
@@ -98,16 +91,16 @@ static void put_names(const struct vt_trace *trace, const struct vt_event *event
 
     if (text) {
         fputs(" '", out);
-        put_text(text, out);
+        vt_put_clean(text, out);
         fputc('\'', out);
     }
     if (function) {
         fputc(' ', out);
-        put_text(function, out);
+        vt_put_clean(function, out);
     }
     if (label) {
         fputs(" in ", out);
-        put_text(label, out);
+        vt_put_clean(label, out);
     }
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (event->flags & flags[i].flag)

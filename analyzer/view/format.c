@@ -18,7 +18,7 @@ static const struct vt_category_look looks[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_CONTEXT] = {"context and modules", "context", " ", ' ', 243, "#767676"},
     [VT_CATEGORY_CACHED] = {"cached memory", "cached", " ", ' ', 243, "#767676"},
     [VT_CATEGORY_HOST_PINNED] = {"pinned host memory", "pinned host", " ", ' ', 243, "#767676"},
-    [VT_CATEGORY_UNKNOWN] = {"memory of unknown use", "unknown", "?", '?', 253, "#dadada"},
+    [VT_CATEGORY_UNKNOWN] = {"of unknown use", "unknown", "?", '?', 253, "#dadada"},
 };
 
 const uint8_t vt_stacked_categories[] = {

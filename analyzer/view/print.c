@@ -54,6 +54,18 @@ static bool is_unsafe(uint32_t code)
            code == 0x2029 || code == 0xfffd;
 }
 
+void vt_put_clean(const char *text, FILE *out)
+{
+    uint32_t code;
+
+    for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
+        if (is_unsafe(code) || code == '\n')
+            fputc('?', out);
+        else
+            fwrite(text, 1, bytes, out);
+    }
+}
+
 int vt_print_finish(struct vt_print *print, FILE *out)
 {
     bool failed = fclose(print->stream) != 0;
@@ -115,39 +127,41 @@ static const char *piece_end(const char *text)
     }
 }
 
-static void print_wrapped(struct vt_print *print, int indent, const char *text)
+static void print_wrapped(struct vt_print *print, int first, int indent, const char *text)
 {
-    int column = indent;
+    int column = first;
+    bool begins = true; /* a line */
 
-    fprintf(print->stream, "%*s", indent, "");
+    fprintf(print->stream, "%*s", first, "");
     for (text += strspn(text, " \n\t"); *text; text += strspn(text, " \n\t")) {
         const char *end = piece_end(text);
         char *piece = strndup(text, (size_t)(end - text));
         int columns = piece ? vt_text_columns(piece) : 0;
 
-        if (column > indent && column + 1 + columns > print->style->width) {
+        if (!begins && column + 1 + columns > print->style->width) {
             fprintf(print->stream, "\n%*s", indent, "");
             column = indent;
-        } else if (column > indent) {
+        } else if (!begins) {
             fputc(' ', print->stream);
             column++;
         }
         fputs(piece ? piece : "", print->stream);
         column += columns;
+        begins = false;
         free(piece);
         text = end;
     }
     fputc('\n', print->stream);
 }
 
-void vt_print_paragraph(struct vt_print *print, int indent, const char *format, ...)
+void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
 {
     va_list arguments;
     char *text = NULL;
 
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) >= 0) {
-        print_wrapped(print, indent, text);
+        print_wrapped(print, first, indent, text);
         free(text);
     }
     va_end(arguments);

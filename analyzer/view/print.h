@@ -29,10 +29,13 @@ struct vt_print {
 int vt_print_begin(struct vt_print *print, const struct vt_view_style *style);
 int vt_print_finish(struct vt_print *print, FILE *out);
 
-/* A paragraph, wrapped at spaces to the style's width but never between a number and its unit; every line
- * starts with `indent` spaces. */
-void vt_print_paragraph(struct vt_print *print, int indent, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* A paragraph, wrapped at spaces to the style's width but never between a number and its unit; the
+ * first line starts with `first` spaces, the others with `indent`. */
+void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Text from a trace as it is safe on a terminal: what could move the cursor becomes '?'. */
+void vt_put_clean(const char *text, FILE *out);
 
 struct vt_column {
     const char *title; /* "" = none */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
 #define NEAR_NS 1000000000u     /* what the driver told at most so long before or after counts as "then" */
@@ -46,7 +47,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_coun
     if (event_index > refusal->event_index)
         return 1;
     refusal->driver_bytes = counts->driver_bytes;
-    refusal->cached_bytes = categories[VT_CATEGORY_CACHED];
+    memcpy(refusal->categories, categories, sizeof refusal->categories);
     return 0;
 }
 

@@ -47,8 +47,8 @@ static void keep_larger(const struct walk *walk, struct state *state, uint32_t e
 
 static size_t column_of(const struct walk *walk, uint32_t event_index)
 {
-    double share = (double)vt_event_time(walk->report->trace, event_index) / ((double)walk->report->duration_ns + 1);
-    size_t column = (size_t)(share * (double)walk->timeline->columns);
+    uint64_t duration_ns = walk->report->duration_ns, t_ns = vt_event_time(walk->report->trace, event_index);
+    size_t column = duration_ns ? (size_t)((double)t_ns / (double)duration_ns * (double)walk->timeline->columns) : 0;
 
     return column < walk->timeline->columns ? column : walk->timeline->columns - 1;
 }

@@ -63,8 +63,9 @@ static int total(const struct vt_table *table, const int *widths)
 
 static int least(const struct vt_table *table, const int *widths, int c)
 {
-    int minimum = table->columns[c].minimum;
+    int minimum = table->columns[c].minimum, title = c ? 0 : vt_text_columns(table->columns[0].title) - INDENT;
 
+    minimum = minimum && minimum < title ? title : minimum;
     return minimum && minimum < widths[c] ? minimum : widths[c];
 }
 

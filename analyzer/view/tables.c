@@ -166,6 +166,15 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
     fputc('\n', print->stream);
 }
 
+/* Stacks of one frame each would say the same as the table of lines. */
+static bool has_depth(const struct vt_groups *groups, size_t shown)
+{
+    for (size_t i = 0; i < shown; i++)
+        if (strstr(groups->items[i].name, "←"))
+            return true;
+    return false;
+}
+
 static void stacks_list(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, size_t rows)
 {
@@ -175,7 +184,7 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
     size_t shown = groups->count < rows ? groups->count : rows;
     char title[64], bytes[32], percent[32];
 
-    if (!has_names(groups))
+    if (!has_names(groups) || (print->style->by < 0 && !has_depth(groups, shown)))
         return;
     fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", lossy_title(report, "By stack", title, sizeof title));
     for (size_t i = 0; i < shown; i++) {
@@ -188,7 +197,7 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
         if (group->blocks > 1)
             fprintf(print->stream, ", %" PRIu64 " blocks", group->blocks);
         fputc('\n', print->stream);
-        vt_print_paragraph(print, 4, "%s", name_or(group, "no stack recorded"));
+        vt_print_paragraph(print, 4, 6, "%s", name_or(group, "no stack recorded"));
     }
     if (groups->count > shown)
         fprintf(print->stream, VT_DIM "  … %zu more stacks, %s" VT_RESET "\n", groups->count - shown,

@@ -18,18 +18,28 @@ const char *vt_text_whole(const struct vt_device_report *device)
     return device->at.present ? "of use" : "of peak";
 }
 
+/* The sign of a category in the picture. */
+static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
+{
+    const struct vt_category_look *look = vt_category_look(category);
+    const struct vt_category_look *shown = single ? vt_category_look(VT_CATEGORY_ACTIVATION) : look;
+
+    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
+    if (!style->unicode)
+        fputc(shown->ascii_fill, stream);
+    else
+        fputs(style->colour && look->fill[0] != ' ' ? "█" : shown->fill, stream);
+    fputs(VT_RESET, stream);
+}
+
 /* The legend is the table of categories as well. */
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories, unsigned category,
-                        uint64_t whole)
+                        uint64_t whole, bool single)
 {
     const struct vt_category_look *look = vt_category_look(category);
     char bytes[32], percent[32];
-    const char *fill = print->style->colour && print->style->unicode && look->fill[0] != ' ' ? "█" : look->fill;
 
-    if (!print->style->unicode)
-        fprintf(stream, "\x0e%c%c" VT_RESET, VT_MARK_INK + (int)category, look->ascii_fill);
-    else
-        fprintf(stream, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, fill);
+    put_fill(stream, print->style, category, single);
     vt_format_percent(categories[category], whole, percent);
     fprintf(stream, " %-13s %11s %7s\n", look->label, vt_format_bytes(categories[category], bytes), percent);
 }
@@ -53,11 +63,11 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
         }
         done[largest] = true;
         if (instant->categories[largest])
-            legend_line(stream, print, instant->categories, largest, whole);
+            legend_line(stream, print, instant->categories, largest, whole, vt_single_category(device));
     }
     for (size_t i = 0; i < sizeof beside; i++)
         if (instant->categories[beside[i]])
-            legend_line(stream, print, instant->categories, beside[i], 0);
+            legend_line(stream, print, instant->categories, beside[i], 0, false);
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
@@ -98,13 +108,15 @@ static void picture(struct vt_print *print, const struct vt_report *report, cons
 
 static void more(struct vt_print *print, const struct vt_report *report)
 {
-    const char *file = strrchr(report->trace->path, '/');
-    const char *at = report->refusal_count ? "--at oom" : "--at end";
+    const char *path = report->trace->path;
 
-    file = file ? file + 1 : report->trace->path;
-    vt_print_paragraph(print, 0, "More: vramtrace timeline %s · vramtrace report --by stack|owner|op %s · "
-                                 "vramtrace report %s %s · vramtrace info %s",
-                       file, file, at, file, file);
+    if (!report->device_count)
+        vt_print_paragraph(print, 0, 2, VT_BOLD "More:" VT_RESET " vramtrace info --events %s", path);
+    else
+        vt_print_paragraph(print, 0, 2,
+                           VT_BOLD "More:" VT_RESET " vramtrace timeline|info %s · vramtrace report --by owner|op|stack "
+                                                    "--at %s %s",
+                           path, report->refusal_count ? "oom" : "end", path);
 }
 
 static void device_section(struct vt_print *print, const struct vt_report *report,
@@ -134,10 +146,10 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
     vt_text_header(&print, report, "report");
     vt_text_out_of_memory(&print, report);
     if (!report->device_count && !report->trace->event_count)
-        vt_print_paragraph(&print, 0, "The trace has no events: while it was recorded, no call that VRAMTrace can see "
+        vt_print_paragraph(&print, 0, 0, "The trace has no events: while it was recorded, no call that VRAMTrace can see "
                                       "took or gave back GPU memory.");
     else if (!report->device_count)
-        vt_print_paragraph(&print, 0, "No GPU memory was held at any time of this trace.");
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
@@ -160,18 +172,14 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
         const struct vt_category_look *look = vt_category_look(c);
-        const char *fill = print->style->colour && print->style->unicode ? "█" : look->fill;
 
         if (!instant->categories[c])
             continue;
-        if (print->style->unicode)
-            fprintf(stream, "\x0e%c%s" VT_RESET " ", VT_MARK_INK + (int)c, fill);
-        else
-            fprintf(stream, "%c ", look->ascii_fill);
-        fprintf(stream, "%s %s  ", look->label, vt_format_bytes(instant->categories[c], bytes));
+        put_fill(stream, print->style, c, vt_single_category(device));
+        fprintf(stream, " %s %s  ", look->label, vt_format_bytes(instant->categories[c], bytes));
     }
     if (!fclose(stream))
-        vt_print_paragraph(print, 2, "%s at %s: %s", device->at.present ? "Then" : "Held",
+        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.present ? "Then" : "Held",
                            device->at.present ? "that time" : "the peak", key);
     free(key);
 }
@@ -195,15 +203,15 @@ static int write_timeline(const struct vt_report *report, const struct vt_view_s
         for (size_t k = 0; k < chart.count; k++)
             fprintf(print.stream, "%s\n", chart.items[k]);
         if (!chart.count)
-            vt_print_paragraph(&print, 0, "Nothing to draw: no memory was in use on GPU %d.", device->index);
+            vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.", device->index);
         else
             print_key(&print, device);
         vt_lines_free(&chart);
     }
     if (!report->device_count)
-        vt_print_paragraph(&print, 0, "Nothing to draw: no GPU memory was held at any time of this trace.");
+        vt_print_paragraph(&print, 0, 0, "Nothing to draw: no GPU memory was held at any time of this trace.");
     else if (report->attribution->step_count)
-        vt_print_paragraph(&print, 2, "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
+        vt_print_paragraph(&print, 2, 2, "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
                                       "A column shows the largest moment of its time.");
     return vt_print_finish(&print, out);
 }

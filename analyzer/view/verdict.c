@@ -20,130 +20,6 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-char *vt_text_command(const struct vt_trace *trace, int columns)
-{
-    char *text = NULL, *cut;
-    size_t bytes;
-    FILE *stream = open_memstream(&text, &bytes);
-
-    if (!stream)
-        return NULL;
-    for (int i = 0; i < trace->argument_count; i++) {
-        const char *argument = trace->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
-        fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
-    }
-    if (fclose(stream))
-        return NULL;
-    cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
-    free(text);
-    return cut;
-}
-
-char *vt_text_device(const struct vt_device_report *device, char *text)
-{
-    char total[32];
-    int length = snprintf(text, 100, "GPU %d", device->index);
-
-    if (device->name && device->name[0])
-        length += snprintf(text + length, 100, " %.64s", device->name);
-    if (device->total_bytes)
-        snprintf(text + length, 60, " (%s)", vt_format_bytes(device->total_bytes, total));
-    return text;
-}
-
-static const char *state_of(const struct vt_trace *trace)
-{
-    static const char *const reasons[] = {"stopped", "stopped: disk full", "stopped: write error", "stopped: no memory",
-                                          "stopped: no thread"};
-
-    if (trace->truncated)
-        return "damaged";
-    if (trace->header.state == VT_STATE_STOPPED)
-        return reasons[trace->header.stop_reason <= VT_STOP_NO_THREAD ? trace->header.stop_reason : 0];
-    if (trace->header.state == VT_STATE_RECORDING)
-        return "killed or still running";
-    return trace->complete ? "complete" : "incomplete";
-}
-
-/* Items joined by " · ", broken between items only. */
-static void print_items(struct vt_print *print, char *const *items, size_t count)
-{
-    int column = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        int columns = vt_text_columns(items[i]);
-
-        if (column && column + 3 + columns > print->style->width) {
-            fputs("\n  ", print->stream);
-            column = 2;
-        } else if (column) {
-            fputs(" · ", print->stream);
-            column += 3;
-        }
-        fputs(items[i], print->stream);
-        column += columns;
-    }
-    fputs("\n\n", print->stream);
-}
-
-static void losses(struct vt_print *print, const struct vt_trace *trace)
-{
-    const struct vt_file_header *header = &trace->header;
-    char count[32], more[32], bytes[32];
-
-    if (header->dropped || header->dropped_definitions)
-        vt_print_paragraph(print, 0,
-                           VT_ALARM "%s events and %s definitions were lost" VT_RESET
-                                    " because the ring was full: any number below may be wrong by what they told. A "
-                                    "larger ring holds more: see vramtrace run --help.",
-                           vt_format_count(header->dropped, count), vt_format_count(header->dropped_definitions, more));
-    if (trace->truncated)
-        vt_print_paragraph(print, 0, VT_ALARM "The file is damaged:" VT_RESET " %s could not be read; what they told is missing below.",
-                           trace->damaged_bytes ? vt_format_bytes(trace->damaged_bytes, bytes) : "parts");
-    if (header->state == VT_STATE_STOPPED)
-        vt_print_paragraph(print, 0, "Recording %s before the process ended: what came after is not here.", state_of(trace));
-    else if (header->state == VT_STATE_RECORDING)
-        vt_print_paragraph(print, 0,
-                           "The process was killed, or still runs: everything it had recorded up to then is here, %s "
-                           "events of it saved from the ring.%s",
-                           vt_format_count(trace->ring_events, count),
-                           trace->unfinished_records ? " Calls that were being recorded just then are not." : "");
-    if (header->dropped || header->dropped_definitions || trace->truncated || header->state == VT_STATE_STOPPED ||
-        header->state == VT_STATE_RECORDING)
-        fputc('\n', print->stream);
-}
-
-void vt_text_header(struct vt_print *print, const struct vt_report *report, const char *command)
-{
-    const struct vt_trace *trace = report->trace;
-    char *items[6] = {0}, time[32], name[192];
-    char *who = vt_text_command(trace, print->style->width - 24);
-    size_t count = 0;
-
-    if (asprintf(&items[count], VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "") > 0)
-        count++;
-    if (asprintf(&items[count], "pid %u", trace->header.pid) > 0)
-        count++;
-    if (report->device_count == 1 && asprintf(&items[count], "%s", vt_text_device(&report->devices[0], name)) > 0)
-        count++;
-    vt_format_duration(report->duration_ns, time);
-    if (report->attribution->step_count
-            ? asprintf(&items[count], "%u step%s in %s", report->attribution->step_count,
-                       report->attribution->step_count > 1 ? "s" : "", time) > 0
-            : asprintf(&items[count], "%s", time) > 0)
-        count++;
-    if (asprintf(&items[count], "%s", state_of(trace)) > 0)
-        count++;
-    if (trace->header.dropped &&
-        asprintf(&items[count], VT_ALARM "%" PRIu64 " EVENTS LOST" VT_RESET, trace->header.dropped) > 0)
-        count++;
-    print_items(print, items, count);
-    for (size_t i = 0; i < count; i++)
-        free(items[i]);
-    free(who);
-    losses(print, trace);
-}
-
 static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
 {
     const struct vt_trace *trace = report->trace;
@@ -159,30 +35,69 @@ static const char *asker(const struct vt_report *report, const struct vt_refusal
     return text;
 }
 
+/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
+static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    uint64_t left[VT_CATEGORY_COUNT];
+
+    memcpy(left, categories, sizeof left);
+    left[VT_CATEGORY_HOST_PINNED] = 0;
+    for (int i = 0; i < 3; i++) {
+        unsigned largest = vt_largest_category(left);
+        char bytes[32];
+
+        if (!left[largest])
+            break;
+        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
+                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
+        left[largest] = 0;
+    }
+}
+
+static void print_room(FILE *stream, const struct vt_refusal *refusal)
+{
+    char bytes[32], missing[32];
+
+    if (refusal->free_told)
+        fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
+    else if (refusal->free_known)
+        fprintf(stream, " The card had at most %s beside this process", vt_format_bytes(refusal->free_bytes, bytes));
+    else
+        return;
+    if (refusal->asked_bytes > refusal->free_bytes)
+        fprintf(stream, ": %s too little", vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
+    fputc('.', stream);
+}
+
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
 {
     const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
-    char when[160], who[256], asked[32], free_text[32], cached[32], held[32], went_on[96] = "", times[64] = "", gpu[32] = "the GPU";
-    char room[256] = "", time[32];
+    char when[160], who[256], bytes[32], *text = NULL;
+    size_t length;
+    FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
 
-    if (!report->refusal_count)
+    if (!stream)
         return;
+    vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when);
+    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when,
+            asker(report, refusal, who, sizeof who), vt_format_bytes(refusal->asked_bytes, bytes));
     if (refusal->device_index >= 0)
-        snprintf(gpu, sizeof gpu, "GPU %d", refusal->device_index);
-    if (refusal->free_known)
-        snprintf(room, sizeof room, refusal->free_told ? " Of %s's memory %s was free then." : " At most %2$s of %1$s was free then, if no other process used it.",
-                 gpu, vt_format_bytes(refusal->free_bytes, free_text));
+        fprintf(stream, " on GPU %d", refusal->device_index);
+    fputc('.', stream);
+    print_room(stream, refusal);
+    if (refusal->driver_bytes) {
+        fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
+        print_holding(stream, refusal->categories);
+        fputc('.', stream);
+    }
     if (report->refusal_count > 1)
-        snprintf(times, sizeof times, " It happened %zu times; this was the last.", report->refusal_count);
+        fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
     if (report->duration_ns > refusal->t_ns + 1000000000u)
-        snprintf(went_on, sizeof went_on, " The process went on for %s.",
-                 vt_format_duration(report->duration_ns - refusal->t_ns, time));
-    vt_print_paragraph(print, 0, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for %s on %s.%s This process held %s, of it %s cached and unused.%s%s",
-                       vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when),
-                       asker(report, refusal, who, sizeof who), vt_format_bytes(refusal->asked_bytes, asked), gpu, room,
-                       vt_format_bytes(refusal->driver_bytes, held), vt_format_bytes(refusal->cached_bytes, cached), times,
-                       went_on);
+        fprintf(stream, " The process went on for %s.", vt_format_duration(report->duration_ns - refusal->t_ns, bytes));
+    if (!fclose(stream))
+        vt_print_paragraph(print, 0, 0, "%s", text);
     fputc('\n', print->stream);
+    free(text);
 }
 
 /* Names who has most of a category: modules where they are known, else a line. */
@@ -214,47 +129,50 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
     vt_module_families_free(&families);
 }
 
-static void print_largest(struct vt_print *print, const struct vt_instant *instant)
+/* The largest category of an instant, in a sentence. */
+static void print_largest(FILE *stream, const struct vt_instant *instant)
 {
-    uint64_t used = vt_used_bytes(instant->categories), used_categories[VT_CATEGORY_COUNT];
+    uint64_t used = vt_used_bytes(instant->categories), left[VT_CATEGORY_COUNT];
     unsigned category;
-    char who[512];
+    char who[512], share[32] = "All";
 
-    memcpy(used_categories, instant->categories, sizeof used_categories);
-    used_categories[VT_CATEGORY_CACHED] = used_categories[VT_CATEGORY_CONTEXT] = used_categories[VT_CATEGORY_HOST_PINNED] = 0;
-    category = vt_largest_category(used_categories);
-    if (!used || !used_categories[category])
+    memcpy(left, instant->categories, sizeof left);
+    left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
+    category = vt_largest_category(left);
+    if (!left[category])
         return;
     name_largest(instant, category, who, sizeof who);
-    if (used_categories[category] == used)
-        vt_print_paragraph(print, 0, "All of it is %s%s.", vt_category_look(category)->many, who);
-    else
-        vt_print_paragraph(print, 0, "%.0f %% of it is %s%s.",
-                           100.0 * (double)used_categories[category] / (double)used, vt_category_look(category)->many, who);
+    if (left[category] < used)
+        snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
+    fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
 }
 
 void vt_text_verdict(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
 {
     const struct vt_instant *peak = &device->peak, *at = &device->at;
     uint64_t end_bytes = vt_used_bytes(device->end.categories);
-    char bytes[32], end[32], when[160];
+    char bytes[32], end[32], when[160], *text = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
 
+    if (!stream)
+        return;
     if (!peak->counts.driver_bytes) {
-        vt_print_paragraph(print, 0, "GPU %d held no memory of this process.", device->index);
-        return;
+        fprintf(stream, "GPU %d held no memory of this process.", device->index);
+    } else {
+        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s at the end.",
+                vt_format_bytes(vt_used_bytes(peak->categories), bytes),
+                vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
+                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing");
+        if (at->present)
+            fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
+                    vt_text_when(report, at->t_ns, at->step, at->phase, when),
+                    vt_format_bytes(vt_used_bytes(at->categories), bytes));
+        print_largest(stream, at->present ? at : peak);
     }
-    vt_print_paragraph(print, 0, VT_BOLD "Peak %s" VT_RESET " in use %s; %s at the end.",
-                       vt_format_bytes(vt_used_bytes(peak->categories), bytes),
-                       vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
-                       end_bytes ? vt_format_bytes(end_bytes, end) : "nothing");
-    if (!at->present) {
-        print_largest(print, peak);
-        return;
-    }
-    vt_print_paragraph(print, 0, "The tables below show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
-                       vt_text_when(report, at->t_ns, at->step, at->phase, when),
-                       vt_format_bytes(vt_used_bytes(at->categories), bytes));
-    print_largest(print, at);
+    if (!fclose(stream))
+        vt_print_paragraph(print, 0, 0, "%s", text);
+    free(text);
 }
 
 void vt_text_card(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
@@ -293,28 +211,35 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
                 vt_format_bytes(total_bytes - free_bytes, bytes),
                 vt_format_bytes(total_bytes - free_bytes - counts->driver_bytes, other));
     if (!fclose(stream))
-        vt_print_paragraph(print, 0, "%s", text);
+        vt_print_paragraph(print, 0, 2, "%s", text);
     free(text);
 }
 
 void vt_text_evidence(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
 {
     const struct vt_instant *instant = vt_text_instant(device);
-    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], whole = 0, weak = instant->evidence[VT_EVIDENCE_WEAK];
-    char exact_text[32], strong_text[32], weak_text[32], unknown_text[32], lost[32];
-    uint64_t dropped = report->trace->header.dropped;
+    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
+    const struct {
+        uint64_t bytes;
+        const char *name;
+    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], "exact (read from the live object)"},
+                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
+                 {weak > unknown ? weak - unknown : 0, "weak"},
+                 {unknown, "unknown"}};
+    char line[256] = "", text[32];
+    size_t used = 0;
 
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
-    weak = weak > unknown ? weak - unknown : 0;
-    if (!whole)
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
+                                     vt_format_percent(parts[i].bytes, whole, text), parts[i].name);
+    if (!used)
         return;
-    vt_print_paragraph(print, 0,
-                       VT_BOLD "Evidence:" VT_RESET
-                               " %s exact (named by the live object), %s strong (stack and lifetime agree), %s weak, %s "
-                               "unknown. %s lost.",
-                       vt_format_percent(instant->evidence[VT_EVIDENCE_EXACT], whole, exact_text),
-                       vt_format_percent(instant->evidence[VT_EVIDENCE_STRONG], whole, strong_text),
-                       vt_format_percent(weak, whole, weak_text), vt_format_percent(unknown, whole, unknown_text),
-                       dropped ? strcat(vt_format_count(dropped, lost), " events were") : "No event was");
+    if (report->trace->header.dropped)
+        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. %s events were lost.", line,
+                           vt_format_count(report->trace->header.dropped, text));
+    else
+        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. No event was lost.", line);
 }

@@ -73,7 +73,8 @@ struct vt_refusal {
     uint64_t free_bytes;
     bool free_told; /* by the driver */
     bool free_known;
-    uint64_t driver_bytes, cached_bytes; /* of this process on the device; known for the last refusal only */
+    /* What this process held on the device; known for the last refusal only. */
+    uint64_t driver_bytes, categories[VT_CATEGORY_COUNT];
 };
 
 struct vt_report {
