@@ -14,14 +14,10 @@
 
 /* The shim's settings are its own table: each becomes an option here. */
 static const struct setting {
-    const char *name, *initial, *help;
+    const char *name, *kind, *initial, *help;
 } settings[] = {
-#define X(name, initial, help) {#name, initial, help},
-#if __has_include("../preload/options.def")
+#define X(name, kind, initial, help) {#name, #kind, initial, help},
 #include "../preload/options.def"
-#else
-    X(OUT, "vramtrace.%h.%p.vrt", "a folder, or a file name with %p pid, %r rank, %h host")
-#endif
 #undef X
 };
 #define SETTING_COUNT (sizeof settings / sizeof *settings)
@@ -39,15 +35,14 @@ static char *option_name(const struct setting *setting, char *text, size_t bytes
 void vt_print_run_help(const struct vt_command *command, FILE *out)
 {
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
-    fputs("  -o PATH           where the trace goes: the same as --out\n"
-          "  --help            this help\n\n"
+    fputs("  -o PATH   the same as --out\n"
+          "  --help    this help\n\n"
           "The recorder's settings, as options here or as variables of the environment:\n",
           out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[64];
-        fprintf(out, "\n  %s VALUE, VRAMTRACE_%s%s%s%s\n      %s\n", option_name(&settings[i], name, sizeof name),
-                settings[i].name, settings[i].initial[0] ? " (" : "", settings[i].initial,
-                settings[i].initial[0] ? ")" : "", settings[i].help);
+        fprintf(out, "  %s %s, VRAMTRACE_%s (%s)\n      %s\n", option_name(&settings[i], name, sizeof name),
+                settings[i].kind, settings[i].name, settings[i].initial, settings[i].help);
     }
 }
 
