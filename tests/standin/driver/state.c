@@ -31,7 +31,8 @@ void standin_unlock(int *guard)
 
 CUresult standin_check(void)
 {
-    return initialized && !forked ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    bool usable = __atomic_load_n(&initialized, __ATOMIC_ACQUIRE) && !forked;
+    return usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 uint64_t standin_next_id(void)
@@ -104,7 +105,7 @@ CUresult cuInit(unsigned int flags)
         standin_devices[i].default_pool = standin_devices[i].current_pool = standin_pool_new(i, true);
         standin_devices[i].graph_pool = standin_pool_new(i, true);
     }
-    initialized = true;
+    __atomic_store_n(&initialized, true, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
 }
 

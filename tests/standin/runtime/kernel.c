@@ -165,9 +165,10 @@ void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, c
 
 /* ---- Use. */
 
+static pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static CUresult load(struct fat_binary *binary)
 {
-    static pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&load_mutex);
     if (binary->library == NULL)
@@ -183,9 +184,11 @@ static cudaError_t kernel_of(const void *host_function, CUkernel *kernel)
     if (entry == NULL || entry->bytes != 0)
         return cudaErrorInvalidDeviceFunction;
     CUresult result = load(entry->binary);
+    pthread_mutex_lock(&load_mutex);
     if (result == CUDA_SUCCESS && entry->kernel == NULL)
         result = runtime_driver.LibraryGetKernel(&entry->kernel, entry->binary->library, entry->name);
     *kernel = entry->kernel;
+    pthread_mutex_unlock(&load_mutex);
     return (cudaError_t)result;
 }
 
