@@ -1,5 +1,5 @@
-/* Calls libcudart's allocating functions; linked to it shared, static by nvcc, or as a plugin. Prints for each
- * allocation what way.h's programs print, and then the function's name. */
+/* Calls libcudart's allocating functions; linked to it shared, static by nvcc, or as a plugin. Prints for
+ * each allocation what way.h's programs print, and then the function's name. */
 #include <cuda_runtime_api.h>
 
 #include <stdint.h>
