@@ -46,6 +46,9 @@ static int scan(struct dl_phdr_info *info, size_t size, void *wanted_base)
 
 int main(int argc, char **argv)
 {
+    /* libcudart closes the driver that it refuses; names are wanted after that. */
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) == NULL)
+        return 1;
     void *runtime = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     if (runtime == NULL) {
         printf("missing %s\n", dlerror());
