@@ -112,9 +112,9 @@ static void end(const struct call *call, int result)
     }                                                                                                        \
     __asm__(".symver vt_runtime_" #symbol "_" #release ", " #symbol "@" version_name);
 
-/* Of an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value` else:
- * it must not follow pointers. */
-#define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments) \
+/* Of an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value`
+ * else: it must not follow pointers. */
+#define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments)  \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \
         int(*real) parameters = (int(*) parameters)vt_real_runtime_function(version, VT_FUNCTION_##symbol);  \
