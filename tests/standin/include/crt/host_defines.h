@@ -12,6 +12,7 @@
 #define __constant__
 #define __managed__
 #define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __align__(n)
 #define __device_builtin__
 #define __device_builtin_texture_type__
 #define __device_builtin_surface_type__

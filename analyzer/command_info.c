@@ -1,0 +1,286 @@
+/* info: what is in a trace, said without judging it; and the checks on our own reading of it. */
+#include "command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "view/json.h"
+#include "view/print.h"
+
+#define LAYERS 4
+#define KINDS 256
+
+struct counted {
+    uint64_t kinds[KINDS][LAYERS];
+    uint64_t layers[LAYERS];
+    uint64_t file_bytes;
+};
+
+static void count_events(const struct vt_trace *trace, struct counted *counted)
+{
+    struct stat status;
+
+    memset(counted, 0, sizeof *counted);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        uint8_t layer = trace->events[i].layer < LAYERS ? trace->events[i].layer : 0;
+        counted->kinds[trace->events[i].kind][layer]++;
+        counted->layers[layer]++;
+    }
+    counted->file_bytes = stat(trace->path, &status) ? 0 : (uint64_t)status.st_size;
+}
+
+static void put_line(const char *name, const char *text)
+{
+    printf("%-14s", name);
+    vt_put_clean(text, stdout);
+    putchar('\n');
+}
+
+static const char *ended(const struct vt_trace *trace)
+{
+    static const char *const reasons[] = {"for no known reason", "because the disk was full", "because of a write error",
+                                          "for lack of memory", "because no thread could be started"};
+    static char text[128];
+    const struct vt_file_header *header = &trace->header;
+
+    if (header->state == VT_STATE_STOPPED) {
+        snprintf(text, sizeof text, "no: recording stopped before the process ended, %s",
+                 reasons[header->stop_reason <= VT_STOP_NO_THREAD ? header->stop_reason : 0]);
+        return text;
+    }
+    if (header->state == VT_STATE_RECORDING)
+        return "no: the process was killed, or still runs";
+    if (trace->truncated)
+        return "no: the file is damaged";
+    return trace->complete ? "yes" : "no";
+}
+
+static void print_process(const struct vt_trace *trace, const struct counted *counted)
+{
+    const struct vt_file_header *header = &trace->header;
+    time_t start = (time_t)(header->start_realtime_ns / 1000000000u);
+    char bytes[32], when[64] = "", text[160];
+    struct tm parts;
+
+    put_line("file", trace->path);
+    snprintf(text, sizeof text, "%s, %.1f bytes per event, format %u, written by %.31s",
+             vt_format_bytes(counted->file_bytes, bytes),
+             trace->event_count ? (double)counted->file_bytes / (double)trace->event_count : 0.0, header->format_version,
+             header->program_version[0] ? header->program_version : "an unknown version");
+    put_line("size", text);
+    put_line("command", trace->command ? trace->command : "");
+    put_line("folder", trace->working_folder ? trace->working_folder : "");
+    put_line("executable", trace->executable ? trace->executable : "");
+    snprintf(text, sizeof text, "pid %u, parent %u, on %.63s", header->pid, header->parent_pid, header->host);
+    put_line("process", text);
+    if (localtime_r(&start, &parts))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &parts);
+    put_line("began", when);
+    if (trace->python_version)
+        snprintf(text, sizeof text, "%u.%u.%u%s", trace->python_version >> 24, trace->python_version >> 16 & 0xff,
+                 trace->python_version >> 8 & 0xff,
+                 header->python_unsupported_minor ? " (not supported: its frames are not recorded)" : "");
+    else
+        snprintf(text, sizeof text, "none");
+    put_line("python", text);
+    for (size_t i = 0; i < trace->device_count; i++) {
+        snprintf(text, sizeof text, "%d %.100s, %s", trace->devices[i].index,
+                 trace->devices[i].name[0] ? trace->devices[i].name : "unnamed",
+                 trace->devices[i].total_bytes ? vt_format_bytes(trace->devices[i].total_bytes, bytes) : "size unknown");
+        put_line("device", text);
+    }
+}
+
+static void print_counts(const struct vt_loaded *loaded, const struct counted *counted)
+{
+    const struct vt_trace *trace = loaded->trace;
+    const struct vt_replay *replay = loaded->replay;
+    char a[32], b[32], text[160];
+
+    put_line("complete", ended(trace));
+    snprintf(text, sizeof text, "%s events and %s definitions dropped, %s of chunks unreadable",
+             vt_format_count(trace->header.dropped, a), vt_format_count(trace->header.dropped_definitions, b),
+             trace->damaged_bytes ? "some bytes" : "none");
+    if (trace->damaged_bytes)
+        snprintf(text, sizeof text, "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable", a, b,
+                 trace->damaged_bytes);
+    put_line("lost", text);
+    snprintf(text, sizeof text, "%s events, %s records unfinished, %" PRIu64 " stacks missing",
+             vt_format_count(trace->ring_events, a), vt_format_count(trace->unfinished_records, b), trace->missing_stacks);
+    put_line("from the ring", text);
+    snprintf(text, sizeof text, "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
+             replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);
+    put_line("disagreements", text);
+    snprintf(text, sizeof text, "%u", loaded->attribution->step_count);
+    put_line("steps", text);
+    printf("%-14s%s\n", "events", vt_format_count(trace->event_count, a));
+    if (!trace->event_count)
+        return;
+    printf("\n%-18s%12s%12s%12s%12s\n", "", "driver", "runtime", "framework", "other");
+    for (int kind = 0; kind < KINDS; kind++) {
+        const uint64_t *layers = counted->kinds[kind];
+        if (layers[0] + layers[1] + layers[2] + layers[3])
+            printf("  %-16s%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "\n", vt_event_kind_name((uint8_t)kind),
+                   layers[VT_LAYER_DRIVER], layers[VT_LAYER_RUNTIME], layers[VT_LAYER_FRAMEWORK], layers[VT_LAYER_NONE]);
+    }
+}
+
+static void add_layers(cJSON *object, const uint64_t layers[LAYERS])
+{
+    for (int i = 0; i < LAYERS; i++)
+        if (layers[i])
+            vt_json_number(object, vt_layer_name((uint8_t)i), layers[i]);
+}
+
+static int print_json(const struct vt_loaded *loaded, const struct counted *counted, bool compact)
+{
+    const struct vt_trace *trace = loaded->trace;
+    cJSON *root = cJSON_CreateObject(), *object, *array;
+    int result;
+
+    cJSON_AddStringToObject(root, "format", "vramtrace.info/1");
+    object = cJSON_AddObjectToObject(root, "trace");
+    vt_json_trace(object, trace);
+    vt_json_number(object, "file_bytes", counted->file_bytes);
+    vt_json_number(object, "format_version", trace->header.format_version);
+    cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
+    cJSON_AddStringToObject(object, "host", trace->header.host);
+    vt_json_number(object, "parent_pid", trace->header.parent_pid);
+    vt_json_number(object, "stop_reason", trace->header.stop_reason);
+    cJSON_AddStringToObject(object, "working_folder", trace->working_folder ? trace->working_folder : "");
+    cJSON_AddStringToObject(object, "executable", trace->executable ? trace->executable : "");
+    vt_json_number(object, "python_version", trace->python_version);
+    vt_json_number(object, "python_unsupported_minor", trace->header.python_unsupported_minor);
+    array = cJSON_AddArrayToObject(root, "devices");
+    for (size_t i = 0; i < trace->device_count; i++) {
+        cJSON *device = cJSON_CreateObject();
+        cJSON_AddNumberToObject(device, "index", trace->devices[i].index);
+        cJSON_AddStringToObject(device, "name", trace->devices[i].name);
+        vt_json_number(device, "total_bytes", trace->devices[i].total_bytes);
+        cJSON_AddItemToArray(array, device);
+    }
+    object = cJSON_AddObjectToObject(root, "counts");
+    add_layers(cJSON_AddObjectToObject(object, "layers"), counted->layers);
+    object = cJSON_AddObjectToObject(object, "kinds");
+    for (int kind = 0; kind < KINDS; kind++) {
+        const uint64_t *layers = counted->kinds[kind];
+        if (layers[0] + layers[1] + layers[2] + layers[3])
+            add_layers(cJSON_AddObjectToObject(object, vt_event_kind_name((uint8_t)kind)), layers);
+    }
+    object = cJSON_AddObjectToObject(root, "disagreements");
+    vt_json_number(object, "unknown_frees", loaded->replay->unknown_frees);
+    vt_json_number(object, "doubled_allocations", loaded->replay->doubled_allocations);
+    vt_json_number(object, "total_mismatches", loaded->replay->total_mismatches);
+    vt_json_number(root, "steps", loaded->attribution->step_count);
+    result = vt_json_print(root, compact, stdout);
+    cJSON_Delete(root);
+    return result;
+}
+
+struct verification {
+    const struct vt_trace *trace;
+    int device_index;
+    uint64_t checked, breaches;
+};
+
+static int verify_event(void *context, uint32_t event_index, const struct vt_counts *counts,
+                        const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    struct verification *verification = context;
+    uint64_t sum = 0;
+
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        sum += c == VT_CATEGORY_HOST_PINNED ? 0 : categories[c];
+    verification->checked++;
+    if (sum == counts->driver_bytes || ++verification->breaches > 10)
+        return 0;
+    fprintf(stderr, "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64 "\n",
+            verification->trace->path, event_index, vt_event_kind_name(verification->trace->events[event_index].kind),
+            verification->device_index, sum, counts->driver_bytes);
+    return 0;
+}
+
+static int verify(const struct vt_command *command, const struct vt_loaded *loaded)
+{
+    struct verification verification = {.trace = loaded->trace};
+    char count[32];
+
+    for (int i = 0; i < loaded->replay->device_count; i++) {
+        int result;
+        verification.device_index = i;
+        result = vt_replay_walk(loaded->replay, i, verify_event, &verification);
+        if (result < 0) {
+            fprintf(stderr, "vramtrace %s: %s: %s\n", command->name, loaded->trace->path, strerror(-result));
+            return VT_EXIT_UNREADABLE;
+        }
+    }
+    printf("%s: %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n", loaded->trace->path,
+           vt_format_count(verification.checked, count), verification.breaches,
+           verification.breaches ? "do not sum" : "sum", verification.breaches ? "" : " at every one");
+    return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
+}
+
+static int print_events(const struct vt_trace *trace, const struct vt_arguments *arguments)
+{
+    int result = 0;
+
+    for (uint32_t i = 0; !result && i < trace->event_count; i++)
+        result = arguments->json ? vt_view_event_json(trace, i, arguments->stacks, stdout)
+                                 : vt_view_event_text(trace, i, arguments->stacks, stdout);
+    return result;
+}
+
+static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path)
+{
+    static struct counted counted;
+    struct vt_loaded loaded;
+    int result = vt_load(command, path, arguments->rules, &loaded);
+
+    if (result)
+        return result;
+    if (arguments->verify) {
+        result = verify(command, &loaded);
+    } else if (arguments->events) {
+        result = vt_written(command, print_events(loaded.trace, arguments));
+    } else {
+        count_events(loaded.trace, &counted);
+        if (arguments->json) {
+            result = vt_written(command, print_json(&loaded, &counted, arguments->operand_count > 1));
+        } else {
+            print_process(loaded.trace, &counted);
+            print_counts(&loaded, &counted);
+            result = vt_written(command, 0);
+        }
+    }
+    vt_unload(&loaded);
+    return result;
+}
+
+int vt_command_info(const struct vt_command *command, int argc, char **argv)
+{
+    struct vt_arguments arguments;
+    int worst = vt_parse_arguments(command, argc, argv, &arguments);
+
+    if (worst)
+        return worst;
+    if (arguments.help) {
+        vt_print_command_help(command, stdout);
+        return vt_written(command, 0);
+    }
+    if (!arguments.operand_count)
+        return vt_wrong_use(command, "which trace? vramtrace info TRACE (vramtrace run makes one)");
+    if (arguments.stacks && !arguments.events)
+        return vt_wrong_use(command, "--stacks belongs to --events");
+    for (int i = 0; i < arguments.operand_count; i++) {
+        int result;
+
+        if (i && !arguments.json && !arguments.verify && !arguments.events)
+            putchar('\n');
+        result = info_one(command, &arguments, arguments.operands[i]);
+        worst = result > worst ? result : worst;
+    }
+    return worst;
+}

@@ -1,0 +1,93 @@
+#include "trace/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_BYTES (256u * 1024u)
+#define REPLACEMENT "\xef\xbf\xbd"
+#define REPLACEMENT_BYTES 3u
+
+struct vt_arena_piece {
+    struct vt_arena_piece *previous;
+    uint64_t data[];
+};
+
+void *vt_arena_take(struct vt_arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes = bytes ? (bytes + 7) & ~(size_t)7 : 8; /* never NULL for nothing */
+    if (bytes > arena->left) {
+        bool own_piece = bytes > PIECE_BYTES / 4;
+        size_t size = own_piece ? bytes : PIECE_BYTES;
+        struct vt_arena_piece *piece = malloc(sizeof *piece + size);
+        if (!piece)
+            return NULL;
+        piece->previous = arena->pieces;
+        arena->pieces = piece;
+        if (own_piece)
+            return piece->data;
+        arena->next = (char *)piece->data;
+        arena->left = size;
+    }
+    void *taken = arena->next;
+    arena->next += bytes;
+    arena->left -= bytes;
+    return taken;
+}
+
+void vt_arena_free(struct vt_arena *arena)
+{
+    struct vt_arena_piece *piece = arena->pieces;
+    while (piece) {
+        struct vt_arena_piece *previous = piece->previous;
+        free(piece);
+        piece = previous;
+    }
+    memset(arena, 0, sizeof *arena);
+}
+
+/* Bytes of the UTF-8 character at `text`, 0 if it is none that we let through. */
+static size_t character_bytes(const uint8_t *text, size_t left)
+{
+    uint8_t first = text[0];
+    if (first < 0x80)
+        return (first >= 0x20 && first != 0x7f) || first == '\t' || first == '\n';
+    size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || bytes > left)
+        return 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if (first == 0xc2 && text[1] < 0xa0) /* C1 control characters: terminals obey them too */
+        return 0;
+    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] >= 0xa0) ||
+        (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] >= 0x90))
+        return 0;
+    return bytes;
+}
+
+const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes)
+{
+    const uint8_t *in = text;
+    size_t bad = 0;
+    for (size_t i = 0; i < bytes;) {
+        size_t good = character_bytes(in + i, bytes - i);
+        bad += good == 0;
+        i += good ? good : 1;
+    }
+    char *copy = vt_arena_take(arena, bytes + bad * (REPLACEMENT_BYTES - 1) + 1);
+    if (!copy)
+        return NULL;
+    char *out = copy;
+    for (size_t i = 0; i < bytes;) {
+        size_t good = bad ? character_bytes(in + i, bytes - i) : bytes;
+        memcpy(out, good ? (const char *)in + i : REPLACEMENT, good ? good : REPLACEMENT_BYTES);
+        out += good ? good : REPLACEMENT_BYTES;
+        i += good ? good : 1;
+    }
+    *out = '\0';
+    return copy;
+}

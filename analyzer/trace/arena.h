@@ -1,0 +1,21 @@
+/* Memory that lives as long as the trace: handed out from large pieces, freed all at once. */
+#ifndef VT_ARENA_H
+#define VT_ARENA_H
+
+#include <stddef.h>
+
+struct vt_arena {
+    struct vt_arena_piece *pieces;
+    char *next;
+    size_t left;
+};
+
+/* 8-byte aligned, not cleared. NULL where there is no memory. */
+void *vt_arena_take(struct vt_arena *arena, size_t bytes);
+void vt_arena_free(struct vt_arena *arena);
+
+/* A NUL-terminated copy that is valid UTF-8: bytes that are not, and control characters other than tab and
+ * newline (they would reach a terminal), become U+FFFD. NULL where there is no memory. */
+const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes);
+
+#endif

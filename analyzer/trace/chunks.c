@@ -1,0 +1,231 @@
+/* Compressed chunks: find them, check them, decode their columns. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#include "trace/tables.h"
+
+/* A chunk is a few hundred KiB in practice. */
+#define CHUNK_BYTES_LIMIT (64u << 20)
+/* What all chunks together may unpack to, so that a small file cannot ask for absurd memory: real ones pack
+ * by 5 to 40. */
+#define UNPACKED_ALWAYS (4u << 20)
+#define UNPACKED_RATIO 256u
+/* Places tried when the next chunk has to be searched for past a damaged one. */
+#define SEARCH_TRIES 256
+
+#define COLUMN_COUNT_ONE(field) +1
+#define COLUMN_COUNT (0 VT_EVENT_COLUMNS(COLUMN_COUNT_ONE))
+
+struct chunk_reader {
+    struct vt_trace *trace;
+    int file;
+    uint64_t end; /* of what may hold chunks */
+    ZSTD_DCtx *unpacker;
+    uint8_t *stored, *payload;
+    size_t stored_capacity, payload_capacity;
+    int tries;
+};
+
+int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset)
+{
+    char *out = buffer;
+    while (bytes > 0) {
+        ssize_t got = pread(file, out, bytes, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            return -EBADMSG;
+        out += got;
+        bytes -= (size_t)got;
+        offset += (size_t)got;
+    }
+    return 0;
+}
+
+int vt_events_reserve(struct vt_trace *trace, size_t more)
+{
+    size_t needed = trace->event_count + more;
+    if (needed > UINT32_MAX - 1) /* events are numbered with 32 bits */
+        return -E2BIG;
+    return vt_reserve(&trace->events, &trace->tables->event_capacity, needed, sizeof *trace->events);
+}
+
+/* One LEB128 value. Returns NULL if it runs over the end or is too long. */
+static inline const uint8_t *take_leb128(const uint8_t *at, const uint8_t *end, uint64_t *value)
+{
+    if (at < end && *at < 0x80) {
+        *value = *at;
+        return at + 1;
+    }
+    uint64_t result = 0;
+    for (unsigned shift = 0; at < end && shift < 64; shift += 7) {
+        uint8_t byte = *at++;
+        result |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *value = result;
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* The columns of `count` events, into `events`. False if they are not whole. */
+static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_event *events, size_t count)
+{
+#define DECODE_COLUMN(field)                                                                                 \
+    {                                                                                                        \
+        uint64_t value = 0, coded = 0;                                                                       \
+        for (size_t i = 0; i < count; i++) {                                                                 \
+            at = take_leb128(at, end, &coded);                                                               \
+            if (!at)                                                                                         \
+                return false;                                                                                \
+            value += (coded >> 1) ^ (0 - (coded & 1));                                                       \
+            events[i].field = (__typeof__(events[i].field))value;                                            \
+        }                                                                                                    \
+    }
+    VT_EVENT_COLUMNS(DECODE_COLUMN)
+    return true;
+}
+
+static bool chunk_is_plausible(const struct chunk_reader *reader, const struct vt_chunk_header *chunk,
+                               uint64_t room)
+{
+    const struct vt_trace_tables *tables = reader->trace->tables;
+    if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
+        return false;
+    if (chunk->stored_bytes > CHUNK_BYTES_LIMIT || chunk->header_bytes + (uint64_t)chunk->stored_bytes > room)
+        return false;
+    if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > chunk->payload_bytes)
+        return false;
+    if ((uint64_t)chunk->events * COLUMN_COUNT > chunk->payload_bytes - chunk->definitions_bytes)
+        return false;
+    return tables->payload_bytes + chunk->payload_bytes <=
+           UNPACKED_ALWAYS + UNPACKED_RATIO * (tables->stored_bytes + chunk->stored_bytes);
+}
+
+/* Unpacks the stored bytes and takes what they hold. -EBADMSG if they are damaged. */
+static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header *chunk)
+{
+    struct vt_trace *trace = reader->trace;
+    int error = vt_reserve(&reader->payload, &reader->payload_capacity, chunk->payload_bytes, 1);
+    if (error)
+        return error;
+    uint8_t *payload = reader->payload;
+    size_t got = ZSTD_decompressDCtx(reader->unpacker, payload, chunk->payload_bytes, reader->stored,
+                                     chunk->stored_bytes);
+    if (ZSTD_isError(got) || got != chunk->payload_bytes)
+        return -EBADMSG;
+    error = vt_events_reserve(trace, chunk->events);
+    if (error)
+        return error;
+    struct vt_event *events = trace->events + trace->event_count;
+    if (chunk->events > 0)
+        memset(events, 0, chunk->events * sizeof *events);
+    if (!decode_columns(payload + chunk->definitions_bytes, payload + chunk->payload_bytes, events,
+                        chunk->events))
+        return -EBADMSG;
+    /* Stacks and line tables point into the definitions: those are kept. */
+    uint8_t *definitions = vt_arena_take(&trace->tables->arena, chunk->definitions_bytes);
+    if (!definitions)
+        return -ENOMEM;
+    if (chunk->definitions_bytes > 0)
+        memcpy(definitions, payload, chunk->definitions_bytes);
+    error = vt_definitions_add(trace, definitions, chunk->definitions_bytes);
+    if (error == -ENOMEM)
+        return error;
+    if (error)
+        trace->truncated = true;
+    trace->event_count += chunk->events;
+    trace->tables->payload_bytes += chunk->payload_bytes;
+    trace->tables->stored_bytes += chunk->stored_bytes;
+    return 0;
+}
+
+/* Reads the chunk at `offset`. *next is where the one after it should be, 0 if that is not known. */
+static int read_chunk(struct chunk_reader *reader, uint64_t offset, uint64_t *next, uint64_t *ring_position)
+{
+    struct vt_chunk_header chunk;
+    *next = 0;
+    if (reader->end - offset < sizeof chunk)
+        return -EBADMSG;
+    int error = vt_read_at(reader->file, &chunk, sizeof chunk, offset);
+    if (error)
+        return error;
+    if (!chunk_is_plausible(reader, &chunk, reader->end - offset))
+        return -EBADMSG;
+    error = vt_reserve(&reader->stored, &reader->stored_capacity, chunk.stored_bytes, 1);
+    if (!error)
+        error = vt_read_at(reader->file, reader->stored, chunk.stored_bytes, offset + chunk.header_bytes);
+    if (error)
+        return error;
+    if (XXH3_64bits(reader->stored, chunk.stored_bytes) != chunk.checksum)
+        return -EBADMSG;
+    *next = offset + chunk.header_bytes + chunk.stored_bytes;
+    error = take_chunk(reader, &chunk);
+    if (!error && chunk.ring_position > *ring_position &&
+        chunk.ring_position <= reader->trace->header.ring_reserved)
+        *ring_position = chunk.ring_position;
+    return error;
+}
+
+/* The next place after `offset` that may start a chunk, or the end. */
+static uint64_t search_chunk(struct chunk_reader *reader, uint64_t offset)
+{
+    static const uint32_t magic = VT_CHUNK_MAGIC;
+    uint8_t window[65536 + sizeof magic];
+    if (reader->tries-- <= 0)
+        return reader->end;
+    while (offset < reader->end && reader->end - offset >= sizeof(struct vt_chunk_header)) {
+        uint64_t left = reader->end - offset;
+        size_t bytes = left < sizeof window ? (size_t)left : sizeof window;
+        if (vt_read_at(reader->file, window, bytes, offset))
+            return reader->end;
+        const uint8_t *found = memmem(window, bytes, &magic, sizeof magic);
+        if (found)
+            return offset + (uint64_t)(found - window);
+        offset += bytes - (sizeof magic - 1);
+    }
+    return reader->end;
+}
+
+static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
+{
+    struct vt_trace *trace = reader->trace;
+    uint64_t offset = trace->header.chunks_offset;
+    while (offset < reader->end) {
+        uint64_t next;
+        int error = read_chunk(reader, offset, &next, ring_position);
+        if (error && error != -EBADMSG)
+            return error;
+        if (error) {
+            if (!next)
+                next = search_chunk(reader, offset + 1);
+            trace->truncated = true;
+            trace->damaged_bytes += next - offset;
+        }
+        offset = next;
+    }
+    return 0;
+}
+
+int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position)
+{
+    struct chunk_reader reader = {.trace = trace, .file = file, .tries = SEARCH_TRIES};
+    reader.end = trace->header.chunks_end;
+    if (reader.end > file_bytes) {
+        reader.end = file_bytes;
+        trace->truncated = true;
+    }
+    reader.unpacker = ZSTD_createDCtx();
+    int error = reader.unpacker ? read_all(&reader, ring_position) : -ENOMEM;
+    ZSTD_freeDCtx(reader.unpacker);
+    free(reader.stored);
+    free(reader.payload);
+    return error;
+}

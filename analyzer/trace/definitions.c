@@ -1,0 +1,324 @@
+/* Definition records: stacks, code objects, symbols, names. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/tables.h"
+
+/* An id is an index of an array here, so one hostile record must not make that array huge: ids may run ahead
+ * of what was read by this many plus one per so many bytes of definitions (lost ones leave holes). */
+#define IDS_AHEAD 65536u
+#define BYTES_PER_ID 8u
+
+static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
+{
+    return id > 0 && id <= IDS_AHEAD + trace->tables->definition_bytes / BYTES_PER_ID;
+}
+
+/* Grows the array to hold `id`, clearing what is new. */
+static int reach_id(void *items, size_t *count, size_t *capacity, size_t id, size_t item_bytes)
+{
+    if (id < *count)
+        return 0;
+    int error = vt_reserve(items, capacity, id + 1, item_bytes);
+    if (error)
+        return error;
+    char *base;
+    memcpy(&base, items, sizeof base);
+    memset(base + *count * item_bytes, 0, (id + 1 - *count) * item_bytes);
+    *count = id + 1;
+    return 0;
+}
+
+static int add_text(struct vt_trace_tables *tables, struct vt_index *index, uint64_t id, const uint8_t *text,
+                    size_t bytes)
+{
+    int error =
+        vt_reserve(&tables->texts, &tables->text_capacity, tables->text_count + 1, sizeof *tables->texts);
+    if (error)
+        return error;
+    const char *copy = vt_arena_text(&tables->arena, text, bytes);
+    if (!copy)
+        return -ENOMEM;
+    tables->texts[tables->text_count] = copy;
+    return vt_index_put(index, id, (uint32_t)tables->text_count++);
+}
+
+static const char *join(struct vt_arena *arena, const char **words, size_t count)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(words[i]) + 1;
+    char *joined = vt_arena_take(arena, bytes), *end = joined;
+    if (!joined)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            *end++ = ' ';
+        end = stpcpy(end, words[i]);
+    }
+    *end = '\0';
+    return joined;
+}
+
+static int add_process(struct vt_trace *trace, const struct vt_process *process)
+{
+    struct vt_arena *arena = &trace->tables->arena;
+    const char *text = (const char *)(process + 1);
+    const char *end = (const char *)process + process->head.bytes;
+    const char **words = NULL;
+    size_t count = 0, capacity = 0;
+    int error = 0;
+    while (text < end && !error) {
+        const char *stop = memchr(text, 0, (size_t)(end - text));
+        stop = stop ? stop : end;
+        error = vt_reserve(&words, &capacity, count + 1, sizeof *words);
+        if (!error && !(words[count++] = vt_arena_text(arena, text, (size_t)(stop - text))))
+            error = -ENOMEM;
+        text = stop + 1;
+    }
+    size_t arguments = process->argument_count < count ? process->argument_count : count;
+    const char **kept = error ? NULL : vt_arena_take(arena, (arguments + 1) * sizeof *kept);
+    const char *command = kept ? join(arena, words, arguments) : NULL;
+    if (command) {
+        if (arguments > 0)
+            memcpy(kept, words, arguments * sizeof *kept);
+        kept[arguments] = NULL;
+        trace->argument_count = (int)arguments;
+        trace->arguments = kept;
+        trace->command = command;
+        trace->working_folder = arguments < count ? words[arguments] : "";
+        trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
+        trace->python_version = process->python_version;
+    } else {
+        error = -ENOMEM;
+    }
+    free(words);
+    return error;
+}
+
+static int add_device(struct vt_trace *trace, const struct vt_device *device)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (device->device_index >= VT_MAX_DEVICES)
+        return -EBADMSG;
+    const char *name = vt_arena_text(&tables->arena, device + 1, device->head.bytes - sizeof *device);
+    if (!name)
+        return -ENOMEM;
+    size_t at = 0;
+    while (at < trace->device_count && trace->devices[at].index != (int)device->device_index)
+        at++;
+    int error = vt_reserve(&trace->devices, &tables->device_capacity, at + 1, sizeof *trace->devices);
+    if (error)
+        return error;
+    trace->devices[at] = (struct vt_trace_device){
+        .index = (int)device->device_index, .name = name, .total_bytes = device->total_bytes};
+    if (at == trace->device_count)
+        trace->device_count++;
+    return 0;
+}
+
+static int add_thread(struct vt_trace_tables *tables, const struct vt_thread *thread)
+{
+    int error = vt_reserve(&tables->threads, &tables->thread_capacity, tables->thread_count + 1,
+                           sizeof *tables->threads);
+    if (error)
+        return error;
+    const char *name = vt_arena_text(&tables->arena, thread + 1, thread->head.bytes - sizeof *thread);
+    if (!name)
+        return -ENOMEM;
+    tables->threads[tables->thread_count++] =
+        (struct vt_thread_entry){.thread_id = thread->thread_id, .name = name};
+    return 0;
+}
+
+static int add_stack(struct vt_trace *trace, const struct vt_stack *stack)
+{
+    size_t native_bytes = stack->native_frames * sizeof(uint64_t);
+    size_t python_bytes = stack->python_frames * sizeof(struct vt_python_frame);
+    if (!id_is_plausible(trace, stack->stack_id) ||
+        native_bytes + python_bytes > stack->head.bytes - sizeof *stack)
+        return -EBADMSG;
+    int error = reach_id(&trace->stacks, &trace->stack_count, &trace->tables->stack_capacity, stack->stack_id,
+                         sizeof *trace->stacks);
+    if (error)
+        return error;
+    const uint64_t *native = (const uint64_t *)(stack + 1);
+    trace->stacks[stack->stack_id] = (struct vt_trace_stack){
+        .thread_id = stack->thread_id,
+        .function = stack->function,
+        .label = stack->label,
+        .flags = stack->flags,
+        .native_count = stack->native_frames,
+        .python_count = stack->python_frames,
+        .native = native,
+        .python = (const struct vt_python_frame *)(native + stack->native_frames),
+        .recorded = true,
+    };
+    return 0;
+}
+
+static int add_code(struct vt_trace *trace, const struct vt_code *code)
+{
+    struct vt_arena *arena = &trace->tables->arena;
+    uint64_t needed = (uint64_t)code->file_bytes + code->name_bytes + code->line_table_bytes;
+    if (!id_is_plausible(trace, code->code_id) || needed > code->head.bytes - sizeof *code)
+        return -EBADMSG;
+    int error = reach_id(&trace->codes, &trace->code_count, &trace->tables->code_capacity, code->code_id,
+                         sizeof *trace->codes);
+    if (error)
+        return error;
+    const uint8_t *file = (const uint8_t *)(code + 1);
+    const uint8_t *name = file + code->file_bytes;
+    struct vt_trace_code *known = &trace->codes[code->code_id];
+    *known = (struct vt_trace_code){
+        .file = vt_arena_text(arena, file, code->file_bytes),
+        .name = vt_arena_text(arena, name, code->name_bytes),
+        .first_line = code->first_line,
+        .python_minor = code->python_minor,
+        .line_table = name + code->name_bytes,
+        .line_table_bytes = code->line_table_bytes,
+    };
+    return known->file && known->name ? 0 : -ENOMEM;
+}
+
+static int add_symbol(struct vt_trace *trace, const struct vt_symbol *symbol)
+{
+    const char *name = vt_arena_text(&trace->tables->arena, symbol + 1, symbol->head.bytes - sizeof *symbol);
+    return name ? vt_symbol_add(trace, symbol->address, symbol->symbol_address, symbol->module_base, name)
+                : -ENOMEM;
+}
+
+static int add_module(struct vt_trace_tables *tables, const struct vt_module *module)
+{
+    uint64_t needed = (uint64_t)module->build_id_bytes + module->path_bytes;
+    if (needed > module->head.bytes - sizeof *module || module->end_address < module->start_address)
+        return -EBADMSG;
+    int error = vt_reserve(&tables->modules, &tables->module_capacity, tables->module_count + 1,
+                           sizeof *tables->modules);
+    if (error)
+        return error;
+    const uint8_t *build_id = (const uint8_t *)(module + 1);
+    const char *path = vt_arena_text(&tables->arena, build_id + module->build_id_bytes, module->path_bytes);
+    if (!path)
+        return -ENOMEM;
+    tables->modules[tables->module_count++] = (struct vt_module_entry){
+        .base = module->base,
+        .start_address = module->start_address,
+        .end_address = module->end_address,
+        .build_id = build_id,
+        .build_id_bytes = module->build_id_bytes,
+        .path = path,
+    };
+    return 0;
+}
+
+static size_t fixed_bytes(uint8_t kind)
+{
+    switch (kind) {
+    case VT_RECORD_PROCESS:
+        return sizeof(struct vt_process);
+    case VT_RECORD_STRING:
+    case VT_RECORD_FUNCTION:
+        return sizeof(struct vt_string);
+    case VT_RECORD_THREAD:
+        return sizeof(struct vt_thread);
+    case VT_RECORD_DEVICE:
+        return sizeof(struct vt_device);
+    case VT_RECORD_STACK:
+        return sizeof(struct vt_stack);
+    case VT_RECORD_CODE:
+        return sizeof(struct vt_code);
+    case VT_RECORD_SYMBOL:
+        return sizeof(struct vt_symbol);
+    case VT_RECORD_MODULE:
+        return sizeof(struct vt_module);
+    default:
+        return sizeof(struct vt_record_head);
+    }
+}
+
+int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (record->bytes < fixed_bytes(record->kind))
+        return -EBADMSG;
+    tables->definition_bytes += record->bytes;
+    const void *body = record;
+    const struct vt_string *string = body;
+    switch (record->kind) {
+    case VT_RECORD_PROCESS:
+        return add_process(trace, body);
+    case VT_RECORD_STRING:
+    case VT_RECORD_FUNCTION:
+        return add_text(tables, record->kind == VT_RECORD_STRING ? &tables->strings : &tables->functions,
+                        string->id, (const uint8_t *)(string + 1), record->bytes - sizeof *string);
+    case VT_RECORD_THREAD:
+        return add_thread(tables, body);
+    case VT_RECORD_DEVICE:
+        return add_device(trace, body);
+    case VT_RECORD_STACK:
+        return add_stack(trace, body);
+    case VT_RECORD_CODE:
+        return add_code(trace, body);
+    case VT_RECORD_SYMBOL:
+        return add_symbol(trace, body);
+    case VT_RECORD_MODULE:
+        return add_module(tables, body);
+    default:
+        return 0; /* of a later version: stepped over */
+    }
+}
+
+int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes)
+{
+    int result = 0;
+    size_t at = 0;
+    while (bytes - at >= sizeof(struct vt_record_head)) {
+        const struct vt_record_head *record = (const struct vt_record_head *)(data + at);
+        if (record->bytes < sizeof *record || record->bytes > bytes - at)
+            return -EBADMSG;
+        int error = vt_definition_add(trace, record);
+        if (error == -ENOMEM)
+            return error;
+        if (error)
+            result = error;
+        size_t step = ((size_t)record->bytes + 7) & ~(size_t)7;
+        at += step < bytes - at ? step : bytes - at;
+    }
+    return result;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct vt_module_entry *left = a, *right = b;
+    return (left->start_address > right->start_address) - (left->start_address < right->start_address);
+}
+
+void vt_definitions_finish(struct vt_trace *trace)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (tables->module_count > 1)
+        qsort(tables->modules, tables->module_count, sizeof *tables->modules, by_start);
+}
+
+const char *vt_trace_string(const struct vt_trace *trace, uint64_t id)
+{
+    uint32_t at = vt_index_get(&trace->tables->strings, id);
+    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+}
+
+const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
+{
+    uint32_t at = vt_index_get(&trace->tables->functions, id);
+    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+}
+
+const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id)
+{
+    const struct vt_trace_tables *tables = trace->tables;
+    for (size_t i = 0; i < tables->thread_count; i++)
+        if (tables->threads[i].thread_id == thread_id)
+            return tables->threads[i].name;
+    return "";
+}

@@ -1,0 +1,69 @@
+/* A hash map from 64-bit keys to 32-bit values, and a growable array helper: what the trace and the replay
+ * look things up with. Keys come from an untrusted file, so the hash is seeded per map. Nothing is removed.
+ */
+#ifndef VT_INDEX_H
+#define VT_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define VT_INDEX_NONE UINT32_MAX
+
+struct vt_index_slot {
+    uint64_t key;
+    uint32_t value; /* VT_INDEX_NONE = empty */
+};
+
+struct vt_index {
+    struct vt_index_slot *slots;
+    uint64_t seed;
+    size_t capacity; /* 0 or a power of two */
+    size_t count;
+};
+
+void vt_index_free(struct vt_index *index);
+int vt_index_grow(struct vt_index *index);
+
+static inline size_t vt_index_place(const struct vt_index *index, uint64_t key)
+{
+    uint64_t hash = (key ^ index->seed) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+    return (size_t)(hash >> 24) & (index->capacity - 1);
+}
+
+/* Value of a key, VT_INDEX_NONE if it is not there. */
+static inline uint32_t vt_index_get(const struct vt_index *index, uint64_t key)
+{
+    if (index->capacity == 0)
+        return VT_INDEX_NONE;
+    for (size_t i = vt_index_place(index, key);; i = (i + 1) & (index->capacity - 1)) {
+        const struct vt_index_slot *slot = &index->slots[i];
+        if (slot->value == VT_INDEX_NONE || slot->key == key)
+            return slot->value;
+    }
+}
+
+/* Sets a key's value (not VT_INDEX_NONE), replacing what it had. Returns 0 or -ENOMEM. */
+static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t value)
+{
+    if (index->count * 2 >= index->capacity) {
+        int error = vt_index_grow(index);
+        if (error)
+            return error;
+    }
+    for (size_t i = vt_index_place(index, key);; i = (i + 1) & (index->capacity - 1)) {
+        struct vt_index_slot *slot = &index->slots[i];
+        if (slot->value == VT_INDEX_NONE)
+            index->count++;
+        else if (slot->key != key)
+            continue;
+        slot->key = key;
+        slot->value = value;
+        return 0;
+    }
+}
+
+/* Makes room for `needed` items in the array at *items, doubling it. Returns 0 or -ENOMEM. */
+int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+
+#endif

@@ -1,0 +1,290 @@
+/* Opens a trace: the header, then the chunks, then what the ring still holds. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trace/tables.h"
+
+#define RING_BYTES_LIMIT (UINT64_C(1) << 30)
+/* A live process may move records from the ring to a chunk between our reading the two. */
+#define LIVE_TRIES 5
+
+struct message {
+    char *text;
+    size_t bytes;
+    const char *path;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(const struct message *message, int error,
+                                                      const char *format, ...)
+{
+    char why[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (message->bytes > 0)
+        snprintf(message->text, message->bytes, "%s: %s", message->path, why);
+    return error;
+}
+
+static int check_header(const struct vt_file_header *header, const struct message *message)
+{
+    if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
+        return fail(message, -EBADMSG, "not a vramtrace trace");
+    if (header->minimum_readable > VT_FORMAT_VERSION)
+        return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
+                    header->format_version, VT_FORMAT_VERSION);
+    if (header->feature_bits & UINT32_MAX)
+        return fail(message, -EPROTO, "uses format features (0x%llx) that this vramtrace does not know",
+                    (unsigned long long)(header->feature_bits & UINT32_MAX));
+    if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
+        return fail(message, -EBADMSG, "damaged header: header of %u bytes, slots of %u bytes",
+                    header->header_bytes, header->slot_bytes);
+    uint64_t slots = header->ring_slots;
+    if (slots == 0 || (slots & (slots - 1)) || slots > RING_BYTES_LIMIT / VT_SLOT_BYTES)
+        return fail(message, -EBADMSG, "damaged header: a ring of %llu slots", (unsigned long long)slots);
+    if (header->ring_offset < sizeof *header || header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
+        header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES ||
+        header->chunks_offset > INT64_MAX || header->chunks_end > INT64_MAX)
+        return fail(message, -EBADMSG, "damaged header: ring at %llu, chunks from %llu to %llu",
+                    (unsigned long long)header->ring_offset, (unsigned long long)header->chunks_offset,
+                    (unsigned long long)header->chunks_end);
+    return 0;
+}
+
+static int read_header(struct vt_trace *trace, int file, const struct message *message)
+{
+    struct vt_file_header *header = &trace->header;
+    int error = vt_read_at(file, header, sizeof *header, 0);
+    if (error == -EBADMSG)
+        return fail(message, error, "too short to be a vramtrace trace");
+    if (error)
+        return fail(message, error, "%s", strerror(-error));
+    error = check_header(header, message);
+    header->host[sizeof header->host - 1] = '\0';
+    header->program_version[sizeof header->program_version - 1] = '\0';
+    return error;
+}
+
+/* Copies the ring's slots [start, end) to `slots`, as far as the file has them; the rest stays zero. */
+static int copy_ring(const struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start,
+                     uint64_t end, uint8_t *slots)
+{
+    const struct vt_file_header *header = &trace->header;
+    while (start < end) {
+        uint64_t slot = start & (header->ring_slots - 1);
+        uint64_t run = header->ring_slots - slot < end - start ? header->ring_slots - slot : end - start;
+        uint64_t offset = header->ring_offset + slot * VT_SLOT_BYTES;
+        uint64_t bytes = run * VT_SLOT_BYTES;
+        if (offset < file_bytes) {
+            int error =
+                vt_read_at(file, slots, bytes < file_bytes - offset ? bytes : file_bytes - offset, offset);
+            if (error && error != -EBADMSG)
+                return error;
+        }
+        slots += bytes;
+        start += run;
+    }
+    return 0;
+}
+
+static int take_ring_record(struct vt_trace *trace, const struct vt_record_head *record)
+{
+    if (record->kind == VT_RECORD_PAD)
+        return 0;
+    if (record->kind != VT_RECORD_EVENT)
+        return vt_definition_add(trace, record);
+    if (record->bytes != sizeof(struct vt_event))
+        return -EBADMSG;
+    int error = vt_events_reserve(trace, 1);
+    if (error)
+        return error;
+    struct vt_event *event = &trace->events[trace->event_count++];
+    memcpy(event, record, sizeof *event);
+    memset(&event->head, 0, sizeof event->head);
+    trace->ring_events++;
+    return 0;
+}
+
+/* Walks the copied slots, of which the first stands at position `start`. */
+static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t start, uint64_t count)
+{
+    bool in_hole = false;
+    for (uint64_t at = 0; at < count;) {
+        const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
+        uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
+        bool whole = record->slots > 0 && record->slots <= count - at && record->slots <= to_wrap &&
+                     (!record->committed || record->kind == VT_RECORD_PAD ||
+                      (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
+        if (!whole) { /* reserved, head not stored; a run of such slots is told as one record */
+            trace->unfinished_records += !in_hole;
+            in_hole = true;
+            at++;
+            continue;
+        }
+        in_hole = false;
+        int error = record->committed ? take_ring_record(trace, record) : 0;
+        if (error == -ENOMEM || error == -E2BIG)
+            return error;
+        if (!record->committed || error)
+            trace->unfinished_records++;
+        at += record->slots;
+    }
+    return 0;
+}
+
+static int read_ring(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start)
+{
+    const struct vt_file_header *header = &trace->header;
+    if (header->ring_consumed > start && header->ring_consumed <= header->ring_reserved)
+        start = header->ring_consumed;
+    uint64_t count = header->ring_reserved > start ? header->ring_reserved - start : 0;
+    if (count > header->ring_slots) /* producers that wait for room have reserved already */
+        count = header->ring_slots;
+    if (count == 0)
+        return 0;
+    uint64_t ring_end = header->ring_offset + header->ring_slots * VT_SLOT_BYTES;
+    if (file_bytes < ring_end) {
+        trace->truncated = true;
+        /* Chunks come after the ring, so there are none; take no more memory than the file has bytes. */
+        uint64_t there =
+            file_bytes > header->ring_offset ? (file_bytes - header->ring_offset) / VT_SLOT_BYTES : 0;
+        count = count < there ? count : there;
+    }
+    if (count == 0)
+        return 0;
+    /* Definitions point into the copy, so it lives as long as the trace. */
+    uint8_t *slots = vt_arena_take(&trace->tables->arena, count * VT_SLOT_BYTES);
+    if (!slots)
+        return -ENOMEM;
+    memset(slots, 0, count * VT_SLOT_BYTES);
+    int error = copy_ring(trace, file, file_bytes, start, start + count, slots);
+    return error ? error : walk_ring(trace, slots, start, count);
+}
+
+/* Makes the events safe to index with: stack ids and device numbers in range. */
+static void settle_events(struct vt_trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        struct vt_event *event = &trace->events[i];
+        if (event->stack_id >= trace->stack_count ||
+            (event->stack_id && !trace->stacks[event->stack_id].recorded)) {
+            trace->missing_stacks++;
+            event->stack_id = 0;
+        }
+        if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
+            event->device_index = -1;
+    }
+}
+
+static int new_trace(const char *path, struct vt_trace **made)
+{
+    struct vt_trace *trace = calloc(1, sizeof *trace);
+    struct vt_trace_tables *tables = calloc(1, sizeof *tables);
+    static const char *no_arguments[1];
+    if (!trace || !tables) {
+        free(trace);
+        free(tables);
+        return -ENOMEM;
+    }
+    trace->tables = tables;
+    trace->arguments = no_arguments;
+    trace->command = trace->working_folder = trace->executable = "";
+    trace->path = strdup(path);
+    trace->stacks = calloc(1, sizeof *trace->stacks); /* 0 = the empty stack */
+    trace->codes = calloc(1, sizeof *trace->codes);
+    *made = trace;
+    if (!trace->path || !trace->stacks || !trace->codes)
+        return -ENOMEM;
+    trace->stack_count = tables->stack_capacity = 1;
+    trace->code_count = tables->code_capacity = 1;
+    return 0;
+}
+
+static int read_once(const char *path, int file, struct vt_trace **made, const struct message *message)
+{
+    struct stat status;
+    struct vt_trace *trace;
+    if (fstat(file, &status) < 0)
+        return fail(message, -errno, "%s", strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return fail(message, -EBADMSG, "not a file that could be a trace");
+    int error = new_trace(path, made);
+    if (error)
+        return fail(message, error, "out of memory");
+    trace = *made;
+    error = read_header(trace, file, message);
+    if (error)
+        return error;
+    uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
+    error = vt_chunks_read(trace, file, file_bytes, &ring_position);
+    if (!error)
+        error = read_ring(trace, file, file_bytes, ring_position);
+    if (error)
+        return fail(message, error, "%s",
+                    error == -E2BIG ? "more events than this program can number" : strerror(-error));
+    vt_definitions_finish(trace);
+    settle_events(trace);
+    trace->complete =
+        trace->header.state == VT_STATE_COMPLETE && !trace->truncated && trace->unfinished_records == 0;
+    return 0;
+}
+
+int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+{
+    struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
+    *trace = NULL;
+    /* O_NONBLOCK: a FIFO in the place of a trace must not hang us */
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return fail(&message, -errno, "%s", strerror(errno));
+    int error = 0;
+    for (int tries = 0; tries < LIVE_TRIES; tries++) {
+        struct vt_file_header after;
+        vt_trace_close(*trace);
+        *trace = NULL;
+        error = read_once(path, file, trace, &message);
+        if (error || (*trace)->header.state != VT_STATE_RECORDING ||
+            vt_read_at(file, &after, sizeof after, 0) ||
+            (after.ring_consumed == (*trace)->header.ring_consumed && after.state == VT_STATE_RECORDING))
+            break;
+    }
+    close(file);
+    if (error) {
+        vt_trace_close(*trace);
+        *trace = NULL;
+    }
+    return error;
+}
+
+void vt_trace_close(struct vt_trace *trace)
+{
+    if (!trace)
+        return;
+    struct vt_trace_tables *tables = trace->tables;
+    for (size_t i = 0; i < tables->module_count; i++)
+        vt_debug_close(tables->modules[i].debug);
+    free(tables->modules);
+    free(tables->threads);
+    free(tables->texts);
+    free(tables->entries);
+    free(tables->code_is_library);
+    vt_index_free(&tables->strings);
+    vt_index_free(&tables->functions);
+    vt_index_free(&tables->symbols);
+    vt_index_free(&tables->lines);
+    vt_arena_free(&tables->arena);
+    free(tables);
+    free(trace->events);
+    free(trace->stacks);
+    free(trace->codes);
+    free(trace->devices);
+    free(trace->path);
+    free(trace);
+}

@@ -1,0 +1,159 @@
+/* Stacks as frames with names and lines, and the frame that a person would name. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/python_lines.h"
+#include "trace/tables.h"
+
+/* Objects that are never where a user's code is. */
+static const char *const own_objects[] = {"/libcuda.so",    "/libcudart.so", "/libvramtrace", "/libnvidia-",
+                                          "/libcublas",     "/libcudnn",     "/libnccl",      "/libcufft",
+                                          "/libcusolver",   "/libcusparse",  "/libcurand",    "/libc.so.6",
+                                          "/libpthread.so", "/libstdc++.so", "/ld-linux"};
+
+static const char *const library_folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                              "/lib64/python3"};
+
+static bool file_is_library(const char *file)
+{
+    for (size_t i = 0; i < sizeof library_folders / sizeof *library_folders; i++)
+        if (strstr(file, library_folders[i]))
+            return true;
+    /* "<frozen importlib._bootstrap>", "<__array_function__ internals>", but not what a user gave */
+    return file[0] == '<' && strncmp(file, "<string>", 8) != 0 && strncmp(file, "<stdin>", 7) != 0 &&
+           strncmp(file, "<ipython", 8) != 0;
+}
+
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (code_id >= trace->code_count || !trace->codes[code_id].file)
+        return true;
+    if (!tables->code_is_library)
+        tables->code_is_library = calloc(trace->code_count, 1);
+    if (!tables->code_is_library)
+        return file_is_library(trace->codes[code_id].file);
+    uint8_t *known = &tables->code_is_library[code_id];
+    if (*known == 0)
+        *known = file_is_library(trace->codes[code_id].file) ? 2 : 1;
+    return *known == 2;
+}
+
+int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (frame->code_id >= trace->code_count || !trace->codes[frame->code_id].file)
+        return 0;
+    uint64_t key = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
+    uint32_t cached = vt_index_get(&tables->lines, key);
+    if (cached != VT_INDEX_NONE)
+        return (int32_t)cached;
+    const struct vt_trace_code *code = &trace->codes[frame->code_id];
+    int32_t line = vt_python_line(code->python_minor, code->line_table, code->line_table_bytes,
+                                  code->first_line, frame->instruction_offset);
+    if (line < 0)
+        line = 0;
+    vt_index_put(&tables->lines, key, (uint32_t)line); /* without memory it is decoded again */
+    return line;
+}
+
+static void fill_native(const struct vt_trace *trace, uint64_t address, struct vt_frame *frame)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    struct vt_symbol_entry *entry = vt_symbol_entry(trace, address);
+    *frame = (struct vt_frame){
+        .kind = VT_FRAME_NATIVE, .function = "", .file = "", .module = "", .address = address};
+    if (entry) {
+        frame->function = entry->symbol.short_name;
+        frame->full_function = entry->symbol.name;
+        frame->module = entry->symbol.module;
+        if (!entry->located) {
+            struct vt_module_entry *module = vt_module_at(trace, address);
+            entry->located = true;
+            entry->file = "";
+            if (module)
+                vt_debug_locate(tables, module, address, &entry->file, &entry->line);
+        }
+        frame->file = entry->file;
+        frame->line = entry->line;
+    }
+    if (frame->function[0] == '\0') {
+        char text[24];
+        int bytes = snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
+        const char *copy = vt_arena_text(&tables->arena, text, (size_t)bytes);
+        frame->function = copy ? copy : "?";
+        frame->full_function = frame->function;
+        if (entry) /* once per address */
+            entry->symbol.name = entry->symbol.short_name = frame->function;
+    }
+}
+
+static void fill_python(const struct vt_trace *trace, const struct vt_python_frame *python,
+                        struct vt_frame *frame)
+{
+    *frame = (struct vt_frame){.kind = VT_FRAME_PYTHON,
+                               .function = "?",
+                               .full_function = "?",
+                               .file = "",
+                               .module = "",
+                               .address = python->self_address};
+    if (python->code_id >= trace->code_count || !trace->codes[python->code_id].file)
+        return;
+    const struct vt_trace_code *code = &trace->codes[python->code_id];
+    frame->function = frame->full_function = code->name;
+    frame->file = code->file;
+    frame->line = vt_trace_python_line(trace, python);
+}
+
+static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    return &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+}
+
+size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,
+                       size_t capacity)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    size_t count = (size_t)stack->native_count + stack->python_count;
+    for (size_t i = 0; i < count && i < capacity; i++) {
+        if (i < stack->native_count)
+            fill_native(trace, stack->native[i], &frames[i]);
+        else
+            fill_python(trace, &stack->python[i - stack->native_count], &frames[i]);
+    }
+    return count;
+}
+
+static bool object_is_own(const char *module)
+{
+    for (size_t i = 0; i < sizeof own_objects / sizeof *own_objects; i++)
+        if (strstr(module, own_objects[i]))
+            return true;
+    return false;
+}
+
+bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (!vt_trace_code_is_library(trace, stack->python[i].code_id)) {
+            fill_python(trace, &stack->python[i], frame);
+            return true;
+        }
+    if (stack->python_count > 0) {
+        fill_python(trace, &stack->python[0], frame);
+        return true;
+    }
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        if (symbol && symbol->module[0] && !object_is_own(symbol->module)) {
+            fill_native(trace, stack->native[i], frame);
+            return true;
+        }
+    }
+    if (stack->native_count == 0)
+        return false;
+    fill_native(trace, stack->native[0], frame);
+    return true;
+}

@@ -1,0 +1,231 @@
+/* Names of native functions: what the trace recorded, demangled and shortened when first asked for. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/symbols.h"
+#include "trace/tables.h"
+
+/* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */
+char *__cxa_demangle(const char *mangled, char *buffer, size_t *length, int *status);
+
+/* Back references (S<n>_) let a mangled name of a few hundred bytes stand for terabytes. Each id names text
+ * that was complete before its first use, so it is no longer than what the name has grown to by then. */
+#define DEMANGLED_BYTES_LIMIT (4u << 20)
+
+static bool demangling_is_bounded(const char *mangled)
+{
+    uint64_t sizes[64] = {0}, bytes = 0;
+    for (const char *at = mangled; *at; at++, bytes++) {
+        if (*at != 'S' && *at != 'T')
+            continue;
+        unsigned id = 0;
+        const char *digit = at + 1;
+        for (; (*digit >= '0' && *digit <= '9') || (*digit >= 'A' && *digit <= 'Z'); digit++)
+            id = id * 36 + (unsigned)(*digit >= 'A' ? *digit - 'A' + 10 : *digit - '0') + 1;
+        if (*digit != '_' || digit - at > 3)
+            continue;
+        uint64_t *size = &sizes[(id * 2 + (*at == 'T')) % 64];
+        if (*size == 0)
+            *size = bytes + 8;
+        bytes += *size;
+        if (bytes > DEMANGLED_BYTES_LIMIT)
+            return false;
+        at = digit;
+    }
+    return true;
+}
+
+/* Length of the bracketed text that opens at `text`, its closing bracket included. */
+static size_t bracket_bytes(const char *text)
+{
+    int depth = 0;
+    size_t at = 0;
+    for (; text[at]; at++) {
+        if (strchr("(<[{", text[at]))
+            depth++;
+        else if (strchr(")>]}", text[at]) && !(at > 0 && text[at] == '>' && text[at - 1] == '-') &&
+                 --depth == 0)
+            return at + 1;
+    }
+    return at;
+}
+
+/* Bytes of an operator's name at `text` ("operator()", "operator<<", "operator new"), 0 if it is none. */
+static size_t operator_bytes(const char *text)
+{
+    if (strncmp(text, "operator", 8) != 0 || (text[8] && strchr("_", text[8])) ||
+        (text[8] >= 'a' && text[8] <= 'z') || (text[8] >= 'A' && text[8] <= 'Z') ||
+        (text[8] >= '0' && text[8] <= '9'))
+        return 0;
+    if (strncmp(text + 8, "()", 2) == 0)
+        return 10;
+    size_t bytes = 8 + strspn(text + 8, "<>=!+-*/%^&|~[],");
+    if (text[8] == ' ') {
+        bytes = 9 + strcspn(text + 9, "(<");
+    } else if (bytes > 9 && text[bytes] != '(' && text[bytes - 1] == '>') {
+        bytes = 9; /* operator<…: template arguments that look like part of the operator */
+    }
+    return bytes;
+}
+
+void vt_shorten_function(const char *full, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    for (const char *at = full; *at && used + 1 < out_bytes;) {
+        size_t name = operator_bytes(at);
+        if (name && (at == full || !strchr("_", at[-1]))) {
+            for (size_t i = 0; i < name && used + 1 < out_bytes; i++)
+                out[used++] = at[i];
+            at += name;
+            at += strncmp(at, " <", 2) == 0; /* "operator<< <char>" */
+        } else if (strncmp(at, "(anonymous namespace)::", 23) == 0) {
+            at += 23;
+        } else if (strncmp(at, "{lambda", 7) == 0 && used + 9 < out_bytes) {
+            used = (size_t)(stpcpy(out + used, "{lambda}") - out);
+            at += bracket_bytes(at);
+        } else if (*at == '<') {
+            at += bracket_bytes(at);
+        } else if (*at == '(' || *at == '[') {
+            const char *after = at + bracket_bytes(at);
+            if (strncmp(after, " const::", 8) == 0)
+                after += 6;
+            if (strncmp(after, "::", 2) != 0 && (used < 8 || memcmp(out + used - 8, "decltype", 8) != 0))
+                break; /* the function's own arguments, or a clone's or ABI mark: the name is whole */
+            at = after;
+        } else if (*at == ' ') {
+            used = 0; /* what came before was the return type */
+            at++;
+        } else {
+            out[used++] = *at++;
+        }
+    }
+    out[used] = '\0';
+    if (used == 0 && out_bytes > 0)
+        snprintf(out, out_bytes, "%s", full);
+}
+
+/* Templates too long for the demangler: the nested name up to its first template argument. */
+static bool leading_names(const char *mangled, char *out, size_t out_bytes)
+{
+    const char *at = strncmp(mangled, "_ZN", 3) == 0 ? mangled + 3 : mangled + 2;
+    size_t used = 0;
+    at += strspn(at, "KVr");
+    while (*at >= '1' && *at <= '9') {
+        char *name;
+        unsigned long bytes = strtoul(at, &name, 10);
+        if (bytes > strlen(name) || used + bytes + 3 > out_bytes)
+            break;
+        if (bytes >= 10 && strncmp(name, "_GLOBAL__N", 10) == 0) {
+            at = name + bytes;
+            continue;
+        }
+        if (used)
+            used = (size_t)(stpcpy(out + used, "::") - out);
+        memcpy(out + used, name, bytes);
+        used += bytes;
+        at = name + bytes;
+    }
+    out[used] = '\0';
+    return used > 0;
+}
+
+static void name_symbol(struct vt_trace_tables *tables, struct vt_symbol_entry *entry)
+{
+    struct vt_trace_symbol *symbol = &entry->symbol;
+    char shortened[256];
+    entry->named = true;
+    symbol->name = symbol->short_name = symbol->linkage_name;
+    if (strncmp(symbol->linkage_name, "_Z", 2) != 0)
+        return;
+    int status;
+    char *full = demangling_is_bounded(symbol->linkage_name)
+                     ? __cxa_demangle(symbol->linkage_name, NULL, NULL, &status)
+                     : NULL;
+    if (full) {
+        const char *copy = vt_arena_text(&tables->arena, full, strlen(full));
+        symbol->name = copy ? copy : symbol->linkage_name;
+        vt_shorten_function(full, shortened, sizeof shortened);
+        free(full);
+    } else if (!leading_names(symbol->linkage_name, shortened, sizeof shortened)) {
+        return;
+    }
+    const char *copy = vt_arena_text(&tables->arena, shortened, strlen(shortened));
+    if (copy)
+        symbol->short_name = copy;
+}
+
+int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
+                  const char *linkage_name)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    int error = vt_reserve(&tables->entries, &tables->entry_capacity, tables->entry_count + 1,
+                           sizeof *tables->entries);
+    if (error)
+        return error;
+    struct vt_symbol_entry *entry = vt_arena_take(&tables->arena, sizeof *entry);
+    if (!entry)
+        return -ENOMEM;
+    *entry = (struct vt_symbol_entry){.symbol = {.address = address,
+                                                 .linkage_name = linkage_name,
+                                                 .module = "",
+                                                 .symbol_address = symbol_address,
+                                                 .module_base = module_base}};
+    tables->entries[tables->entry_count] = entry;
+    return vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count++);
+}
+
+struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address)
+{
+    const struct vt_trace_tables *tables = trace->tables;
+    size_t low = 0, high = tables->module_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tables->modules[middle].start_address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* Modules may be unloaded and others loaded over them: the nearest few may all begin before it. */
+    for (size_t i = low; i > 0 && i + 8 > low; i--)
+        if (address < tables->modules[i - 1].end_address)
+            return &tables->modules[i - 1];
+    return NULL;
+}
+
+struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    uint32_t at = vt_index_get(&tables->symbols, address);
+    struct vt_module_entry *module = NULL;
+    bool recorded = at != VT_INDEX_NONE;
+    if (!recorded) { /* the process died before it was resolved */
+        module = vt_module_at(trace, address);
+        if (!module || vt_symbol_add((struct vt_trace *)trace, address, 0, module->base, ""))
+            return NULL;
+        at = vt_index_get(&tables->symbols, address);
+    }
+    struct vt_symbol_entry *entry = tables->entries[at];
+    if (entry->named)
+        return entry;
+    if (!module)
+        module = vt_module_at(trace, address);
+    if (module) {
+        entry->symbol.module = module->path;
+        if (entry->symbol.module_base == 0)
+            entry->symbol.module_base = module->base;
+        /* dladdr sees exported names only: it has none for a static function */
+        if (entry->symbol.linkage_name[0] == '\0')
+            vt_debug_name(tables, module, address, !recorded, &entry->symbol.linkage_name,
+                          &entry->symbol.symbol_address);
+    }
+    name_symbol(tables, entry);
+    return entry;
+}
+
+const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address)
+{
+    const struct vt_symbol_entry *entry = vt_symbol_entry(trace, address);
+    return entry ? &entry->symbol : NULL;
+}

@@ -1,0 +1,83 @@
+/* Private to analyzer/trace: what hangs on a trace behind its public arrays. */
+#ifndef VT_TABLES_H
+#define VT_TABLES_H
+
+#include "trace/arena.h"
+#include "trace/index.h"
+#include "trace/trace.h"
+
+/* What is known of a symbol beside the public part; names are made when first asked for. */
+struct vt_symbol_entry {
+    struct vt_trace_symbol symbol;
+    bool named;   /* symbol.name and symbol.short_name are set */
+    bool located; /* file and line were looked for */
+    const char *file;
+    int32_t line;
+};
+
+struct vt_module_entry {
+    uint64_t base, start_address, end_address;
+    const uint8_t *build_id;
+    uint32_t build_id_bytes;
+    const char *path;
+    struct vt_debug_file *debug; /* opened when first asked for */
+    bool debug_tried;
+};
+
+struct vt_thread_entry {
+    uint64_t thread_id;
+    const char *name;
+};
+
+struct vt_trace_tables {
+    struct vt_arena arena;
+    uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
+    uint64_t payload_bytes, stored_bytes;
+
+    struct vt_index strings, functions; /* id → texts */
+    const char **texts;
+    size_t text_count, text_capacity;
+
+    struct vt_index symbols; /* address → entries; pointers to them stay valid */
+    struct vt_symbol_entry **entries;
+    size_t entry_count, entry_capacity;
+
+    struct vt_module_entry *modules; /* by start_address once the trace is read */
+    size_t module_count, module_capacity;
+    struct vt_thread_entry *threads;
+    size_t thread_count, thread_capacity;
+
+    size_t event_capacity, stack_capacity, code_capacity, device_capacity;
+    struct vt_index lines;    /* (code, offset) → line + 1 */
+    uint8_t *code_is_library; /* by code id: 0 not asked yet, 1 no, 2 yes */
+};
+
+/* definitions.c: takes a run of definition records. `data` is 8-byte aligned and lives as long as the trace.
+ * Stops quietly at the first that does not fit. Returns 0, -EBADMSG if something did not fit, or -ENOMEM. */
+int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes);
+/* One record, already known to lie whole at `record`. */
+int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
+void vt_definitions_finish(struct vt_trace *trace);
+
+/* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
+int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);
+int vt_events_reserve(struct vt_trace *trace, size_t more);
+/* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
+int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
+
+/* symbols.c */
+struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address);
+int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
+                  const char *linkage_name);
+struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);
+
+/* debug_info.c: file and line, and where the trace has none the name, from the module's file if it is still
+ * the same one. Return false if it does not tell. `exported_too`: the process had not looked the name up yet,
+ * so that what dladdr sees is worth a look as well. */
+bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+                     const char **file, int32_t *line);
+bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+                   bool exported_too, const char **linkage_name, uint64_t *symbol_address);
+void vt_debug_close(struct vt_debug_file *debug);
+
+#endif

@@ -1,0 +1,120 @@
+/* A trace in memory: what the file says, with names resolved and nothing judged.
+ *
+ * Ownership: everything hangs on struct vt_trace and lives until vt_trace_close. Strings are NUL-terminated
+ * UTF-8 (bad bytes replaced). Threads: one at a time. The file is untrusted: nothing here trusts a length. */
+#ifndef VT_TRACE_H
+#define VT_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+struct vt_trace_stack {
+    uint32_t thread_id;
+    uint16_t function; /* the hooked function, 0 = none */
+    uint16_t label;    /* the runtime call round it, 0 = none */
+    uint32_t flags;    /* enum vt_stack_flag */
+    uint32_t native_count, python_count;
+    const uint64_t *native; /* innermost first */
+    const struct vt_python_frame *python;
+    bool recorded; /* false: no record of this id is in the trace */
+};
+
+struct vt_trace_code {
+    const char *file, *name;
+    int32_t first_line;
+    uint16_t python_minor;
+    const uint8_t *line_table;
+    uint32_t line_table_bytes;
+};
+
+struct vt_trace_symbol {
+    uint64_t address;
+    const char *linkage_name; /* "" = unknown */
+    const char *name;         /* demangled, with arguments and templates */
+    const char *short_name;   /* for people: without arguments, template arguments and return type */
+    const char *module;       /* path of the object, "" = unknown */
+    uint64_t symbol_address, module_base;
+};
+
+struct vt_trace_device {
+    int index;
+    const char *name;     /* "" = unknown */
+    uint64_t total_bytes; /* 0 = unknown */
+};
+
+enum vt_frame_kind { VT_FRAME_NATIVE, VT_FRAME_PYTHON };
+
+struct vt_frame {
+    enum vt_frame_kind kind;
+    const char *function; /* for people (shortened); never NULL; native without a symbol: "0x…" */
+    const char *full_function; /* native: demangled with arguments and templates; Python: same as function */
+    const char *file;     /* native: source file if debug information told it, else ""; */
+    int32_t line;         /* 0 = unknown */
+    const char *module;   /* native: object's path; Python: "" */
+    uint64_t address;      /* native: return address; Python: self_address */
+};
+
+struct vt_trace {
+    char *path;
+    struct vt_file_header header; /* as read */
+    bool complete;                /* ended in order and everything committed is here */
+    bool truncated;               /* the file is shorter than its header says, or a chunk is damaged */
+    uint64_t damaged_bytes;       /* of chunks that could not be read */
+    uint64_t ring_events;         /* of events: taken from the ring of a process that did not end in order */
+    uint64_t unfinished_records;  /* reserved in the ring, never committed */
+    uint64_t missing_stacks;      /* events whose stack is not in the trace */
+
+    int argument_count;
+    const char **arguments;
+    const char *command; /* arguments joined by spaces, for people */
+    const char *working_folder;
+    const char *executable;
+    uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
+
+    struct vt_event *events; /* in order; head is zero */
+    size_t event_count;
+
+    struct vt_trace_stack *stacks; /* index = stack id; 0 is the empty stack; ids without a record are empty */
+    size_t stack_count;
+    struct vt_trace_code *codes; /* index = code id */
+    size_t code_count;
+    struct vt_trace_device *devices;
+    size_t device_count;
+
+    struct vt_trace_tables *tables; /* private to analyzer/trace */
+};
+
+/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -EPROTO for a version that we
+ * cannot read) and writes one line saying what and where to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
+int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
+void vt_trace_close(struct vt_trace *trace);
+
+/* Text of a string id (marks, ranges), or NULL; name of a function id, or NULL. */
+const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);
+const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
+
+/* Name of a kernel thread id, "" if it is not known. */
+const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
+
+/* NULL if nothing is known of that address. Names are made when first asked for. */
+const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address);
+
+/* Line of a Python frame, 0 = unknown. */
+int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame);
+
+/* Frames of a stack, innermost first: native (up to the interpreter), then Python. Returns how many there
+ * are, of which at most `capacity` are written. */
+size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
+
+/* The Python frame that a person would name for this stack: the innermost one that is not in an installed
+ * library (site-packages, dist-packages, the standard library, frozen modules), else the innermost Python
+ * frame, else the innermost native frame outside CUDA's and our own libraries. False if the stack is empty. */
+bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
+
+/* True for code of an installed library, the standard library, or a frozen module. */
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
+
+#endif

@@ -1,0 +1,151 @@
+#include "view/format.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct vt_category_look looks[VT_CATEGORY_COUNT] = {
+    [VT_CATEGORY_PARAMETER] = {"parameters", "parameter", "░", ':', 33, "#0087ff"},
+    [VT_CATEGORY_BUFFER] = {"buffers", "buffer", "┊", 'b', 75, "#5fafff"},
+    [VT_CATEGORY_GRADIENT] = {"gradients", "gradient", "▓", '%', 208, "#ff8700"},
+    [VT_CATEGORY_OPTIMIZER_STATE] = {"optimizer state", "optimizer", "▒", '=', 134, "#af5fd7"},
+    [VT_CATEGORY_ACTIVATION] = {"activations", "activation", "█", '#', 71, "#5faf5f"},
+    [VT_CATEGORY_INPUT] = {"inputs", "input", "▤", 'i', 44, "#00d7d7"},
+    [VT_CATEGORY_TEMPORARY] = {"temporaries", "temporary", "▚", '~', 248, "#a8a8a8"},
+    [VT_CATEGORY_WORKSPACE] = {"workspaces", "workspace", "·", '.', 220, "#ffd700"},
+    [VT_CATEGORY_COMMUNICATION] = {"communication buffers", "communication", "▥", 'c', 204, "#ff5f87"},
+    [VT_CATEGORY_CONTEXT] = {"context and modules", "context", " ", ' ', 243, "#767676"},
+    [VT_CATEGORY_CACHED] = {"cached memory", "cached", " ", ' ', 243, "#767676"},
+    [VT_CATEGORY_HOST_PINNED] = {"pinned host memory", "pinned host", " ", ' ', 243, "#767676"},
+    [VT_CATEGORY_UNKNOWN] = {"of unknown use", "unknown", "?", '?', 253, "#dadada"},
+};
+
+const uint8_t vt_stacked_categories[] = {
+    VT_CATEGORY_PARAMETER, VT_CATEGORY_BUFFER,     VT_CATEGORY_OPTIMIZER_STATE, VT_CATEGORY_GRADIENT,
+    VT_CATEGORY_INPUT,     VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,       VT_CATEGORY_WORKSPACE,
+    VT_CATEGORY_COMMUNICATION, VT_CATEGORY_UNKNOWN,
+};
+const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
+
+const struct vt_category_look *vt_category_look(unsigned category)
+{
+    return &looks[category < VT_CATEGORY_COUNT ? category : VT_CATEGORY_UNKNOWN];
+}
+
+uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < vt_stacked_category_count; i++)
+        bytes += categories[vt_stacked_categories[i]];
+    return bytes;
+}
+
+const char *vt_by_name(enum vt_by by)
+{
+    static const char *const names[VT_BY_COUNT] = {"category", "module", "owner", "line", "stack", "op"};
+
+    return by < VT_BY_COUNT ? names[by] : "?";
+}
+
+char *vt_format_bytes(uint64_t bytes, char *text)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    if (bytes < 1024) {
+        snprintf(text, 24, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    /* 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB. */
+    while (value >= 1023.995 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, "%.2f %s", value, units[unit]);
+    return text;
+}
+
+char *vt_format_duration(uint64_t t_ns, char *text)
+{
+    double seconds = (double)t_ns / 1e9;
+    uint64_t whole = t_ns / 1000000000u;
+
+    if (t_ns < 1000)
+        snprintf(text, 32, "%u ns", (unsigned)t_ns);
+    else if (t_ns < 1000000)
+        snprintf(text, 32, "%.1f µs", seconds * 1e6);
+    else if (t_ns < 999500000)
+        snprintf(text, 32, t_ns < 99950000 ? "%.1f ms" : "%.0f ms", seconds * 1e3);
+    else if (seconds < 99.95)
+        snprintf(text, 32, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
+    else if (whole < 3600)
+        snprintf(text, 32, "%" PRIu64 " min %" PRIu64 " s", whole / 60, whole % 60);
+    else if (whole < 172800)
+        snprintf(text, 32, "%" PRIu64 " h %" PRIu64 " min", whole / 3600, whole % 3600 / 60);
+    else
+        snprintf(text, 32, "%" PRIu64 " d %" PRIu64 " h", whole / 86400, whole % 86400 / 3600);
+    return text;
+}
+
+char *vt_format_percent(uint64_t part, uint64_t whole, char *text)
+{
+    double percent = whole ? 100.0 * (double)part / (double)whole : 0;
+
+    if (!whole)
+        snprintf(text, 16, "–");
+    else if (part && percent < 0.05)
+        snprintf(text, 16, "<0.1 %%");
+    else
+        snprintf(text, 16, "%.1f %%", percent);
+    return text;
+}
+
+char *vt_format_count(uint64_t count, char *text)
+{
+    char digits[24];
+    int length = snprintf(digits, sizeof digits, "%" PRIu64, count);
+    char *end = text;
+
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0)
+            *end++ = ',';
+        *end++ = digits[i];
+    }
+    *end = '\0';
+    return text;
+}
+
+const char *vt_short_path(const struct vt_trace *trace, const char *path)
+{
+    static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
+    const char *folder = trace->working_folder ? trace->working_folder : "";
+    size_t length = strlen(folder);
+    const char *cut = NULL;
+
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        const char *found = strstr(path, roots[i]);
+        if (found)
+            return found + strlen(roots[i]);
+    }
+    if (length > 1 && !strncmp(path, folder, length) && path[length] == '/')
+        return path + length + 1;
+    if (path[0] != '/')
+        return path;
+    for (const char *end = path + strlen(path); end > path; end--) {
+        if (*end != '/')
+            continue;
+        if (cut)
+            return end + 1;
+        cut = end;
+    }
+    return path;
+}
+
+bool vt_is_library_path(const char *path)
+{
+    return path[0] == '<' || strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
+           strstr(path, "/lib/python3");
+}

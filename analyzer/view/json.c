@@ -1,0 +1,261 @@
+/* The report as JSON: a contract (see the manual page), fields are added but never changed. Sizes and times are
+ * written digit by digit, because a number that went through a double can lose its last ones. */
+#include "view/json.h"
+#include "view/report_parts.h"
+#include "view/format.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FRAMES 512
+
+bool vt_json_number(cJSON *object, const char *name, uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return cJSON_AddRawToObject(object, name, text) != NULL;
+}
+
+/* A number array in one raw piece: thousands of items each would take long. */
+static void add_numbers(cJSON *object, const char *name, const void *values, size_t count, size_t stride, size_t width)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    if (!stream)
+        return;
+    fputc('[', stream);
+    for (size_t i = 0; i < count; i++) {
+        const char *place = (const char *)values + i * stride;
+        uint64_t value = width == 8 ? *(const uint64_t *)(const void *)place : *(const uint32_t *)(const void *)place;
+        fprintf(stream, i ? ",%" PRIu64 : "%" PRIu64, value);
+    }
+    fputc(']', stream);
+    if (!fclose(stream))
+        cJSON_AddRawToObject(object, name, text);
+    free(text);
+}
+
+cJSON *vt_json_frame(const struct vt_frame *frame)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(object, "kind", frame->kind == VT_FRAME_PYTHON ? "python" : "native");
+    cJSON_AddStringToObject(object, "function", frame->function);
+    cJSON_AddStringToObject(object, "file", frame->file);
+    vt_json_number(object, "line", frame->line > 0 ? (uint64_t)frame->line : 0);
+    cJSON_AddStringToObject(object, "module", frame->module);
+    return object;
+}
+
+cJSON *vt_json_stack(const struct vt_trace *trace, uint32_t stack_id)
+{
+    struct vt_frame frames[FRAMES];
+    size_t count = vt_trace_frames(trace, stack_id, frames, FRAMES);
+    cJSON *array = cJSON_CreateArray();
+
+    for (size_t i = 0; i < count && i < FRAMES; i++)
+        cJSON_AddItemToArray(array, vt_json_frame(&frames[i]));
+    return array;
+}
+
+static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_COUNT], bool all)
+{
+    cJSON *added = cJSON_AddObjectToObject(object, "categories");
+
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (c != VT_CATEGORY_HOST_PINNED && (all || categories[c]))
+            vt_json_number(added, vt_category_name((enum vt_category)c), categories[c]);
+}
+
+static void add_groups(cJSON *view, const char *name, const struct vt_trace *trace, const struct vt_groups *groups,
+                       enum vt_by by, int top)
+{
+    cJSON *array = cJSON_AddArrayToObject(view, name);
+
+    for (size_t i = 0; i < groups->count && (top <= 0 || i < (size_t)top); i++) {
+        const struct vt_group *group = &groups->items[i];
+        cJSON *object = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(object, "name", group->name);
+        vt_json_number(object, "bytes", group->bytes);
+        vt_json_number(object, "blocks", group->blocks);
+        if (by == VT_BY_LINE) {
+            cJSON_AddStringToObject(object, "file", group->file ? group->file : "");
+            vt_json_number(object, "line", group->line > 0 ? (uint64_t)group->line : 0);
+            cJSON_AddStringToObject(object, "function", group->function ? group->function : "");
+            cJSON_AddStringToObject(object, "phase", vt_phase_name(group->phase));
+        }
+        add_categories(object, group->categories, false);
+        if (by == VT_BY_STACK)
+            cJSON_AddItemToObject(object, "stack", vt_json_stack(trace, group->stack_id));
+        cJSON_AddItemToArray(array, object);
+    }
+}
+
+static void add_view(cJSON *device, const char *name, const struct vt_report *report, const struct vt_instant *instant,
+                     int top)
+{
+    static const struct {
+        const char *name;
+        enum vt_by by;
+    } tables[] = {{"modules", VT_BY_MODULE}, {"owners", VT_BY_OWNER}, {"lines", VT_BY_LINE}, {"stacks", VT_BY_STACK}, {"ops", VT_BY_OP}};
+    cJSON *view = cJSON_AddObjectToObject(device, name), *evidence;
+
+    vt_json_number(view, "t_ns", instant->t_ns);
+    vt_json_number(view, "step", instant->step);
+    cJSON_AddStringToObject(view, "phase", vt_phase_name(instant->phase));
+    vt_json_number(view, "event", instant->event_index);
+    vt_json_number(view, "driver_bytes", instant->counts.driver_bytes);
+    vt_json_number(view, "segment_bytes", instant->counts.segment_bytes);
+    vt_json_number(view, "block_bytes", instant->counts.block_bytes);
+    vt_json_number(view, "rounding_bytes", instant->counts.rounding_bytes);
+    vt_json_number(view, "context_bytes", instant->counts.context_bytes);
+    vt_json_number(view, "host_pinned_bytes", instant->counts.host_pinned_bytes);
+    add_categories(view, instant->categories, true);
+    evidence = cJSON_AddObjectToObject(view, "evidence");
+    vt_json_number(evidence, "exact", instant->evidence[VT_EVIDENCE_EXACT]);
+    vt_json_number(evidence, "strong", instant->evidence[VT_EVIDENCE_STRONG]);
+    vt_json_number(evidence, "weak", instant->evidence[VT_EVIDENCE_WEAK]);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        add_groups(view, tables[i].name, report->trace, &instant->groups[tables[i].by], tables[i].by, top);
+}
+
+static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
+{
+    cJSON *object = cJSON_AddObjectToObject(device, "timeline"), *categories, *phases;
+    size_t count = timeline->columns;
+
+    add_numbers(object, "t_ns", timeline->t_ns, count, sizeof *timeline->t_ns, 8);
+    add_numbers(object, "driver_bytes", timeline->driver_bytes, count, sizeof *timeline->driver_bytes, 8);
+    add_numbers(object, "step", timeline->step, count, sizeof *timeline->step, 4);
+    phases = cJSON_AddArrayToObject(object, "phase");
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(phases, cJSON_CreateStringReference(vt_phase_name(timeline->phase[i])));
+    categories = cJSON_AddObjectToObject(object, "categories");
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (c != VT_CATEGORY_HOST_PINNED)
+            add_numbers(categories, vt_category_name((enum vt_category)c), &timeline->categories[0][c], count,
+                        sizeof *timeline->categories, 8);
+}
+
+static const char *state_name(const struct vt_trace *trace)
+{
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
+
+    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
+}
+
+void vt_json_trace(cJSON *object, const struct vt_trace *trace)
+{
+    cJSON_AddStringToObject(object, "file", trace->path);
+    vt_json_number(object, "pid", trace->header.pid);
+    cJSON_AddStringToObject(object, "command", trace->command ? trace->command : "");
+    cJSON_AddBoolToObject(object, "complete", trace->complete);
+    vt_json_number(object, "events", trace->event_count);
+    vt_json_number(object, "dropped", trace->header.dropped);
+    vt_json_number(object, "dropped_definitions", trace->header.dropped_definitions);
+    cJSON_AddStringToObject(object, "state", state_name(trace));
+    cJSON_AddBoolToObject(object, "truncated", trace->truncated);
+    vt_json_number(object, "damaged_bytes", trace->damaged_bytes);
+    vt_json_number(object, "events_from_ring", trace->ring_events);
+    vt_json_number(object, "unfinished_records", trace->unfinished_records);
+    vt_json_number(object, "missing_stacks", trace->missing_stacks);
+    vt_json_number(object, "start_realtime_ns", trace->header.start_realtime_ns);
+}
+
+static void add_marks(cJSON *root, const struct vt_trace *trace)
+{
+    cJSON *marks = cJSON_AddArrayToObject(root, "marks");
+
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const char *name;
+        cJSON *mark;
+
+        if (trace->events[i].kind != VT_EVENT_MARK)
+            continue;
+        name = vt_trace_string(trace, trace->events[i].detail);
+        mark = cJSON_CreateObject();
+        cJSON_AddStringToObject(mark, "name", name ? name : "");
+        vt_json_number(mark, "t_ns", vt_event_time(trace, (uint32_t)i));
+        vt_json_number(mark, "event", i);
+        cJSON_AddItemToArray(marks, mark);
+    }
+}
+
+static void add_refusals(cJSON *root, const struct vt_report *report)
+{
+    cJSON *array = cJSON_AddArrayToObject(root, "out_of_memory");
+
+    for (size_t i = 0; i < report->refusal_count; i++) {
+        const struct vt_refusal *refusal = &report->refusals[i];
+        cJSON *object = cJSON_CreateObject();
+
+        vt_json_number(object, "t_ns", refusal->t_ns);
+        vt_json_number(object, "event", refusal->event_index);
+        cJSON_AddNumberToObject(object, "device", refusal->device_index);
+        cJSON_AddStringToObject(object, "layer", vt_layer_name(refusal->layer));
+        vt_json_number(object, "step", refusal->step);
+        cJSON_AddStringToObject(object, "phase", vt_phase_name(refusal->phase));
+        vt_json_number(object, "asked_bytes", refusal->asked_bytes);
+        if (refusal->free_told)
+            vt_json_number(object, "free_bytes", refusal->free_bytes);
+        cJSON_AddItemToObject(object, "stack",
+                              vt_json_stack(report->trace, report->trace->events[refusal->event_index].stack_id));
+        cJSON_AddItemToArray(array, object);
+    }
+}
+
+static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device, int top)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(object, "index", device->index);
+    cJSON_AddStringToObject(object, "name", device->name ? device->name : "");
+    vt_json_number(object, "total_bytes", device->total_bytes);
+    add_view(object, "peak", report, &device->peak, top);
+    add_view(object, "end", report, &device->end, top);
+    if (device->at.present)
+        add_view(object, "at", report, &device->at, top);
+    add_timeline(object, &device->timeline);
+    cJSON_AddArrayToObject(object, "leaks"); /* not analysed yet: nothing is claimed */
+    cJSON_AddItemToArray(devices, object);
+}
+
+int vt_json_print(const cJSON *root, bool compact, FILE *out)
+{
+    char *text = compact ? cJSON_PrintUnformatted(root) : cJSON_Print(root);
+
+    if (!text)
+        return -ENOMEM;
+    errno = 0;
+    fputs(text, out);
+    fputc('\n', out);
+    cJSON_free(text);
+    return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
+}
+
+static int write_json(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    cJSON *root = cJSON_CreateObject(), *devices;
+    int result;
+
+    cJSON_AddStringToObject(root, "format", "vramtrace.report/1");
+    vt_json_trace(cJSON_AddObjectToObject(root, "trace"), report->trace);
+    vt_json_number(root, "duration_ns", report->duration_ns);
+    vt_json_number(root, "steps", report->attribution->step_count);
+    devices = cJSON_AddArrayToObject(root, "devices");
+    for (size_t i = 0; i < report->device_count; i++)
+        add_device(devices, report, &report->devices[i], style->top);
+    add_marks(root, report->trace);
+    add_refusals(root, report);
+    result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
+    cJSON_Delete(root);
+    return result;
+}
+
+const struct vt_view vt_view_json = {"json", write_json};

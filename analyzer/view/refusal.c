@@ -1,0 +1,109 @@
+/* Out of memory: which events tell of it, and what the card had free then. */
+#include "view/report_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
+#define NEAR_NS 1000000000u     /* what the driver told at most so long before or after counts as "then" */
+#define NEAR_EVENTS 256u
+
+static bool is_refusal(const struct vt_event *event, uint8_t kind)
+{
+    return event->kind == kind && (kind == VT_EVENT_OOM || event->detail == DRIVER_OUT_OF_MEMORY);
+}
+
+bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
+                  uint64_t *total_bytes)
+{
+    uint64_t t_ns = event_index < trace->event_count ? trace->events[event_index].t_ns : 0;
+
+    for (size_t distance = 0; distance < NEAR_EVENTS; distance++) {
+        for (int side = 0; side < 2; side++) {
+            size_t i = side ? event_index + distance : event_index - distance;
+            const struct vt_event *event;
+
+            if (i >= trace->event_count) /* also before the first */
+                continue;
+            event = &trace->events[i];
+            if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
+                continue;
+            if ((event->t_ns > t_ns ? event->t_ns - t_ns : t_ns - event->t_ns) > NEAR_NS)
+                continue;
+            *free_bytes = event->bytes;
+            *total_bytes = event->total_bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int count_until(void *context, uint32_t event_index, const struct vt_counts *counts,
+                       const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    struct vt_refusal *refusal = context;
+
+    if (event_index > refusal->event_index)
+        return 1;
+    refusal->driver_bytes = counts->driver_bytes;
+    memcpy(refusal->categories, categories, sizeof refusal->categories);
+    return 0;
+}
+
+/* Without the driver's word on what was free: what the card's size leaves beside this process. */
+static void complete_last(const struct vt_report *report, struct vt_refusal *refusal)
+{
+    if (refusal->device_index < 0 ||
+        vt_replay_walk(report->attribution->replay, refusal->device_index, count_until, refusal) < 0)
+        return;
+    for (size_t i = 0; i < report->trace->device_count; i++) {
+        uint64_t total = report->trace->devices[i].total_bytes;
+
+        if (report->trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
+            continue;
+        refusal->free_known = true;
+        refusal->free_bytes = total > refusal->driver_bytes ? total - refusal->driver_bytes : 0;
+    }
+}
+
+static void describe(const struct vt_report *report, uint32_t event_index, struct vt_refusal *refusal)
+{
+    const struct vt_event *event = &report->trace->events[event_index];
+    const struct vt_span *span =
+        report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
+    uint64_t total;
+
+    *refusal = (struct vt_refusal){.event_index = event_index,
+                                   .t_ns = vt_event_time(report->trace, event_index),
+                                   .asked_bytes = event->bytes,
+                                   .device_index = event->device_index,
+                                   .layer = event->layer,
+                                   .step = span ? span->step : 0,
+                                   .phase = span ? span->phase : VT_PHASE_OTHER};
+    refusal->free_told = refusal->free_known =
+        vt_free_near(report->trace, event_index, event->device_index, &refusal->free_bytes, &total);
+}
+
+int vt_find_refusals(struct vt_report *report)
+{
+    const struct vt_trace *trace = report->trace;
+    uint8_t kind = VT_EVENT_ALLOC_FAILED;
+    size_t count = 0;
+
+    /* A framework may get memory after all when the driver first refuses: only its own word counts then. */
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (trace->events[i].kind == VT_EVENT_OOM || trace->events[i].layer == VT_LAYER_FRAMEWORK)
+            kind = VT_EVENT_OOM;
+    for (size_t i = 0; i < trace->event_count; i++)
+        count += is_refusal(&trace->events[i], kind);
+    report->refusals = calloc(count + 1, sizeof *report->refusals);
+    if (!report->refusals)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (is_refusal(&trace->events[i], kind))
+            describe(report, (uint32_t)i, &report->refusals[report->refusal_count++]);
+    if (report->refusal_count)
+        complete_last(report, &report->refusals[report->refusal_count - 1]);
+    return 0;
+}

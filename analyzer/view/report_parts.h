@@ -1,0 +1,36 @@
+/* What the files that make a report share; the views use view.h only. */
+#ifndef VT_REPORT_PARTS_H
+#define VT_REPORT_PARTS_H
+
+#include "view/view.h"
+
+/* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
+struct vt_moment {
+    uint32_t first, last;
+    bool largest;
+    bool peak, end; /* the device's own */
+};
+
+/* Reads `at` (see view.h). -EINVAL with a reason in `error`. `label` is what the moment is called. */
+int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_moment *moment, char *label,
+                    size_t label_bytes, char *error, size_t error_bytes);
+
+/* Time of an event since recording began. */
+uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
+
+/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker serves
+ * all instants of a report: it remembers what it found out about each stack. */
+struct vt_grouper;
+int vt_grouper_make(const struct vt_attribution *attribution, struct vt_grouper **grouper);
+void vt_grouper_free(struct vt_grouper *grouper);
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups, struct vt_instant *instant);
+void vt_groups_free(struct vt_groups *groups);
+
+/* What the driver said was free on the whole card within a second of an event; false if nobody asked it. */
+bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
+                  uint64_t *total_bytes);
+
+/* Fills report->refusals. */
+int vt_find_refusals(struct vt_report *report);
+
+#endif

@@ -1,0 +1,245 @@
+/* The sentences of the text report. */
+#include "view/text.h"
+#include "view/report_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step, uint8_t phase, char *text)
+{
+    char time[32];
+
+    vt_format_duration(t_ns, time);
+    if (!report->attribution->step_count)
+        snprintf(text, 160, "%s after start", time);
+    else if (!step)
+        snprintf(text, 160, "before the first step (%s after start)", time);
+    else
+        snprintf(text, 160, "at step %u, in %s (%s after start)", step, vt_phase_name(phase), time);
+    return text;
+}
+
+static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
+{
+    const struct vt_trace *trace = report->trace;
+    uint32_t stack_id = trace->events[refusal->event_index].stack_id;
+    struct vt_frame frame;
+
+    if (!vt_trace_user_frame(trace, stack_id, &frame))
+        snprintf(text, bytes, "a call without a recorded stack");
+    else if (frame.file[0] && frame.line > 0)
+        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame.file), frame.line, frame.function);
+    else
+        snprintf(text, bytes, "%s", frame.function);
+    return text;
+}
+
+/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
+static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    uint64_t left[VT_CATEGORY_COUNT];
+
+    memcpy(left, categories, sizeof left);
+    left[VT_CATEGORY_HOST_PINNED] = 0;
+    for (int i = 0; i < 3; i++) {
+        unsigned largest = vt_largest_category(left);
+        char bytes[32];
+
+        if (!left[largest])
+            break;
+        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
+                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
+        left[largest] = 0;
+    }
+}
+
+static void print_room(FILE *stream, const struct vt_refusal *refusal)
+{
+    char bytes[32], missing[32];
+
+    if (refusal->free_told)
+        fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
+    else if (refusal->free_known)
+        fprintf(stream, " The card had at most %s beside this process", vt_format_bytes(refusal->free_bytes, bytes));
+    else
+        return;
+    if (refusal->asked_bytes > refusal->free_bytes)
+        fprintf(stream, ": %s too little", vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
+    fputc('.', stream);
+}
+
+void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
+{
+    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
+    char when[160], who[256], bytes[32], *text = NULL;
+    size_t length;
+    FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
+
+    if (!stream)
+        return;
+    vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when);
+    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when,
+            asker(report, refusal, who, sizeof who), vt_format_bytes(refusal->asked_bytes, bytes));
+    if (refusal->device_index >= 0)
+        fprintf(stream, " on GPU %d", refusal->device_index);
+    fputc('.', stream);
+    print_room(stream, refusal);
+    if (refusal->driver_bytes) {
+        fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
+        print_holding(stream, refusal->categories);
+        fputc('.', stream);
+    }
+    if (report->refusal_count > 1)
+        fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
+    if (report->duration_ns > refusal->t_ns + 1000000000u)
+        fprintf(stream, " The process went on for %s.", vt_format_duration(report->duration_ns - refusal->t_ns, bytes));
+    if (!fclose(stream))
+        vt_print_paragraph(print, 0, 0, "%s", text);
+    fputc('\n', print->stream);
+    free(text);
+}
+
+/* Names who has most of a category: modules where they are known, else a line. */
+static void name_largest(const struct vt_instant *instant, unsigned category, char *text, size_t bytes)
+{
+    struct vt_module_families families;
+    const struct vt_module_family *module = NULL;
+    const struct vt_group *line = NULL;
+    char each[32];
+
+    text[0] = '\0';
+    if (vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
+        return;
+    for (size_t i = 0; i < families.count; i++)
+        if (families.items[i].categories[category] > (module ? module->categories[category] : 0))
+            module = &families.items[i];
+    for (size_t i = 0; i < instant->groups[VT_BY_LINE].count; i++)
+        if (instant->groups[VT_BY_LINE].items[i].name[0] &&
+            instant->groups[VT_BY_LINE].items[i].categories[category] > (line ? line->categories[category] : 0))
+            line = &instant->groups[VT_BY_LINE].items[i];
+    if (module && module->members > 1)
+        snprintf(text, bytes, ", most in %.200s (%" PRIu64 " modules%s%s)", module->name, module->members,
+                 module->same ? ", each " : "", module->same ? vt_format_bytes(module->first_bytes, each) : "");
+    else if (module)
+        snprintf(text, bytes, ", most in %.200s (%s)", module->name, vt_format_bytes(module->categories[category], each));
+    else if (line)
+        snprintf(text, bytes, ", most of it made at %.300s (%s)", line->name,
+                 vt_format_bytes(line->categories[category], each));
+    vt_module_families_free(&families);
+}
+
+/* The largest category of an instant, in a sentence. */
+static void print_largest(FILE *stream, const struct vt_instant *instant)
+{
+    uint64_t used = vt_used_bytes(instant->categories), left[VT_CATEGORY_COUNT];
+    unsigned category;
+    char who[512], share[32] = "All";
+
+    memcpy(left, instant->categories, sizeof left);
+    left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
+    category = vt_largest_category(left);
+    if (!left[category])
+        return;
+    name_largest(instant, category, who, sizeof who);
+    if (left[category] < used)
+        snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
+    fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
+}
+
+void vt_text_verdict(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+{
+    const struct vt_instant *peak = &device->peak, *at = &device->at;
+    uint64_t end_bytes = vt_used_bytes(device->end.categories);
+    char bytes[32], end[32], when[160], *text = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
+
+    if (!stream)
+        return;
+    if (!peak->counts.driver_bytes) {
+        fprintf(stream, "GPU %d held no memory of this process.", device->index);
+    } else {
+        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s at the end.",
+                vt_format_bytes(vt_used_bytes(peak->categories), bytes),
+                vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
+                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing");
+        if (at->present)
+            fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
+                    vt_text_when(report, at->t_ns, at->step, at->phase, when),
+                    vt_format_bytes(vt_used_bytes(at->categories), bytes));
+        print_largest(stream, at->present ? at : peak);
+    }
+    if (!fclose(stream))
+        vt_print_paragraph(print, 0, 0, "%s", text);
+    free(text);
+}
+
+void vt_text_card(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+{
+    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_counts *counts = &instant->counts;
+    uint64_t used = vt_used_bytes(instant->categories), free_bytes, total_bytes;
+    uint64_t direct = used > counts->block_bytes ? used - counts->block_bytes : 0;
+    char *text = NULL, bytes[32], other[32];
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
+    const char *join = " = ";
+    const struct {
+        uint64_t bytes;
+        const char *name;
+    } parts[] = {{counts->block_bytes, "blocks of the framework"},
+                 {direct, counts->block_bytes ? "taken from the driver directly" : "allocations"},
+                 {instant->categories[VT_CATEGORY_CACHED], "cached"},
+                 {instant->categories[VT_CATEGORY_CONTEXT], "context and modules"}};
+
+    if (!stream)
+        return;
+    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process", vt_format_bytes(counts->driver_bytes, bytes));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].bytes)
+            continue;
+        fprintf(stream, "%s%s %s", join, vt_format_bytes(parts[i].bytes, bytes), parts[i].name);
+        join = " + ";
+    }
+    fputc('.', stream);
+    if (counts->rounding_bytes)
+        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
+    if (vt_free_near(report->trace, instant->event_index, device->index, &free_bytes, &total_bytes) &&
+        total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
+        fprintf(stream, " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
+                vt_format_bytes(total_bytes - free_bytes, bytes),
+                vt_format_bytes(total_bytes - free_bytes - counts->driver_bytes, other));
+    if (!fclose(stream))
+        vt_print_paragraph(print, 0, 2, "%s", text);
+    free(text);
+}
+
+void vt_text_evidence(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+{
+    const struct vt_instant *instant = vt_text_instant(device);
+    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
+    const struct {
+        uint64_t bytes;
+        const char *name;
+    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], "exact (read from the live object)"},
+                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
+                 {weak > unknown ? weak - unknown : 0, "weak"},
+                 {unknown, "unknown"}};
+    char line[256] = "", text[32];
+    size_t used = 0;
+
+    for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
+        whole += instant->evidence[i];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
+                                     vt_format_percent(parts[i].bytes, whole, text), parts[i].name);
+    if (!used)
+        return;
+    if (report->trace->header.dropped)
+        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. %s events were lost.", line,
+                           vt_format_count(report->trace->header.dropped, text));
+    else
+        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. No event was lost.", line);
+}

@@ -1,0 +1,35 @@
+/* vramtrace_*: what a program may call (include/vramtrace/api.h). */
+#include <stddef.h>
+
+#include "guard.h"
+#include "record.h"
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT int vramtrace_mark(const char *name);
+EXPORT int vramtrace_range_push(const char *name);
+EXPORT int vramtrace_range_pop(void);
+
+static int named(enum vt_event_kind kind, const char *name)
+{
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return 0;
+    bool recorded = vt_record_named(kind, name);
+    vt_leave(saved_errno);
+    return recorded;
+}
+
+int vramtrace_mark(const char *name)
+{
+    return named(VT_EVENT_MARK, name ? name : "");
+}
+
+int vramtrace_range_push(const char *name)
+{
+    return named(VT_EVENT_RANGE_PUSH, name ? name : "");
+}
+
+int vramtrace_range_pop(void)
+{
+    return named(VT_EVENT_RANGE_POP, NULL);
+}

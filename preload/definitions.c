@@ -1,0 +1,239 @@
+/* What the writer thread finds out by itself for the trace: names of native addresses, the modules they lie in,
+ * threads, hooked functions. Off the host's threads, so it may allocate and take the loader's lock. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hooks.h"
+#include "python_layout.h"
+#include "writer.h"
+
+enum { FUNCTION_IDS = 1024, BUILD_ID_MAXIMUM_BYTES = 64 };
+
+/* A set of 64-bit keys (0 is not one), open addressing. */
+struct key_set {
+    uint64_t *keys;
+    size_t capacity, used;
+};
+
+struct vt_seen {
+    struct key_set addresses, modules, threads;
+    bool functions[FUNCTION_IDS];
+    bool python;
+};
+
+static bool grow(struct key_set *set)
+{
+    size_t capacity = set->capacity ? set->capacity * 2 : 1024;
+    uint64_t *keys = calloc(capacity, sizeof *keys);
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < set->capacity; i++)
+        if (set->keys[i]) {
+            size_t at = set->keys[i] * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (capacity - 1);
+            while (keys[at])
+                at = (at + 1) & (capacity - 1);
+            keys[at] = set->keys[i];
+        }
+    free(set->keys);
+    set->keys = keys;
+    set->capacity = capacity;
+    return true;
+}
+
+/* True if the key was not there yet. Without memory for it, it stays new: told twice does no harm. */
+static bool is_new(struct key_set *set, uint64_t key)
+{
+    if (set->used * 2 >= set->capacity && !grow(set))
+        return true;
+    size_t at = key * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (set->capacity - 1);
+    for (; set->keys[at]; at = (at + 1) & (set->capacity - 1))
+        if (set->keys[at] == key)
+            return false;
+    set->keys[at] = key;
+    set->used++;
+    return true;
+}
+
+struct vt_seen *vt_seen_make(void)
+{
+    return calloc(1, sizeof(struct vt_seen));
+}
+
+static size_t read_file(const char *path, char *data, size_t bytes)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t got = 1;
+    if (file < 0)
+        return 0;
+    while (used < bytes && (got = read(file, data + used, bytes - used)) > 0)
+        used += (size_t)got;
+    close(file);
+    return used;
+}
+
+void vt_define_process(struct vt_buffer *definitions)
+{
+    enum { ARGUMENTS_MAXIMUM_BYTES = 1 << 16, PATH_BYTES = 4096 };
+    char folder[PATH_BYTES] = "", executable[PATH_BYTES] = "";
+    char *arguments = calloc(1, ARGUMENTS_MAXIMUM_BYTES + 1);
+    if (!arguments)
+        return;
+    size_t bytes = read_file("/proc/self/cmdline", arguments, ARGUMENTS_MAXIMUM_BYTES);
+    if (bytes && arguments[bytes - 1])
+        arguments[bytes++] = 0;
+    if (!getcwd(folder, sizeof folder))
+        folder[0] = 0;
+    if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
+        executable[0] = 0;
+    size_t folder_bytes = strlen(folder) + 1, executable_bytes = strlen(executable) + 1;
+    struct vt_process *record = vt_buffer_definition(definitions, VT_RECORD_PROCESS, sizeof *record,
+                                                     bytes + folder_bytes + executable_bytes);
+    if (record) {
+        char *body = (char *)(record + 1);
+        for (size_t i = 0; i < bytes; i++)
+            record->argument_count += !arguments[i];
+        record->python_version = vt_python_hex_version();
+        memcpy(body, arguments, bytes);
+        memcpy(body + bytes, folder, folder_bytes);
+        memcpy(body + bytes + folder_bytes, executable, executable_bytes);
+    }
+    free(arguments);
+}
+
+struct module_search {
+    struct vt_seen *seen;
+    struct vt_buffer *definitions;
+};
+
+static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **build_id)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_NOTE)
+            continue;
+        const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
+        const uint8_t *end = note + segment->p_memsz;
+        while ((size_t)(end - note) >= sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *head = (const void *)note;
+            const uint8_t *name = note + sizeof *head;
+            const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
+            if (content > end || head->n_descsz > (size_t)(end - content))
+                break;
+            if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
+                *build_id = content;
+                return head->n_descsz < BUILD_ID_MAXIMUM_BYTES ? head->n_descsz : BUILD_ID_MAXIMUM_BYTES;
+            }
+            note = content + ((head->n_descsz + 3u) & ~3u);
+        }
+    }
+    return 0;
+}
+
+static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    struct module_search *search = context;
+    uint64_t start = UINT64_MAX, end = 0;
+    (void)info_bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uint64_t from = info->dlpi_addr + segment->p_vaddr;
+        start = from < start ? from : start;
+        end = from + segment->p_memsz > end ? from + segment->p_memsz : end;
+    }
+    if (start >= end || !is_new(&search->seen->modules, start))
+        return 0;
+    char executable[4096];
+    const char *path = info->dlpi_name;
+    if (!*path) { /* the program itself */
+        ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+        executable[length > 0 ? length : 0] = 0;
+        path = executable;
+    }
+    const uint8_t *build_id = NULL;
+    size_t build_id_bytes = find_build_id(info, &build_id), path_bytes = strlen(path);
+    struct vt_module *record =
+        vt_buffer_definition(search->definitions, VT_RECORD_MODULE, sizeof *record, build_id_bytes + path_bytes);
+    if (!record)
+        return 1;
+    record->base = info->dlpi_addr;
+    record->start_address = start;
+    record->end_address = end;
+    record->build_id_bytes = (uint32_t)build_id_bytes;
+    record->path_bytes = (uint32_t)path_bytes;
+    if (build_id_bytes)
+        memcpy(record + 1, build_id, build_id_bytes);
+    memcpy((char *)(record + 1) + build_id_bytes, path, path_bytes);
+    return 0;
+}
+
+static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
+{
+    Dl_info found = {0};
+    struct link_map *map = NULL;
+    /* A return address may lie past the end of its function: ask for the call itself. */
+    bool known = dladdr1((const void *)(uintptr_t)(address - 1), &found, (void **)&map, RTLD_DL_LINKMAP) != 0;
+    const char *name = known && found.dli_sname ? found.dli_sname : "";
+    struct vt_symbol *record =
+        vt_buffer_definition(definitions, VT_RECORD_SYMBOL, sizeof *record, strlen(name));
+    if (!record)
+        return;
+    record->address = address;
+    record->symbol_address = known ? (uintptr_t)found.dli_saddr : 0;
+    record->module_base = known && map ? map->l_addr : 0;
+    memcpy(record + 1, name, strlen(name));
+    if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.dli_fbase | 1)))
+        dl_iterate_phdr(define_module, &(struct module_search){seen, definitions});
+}
+
+static void define_thread(uint32_t thread_id, struct vt_buffer *definitions)
+{
+    char path[64], name[64];
+    snprintf(path, sizeof path, "/proc/self/task/%u/comm", thread_id);
+    size_t bytes = read_file(path, name, sizeof name);
+    while (bytes && name[bytes - 1] == '\n')
+        bytes--;
+    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
+    if (record) {
+        record->thread_id = thread_id;
+        memcpy(record + 1, name, bytes);
+    }
+}
+
+static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)
+{
+    const char *name = id && id < FUNCTION_IDS && !seen->functions[id] ? vt_function_name(id) : NULL;
+    if (!name)
+        return;
+    struct vt_string *record =
+        vt_buffer_definition(definitions, VT_RECORD_FUNCTION, sizeof *record, strlen(name));
+    if (!record)
+        return;
+    seen->functions[id] = true;
+    record->id = id;
+    memcpy(record + 1, name, strlen(name));
+}
+
+void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
+{
+    const uint64_t *native = (const uint64_t *)(stack + 1);
+    define_function(seen, stack->function, definitions);
+    define_function(seen, stack->label, definitions);
+    if (is_new(&seen->threads, stack->thread_id))
+        define_thread(stack->thread_id, definitions);
+    for (size_t i = 0; i < stack->native_frames; i++)
+        if (is_new(&seen->addresses, native[i]))
+            define_symbol(seen, native[i], definitions);
+    /* Python may have come after the process was told: tell it again, now with its version. */
+    if (stack->python_frames && !seen->python) {
+        seen->python = true;
+        vt_define_process(definitions);
+    }
+}

@@ -1,0 +1,110 @@
+#include "ring.h"
+
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A full ring: how long a producer waits for the writer, in all. */
+enum { WAIT_TURNS = 20, WAIT_TURN_NS = 500 * 1000 };
+
+static uint8_t *slot_at(const struct vt_ring *ring, uint64_t position)
+{
+    return ring->slots + (position & (ring->slot_count - 1)) * VT_SLOT_BYTES;
+}
+
+static void begin_record(uint8_t *slot, enum vt_record_kind kind, uint64_t slots, uint32_t bytes)
+{
+    struct vt_record_head head = {.slots = (uint16_t)slots, .kind = (uint8_t)kind, .committed = 0, .bytes = bytes};
+    uint64_t word;
+    memcpy(&word, &head, sizeof word);
+    __atomic_store_n((uint64_t *)(void *)slot, word, __ATOMIC_RELAXED);
+}
+
+/* True if there may be room now. Once a wait was in vain nobody waits again until the writer has moved. */
+static bool wait_for_room(struct vt_ring *ring, int *turn)
+{
+    uint64_t consumed = __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_ACQUIRE);
+    if (atomic_load_explicit(&ring->gave_up_at, memory_order_relaxed) == consumed + 1)
+        return false;
+    if (*turn == WAIT_TURNS) {
+        atomic_store_explicit(&ring->gave_up_at, consumed + 1, memory_order_relaxed);
+        return false;
+    }
+    if ((*turn)++ == 0)
+        vt_ring_wake(ring);
+    nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL);
+    return true;
+}
+
+void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
+{
+    struct vt_file_header *header = ring->header;
+    uint64_t slots = (bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES;
+    uint64_t reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
+    uint64_t pad;
+    int turn = 0;
+    if (bytes > VT_RECORD_MAXIMUM_BYTES || slots > ring->slot_count / 4)
+        return NULL;
+    for (;;) {
+        uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
+        pad = slots > left ? left : 0;
+        if (__builtin_expect(reserved + pad + slots - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) >
+                                 ring->slot_count,
+                             0)) {
+            if (!wait_for_room(ring, &turn))
+                return NULL;
+            reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
+            continue;
+        }
+        if (__atomic_compare_exchange_n(&header->ring_reserved, &reserved, reserved + pad + slots, true,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            break;
+    }
+    if (pad) {
+        uint8_t *rest = slot_at(ring, reserved);
+        begin_record(rest, VT_RECORD_PAD, pad, (uint32_t)(pad * VT_SLOT_BYTES));
+        vt_ring_commit(rest);
+    }
+    uint8_t *record = slot_at(ring, reserved + pad);
+    begin_record(record, kind, slots, bytes);
+    return record;
+}
+
+const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position)
+{
+    for (;;) {
+        if (*position == __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE))
+            return NULL;
+        const struct vt_record_head *head = (const void *)slot_at(ring, *position);
+        if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE))
+            return NULL;
+        if (head->kind != VT_RECORD_PAD)
+            return head;
+        *position += head->slots;
+    }
+}
+
+void vt_ring_consume(struct vt_ring *ring, uint64_t position)
+{
+    uint64_t from = ring->header->ring_consumed;
+    uint64_t first = from & (ring->slot_count - 1), slots = position - from;
+    uint64_t until_end = ring->slot_count - first;
+    uint64_t straight = slots < until_end ? slots : until_end;
+    memset(ring->slots + first * VT_SLOT_BYTES, 0, straight * VT_SLOT_BYTES);
+    memset(ring->slots, 0, (slots - straight) * VT_SLOT_BYTES);
+    __atomic_store_n(&ring->header->ring_consumed, position, __ATOMIC_RELEASE);
+}
+
+void vt_ring_wake(struct vt_ring *ring)
+{
+    atomic_fetch_add_explicit(&ring->wake, 1, memory_order_release);
+    syscall(SYS_futex, &ring->wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds)
+{
+    struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1000000L};
+    syscall(SYS_futex, &ring->wake, FUTEX_WAIT_PRIVATE, seen, &time, NULL, 0);
+}

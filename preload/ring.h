@@ -1,0 +1,49 @@
+/* The ring of the trace file (include/vramtrace/format.h): many producers, one consumer, no locks.
+ *
+ * Threads: reserve and commit from any; the rest from the writer thread. A producer never waits for another
+ * producer; for room it waits a few milliseconds, then the record is dropped and counted. */
+#ifndef VT_RING_H
+#define VT_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+struct vt_ring {
+    struct vt_file_header *header; /* mapped shared */
+    uint8_t *slots;                /* mapped shared */
+    uint64_t slot_count;           /* a power of two */
+    _Atomic uint32_t wake;         /* futex: raised to wake the writer */
+    _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer waited in vain, plus one; 0 = never */
+};
+
+enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
+
+/* A record of `bytes` (head included), its head filled and not committed; NULL if there is no room. */
+void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes);
+
+static inline void vt_ring_commit(void *record)
+{
+    struct vt_record_head *head = record;
+    __atomic_store_n(&head->committed, 1, __ATOMIC_RELEASE);
+}
+
+/* The committed record at *position (pads are stepped over), or NULL. */
+const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position);
+
+/* Gives the slots from ring_consumed to `position` back, zeroed. */
+void vt_ring_consume(struct vt_ring *ring, uint64_t position);
+
+void vt_ring_wake(struct vt_ring *ring);
+/* Sleeps until woken or `milliseconds` have passed. */
+void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds);
+
+static inline uint64_t vt_ring_pending(const struct vt_ring *ring)
+{
+    return __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED) -
+           __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,273 @@
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guard.h"
+#include "log.h"
+#include "record.h"
+#include "stack_native.h"
+#include "vramtrace/version.h"
+
+enum { STATE_NONE = 0, STATE_STARTING, STATE_RUNNING, STATE_ENDED };
+enum { START_WAIT_TURNS = 2000, NAME_ATTEMPTS = 1000 };
+
+/* In a page of its own that fork wipes to zero, so STATE_NONE. */
+struct process_state {
+    _Atomic int state;
+    _Atomic(struct vt_session *) session;
+};
+
+static _Atomic(struct process_state *) process_state;
+static uint32_t generations; /* under STATE_STARTING */
+
+__thread int vt_guard_depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+struct vt_session *vt_session_active(void)
+{
+    struct process_state *process = atomic_load_explicit(&process_state, memory_order_acquire);
+    return process ? atomic_load_explicit(&process->session, memory_order_acquire) : NULL;
+}
+
+bool vt_recording(void)
+{
+    return vt_session_active() != NULL;
+}
+
+static uint64_t now_ns(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static struct process_state *state_page(void)
+{
+    struct process_state *page = atomic_load_explicit(&process_state, memory_order_acquire);
+    size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (page)
+        return page;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    /* Without this (Linux before 4.14) a forked child would write into its parent's ring: record nothing. */
+    if (madvise(memory, bytes, MADV_WIPEONFORK)) {
+        munmap(memory, bytes);
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&process_state, &page, memory))
+        return memory;
+    munmap(memory, bytes);
+    return page;
+}
+
+/* Makes the file under a name that did not exist. Returns the descriptor or -errno. */
+static int create_file(struct vt_session *session, const char *host)
+{
+    for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
+        int result = vt_options_path(&session->options, host, attempt, session->path, sizeof session->path);
+        if (result)
+            return result;
+        int file = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file >= 0)
+            return file;
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+static void fill_header(struct vt_file_header *header, uint64_t ring_slots, const char *host)
+{
+    *header = (struct vt_file_header){
+        .format_version = VT_FORMAT_VERSION,
+        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
+        .header_bytes = VT_HEADER_BYTES,
+        .slot_bytes = VT_SLOT_BYTES,
+        .ring_offset = VT_HEADER_BYTES,
+        .ring_slots = ring_slots,
+        .chunks_offset = VT_HEADER_BYTES + ring_slots * VT_SLOT_BYTES,
+        .pid = (uint32_t)getpid(),
+        .parent_pid = (uint32_t)getppid(),
+        .start_realtime_ns = now_ns(CLOCK_REALTIME),
+        .start_monotonic_ns = now_ns(CLOCK_MONOTONIC),
+        .program_version = VRAMTRACE_VERSION,
+        .state = VT_STATE_RECORDING,
+    };
+    header->chunks_end = header->chunks_offset;
+    snprintf(header->host, sizeof header->host, "%s", host);
+    memcpy(header->magic, VT_MAGIC, sizeof header->magic); /* last: now it is a trace */
+}
+
+/* Real room is taken for the mapped part: a store into a hole of a full disk would kill the process. */
+static int map_file(struct vt_session *session, const char *host)
+{
+    uint64_t slots = 1;
+    while (slots * 2 * VT_SLOT_BYTES <= session->options.ring_bytes)
+        slots *= 2;
+    size_t bytes = VT_HEADER_BYTES + slots * VT_SLOT_BYTES;
+    int error = posix_fallocate(session->file, 0, (off_t)bytes);
+    if (error)
+        return -error;
+    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, session->file, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    madvise(memory, bytes, MADV_DONTFORK);
+    session->mapped_bytes = bytes;
+    session->ring = (struct vt_ring){
+        .header = (struct vt_file_header *)(void *)memory, .slots = memory + VT_HEADER_BYTES, .slot_count = slots};
+    fill_header(session->ring.header, slots, host);
+    return 0;
+}
+
+static int make_tables(struct vt_session *session)
+{
+    int result = vt_intern_make(&session->stacks, 20);
+    if (!result)
+        result = vt_intern_make(&session->codes, 18);
+    if (!result)
+        result = vt_intern_make(&session->strings, 16);
+    return result;
+}
+
+/* Undoes a start that failed: nothing of it stays, and the file goes too, since it holds nothing. */
+static void discard(struct vt_session *session)
+{
+    vt_intern_free(&session->stacks);
+    vt_intern_free(&session->codes);
+    vt_intern_free(&session->strings);
+    if (session->mapped_bytes)
+        munmap(session->ring.header, session->mapped_bytes);
+    if (session->file >= 0) {
+        close(session->file);
+        unlink(session->path);
+    }
+    munmap(session, sizeof *session);
+}
+
+static struct vt_session *start(void)
+{
+    char host[64] = "localhost";
+    struct vt_session *session =
+        mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (session == MAP_FAILED)
+        return NULL;
+    session->file = -1;
+    vt_options_read(&session->options);
+    if (!session->options.enable) {
+        munmap(session, sizeof *session);
+        return NULL;
+    }
+    gethostname(host, sizeof host - 1);
+    session->generation = ++generations;
+    session->file = create_file(session, host);
+    int result = session->file < 0 ? session->file : map_file(session, host);
+    if (!result)
+        result = make_tables(session);
+    if (!result) {
+        vt_native_start(session->options.native);
+        result = vt_writer_start(session);
+    }
+    if (result) {
+        vt_log("nothing is recorded: %s: %s", session->path, strerror(-result));
+        discard(session);
+        return NULL;
+    }
+    return session;
+}
+
+struct vt_session *vt_session_get(void)
+{
+    struct vt_session *session = vt_session_active();
+    if (__builtin_expect(session != NULL, 1))
+        return session;
+    struct process_state *process = state_page();
+    if (!process)
+        return NULL;
+    int state = STATE_NONE;
+    if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
+        session = start();
+        atomic_store(&process->session, session);
+        atomic_store(&process->state, session ? STATE_RUNNING : STATE_ENDED);
+        return session;
+    }
+    for (int turn = 0; state == STATE_STARTING && turn < START_WAIT_TURNS; turn++) {
+        sched_yield();
+        state = atomic_load(&process->state);
+    }
+    return atomic_load(&process->session);
+}
+
+void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number)
+{
+    struct process_state *process = atomic_load(&process_state);
+    struct vt_session *expected = session;
+    if (!process || !atomic_compare_exchange_strong(&process->session, &expected, NULL))
+        return;
+    atomic_store(&process->state, STATE_ENDED);
+    session->ring.header->stop_reason = reason;
+    session->ring.header->end_monotonic_ns = now_ns(CLOCK_MONOTONIC);
+    __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
+    vt_log("recording stopped, %s: %s; what came before is in the trace", session->path, strerror(error_number));
+}
+
+static void format_bytes(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void say_goodbye(const struct vt_session *session)
+{
+    char peaks[1024] = "", bytes[32];
+    size_t used = 0;
+    for (unsigned i = 0; i < VT_MAX_DEVICES && used < sizeof peaks - 64; i++) {
+        const struct vt_live_device *live = &session->ring.header->live[i];
+        uint64_t peak = live->block_peak_bytes ? live->block_peak_bytes : live->driver_peak_bytes;
+        if (!peak)
+            continue;
+        format_bytes(peak, bytes);
+        used += (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
+    }
+    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", session->path, session->path);
+}
+
+/* The ring is empty now: its room on the disk goes back, the file stays as long as it looks. */
+static void release_ring_space(struct vt_session *session)
+{
+    struct vt_file_header *header = session->ring.header;
+    if (header->ring_reserved == header->ring_consumed)
+        fallocate(session->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)header->ring_offset,
+                  (off_t)(header->ring_slots * VT_SLOT_BYTES));
+}
+
+/* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */
+__attribute__((destructor)) static void end_process(void)
+{
+    struct process_state *process = atomic_load(&process_state);
+    struct vt_session *session = vt_session_active();
+    int saved_errno;
+    if (!session || !vt_enter(&saved_errno))
+        return;
+    atomic_store(&process->session, NULL);
+    atomic_store(&process->state, STATE_ENDED);
+    vt_writer_finish(session);
+    if (session->ring.header->state == VT_STATE_COMPLETE)
+        release_ring_space(session);
+    if (!session->options.quiet)
+        say_goodbye(session);
+    vt_leave(saved_errno);
+}

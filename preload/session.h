@@ -1,0 +1,43 @@
+/* One process's recording: its file, ring, tables and writer thread; made at the first event, ended at exit.
+ *
+ * All pointers to a session are kept in one page that the kernel wipes in a forked child (MADV_WIPEONFORK):
+ * the child finds no session, whichever way it was forked, and starts its own at its own first event. */
+#ifndef VT_SESSION_H
+#define VT_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "intern.h"
+#include "options.h"
+#include "ring.h"
+
+struct vt_session {
+    struct vt_options options;
+    struct vt_ring ring;
+    int file;
+    char path[4096];
+    size_t mapped_bytes;
+    struct vt_intern stacks, codes, strings;
+    _Atomic uint64_t known_devices; /* bit per device index */
+    _Atomic int stopping;           /* the writer is to take what there is and end */
+    _Atomic int writer_done;        /* futex */
+    pthread_t writer;
+    uint32_t generation; /* tells thread-local caches of an older session apart */
+};
+
+/* The session if the process records, else NULL. Two loads. */
+struct vt_session *vt_session_active(void);
+
+/* The same, but makes it if this is the process's first event. NULL if it cannot be, or was stopped. */
+struct vt_session *vt_session_get(void);
+
+/* Stops recording for good: what is in the ring stays readable. Any thread. */
+void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);
+
+/* The writer thread (writer.c). Returns 0 or -errno. */
+int vt_writer_start(struct vt_session *session);
+/* Asks the writer to finish and waits for it, bounded. */
+void vt_writer_finish(struct vt_session *session);
+
+#endif

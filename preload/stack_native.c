@@ -1,0 +1,77 @@
+#include "stack_native.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#if defined __x86_64__
+#define UNW_PREFIX "_ULx86_64_"
+#elif defined __aarch64__
+#define UNW_PREFIX "_ULaarch64_"
+#else
+#error "native stacks: this architecture's libunwind prefix is not known"
+#endif
+
+enum { UNW_CACHE_PER_THREAD = 2, SHALLOW_DEPTH = 24 };
+
+/* How deep the interpreter lay in this thread's recent walks: their maximum, slowly forgotten. What lies behind it
+ * is dropped, so a walk first goes only so far. */
+static __thread int expected_depth __attribute__((tls_model("initial-exec"))) = SHALLOW_DEPTH;
+
+static _Atomic(int (*)(void **, int)) backtrace_function;
+static _Atomic uintptr_t interpreter_start, interpreter_end;
+
+void vt_native_start(bool wanted)
+{
+    if (!wanted || atomic_load(&backtrace_function))
+        return;
+    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return;
+    int (*set_policy)(void *, int) = (int (*)(void *, int))dlsym(library, UNW_PREFIX "set_caching_policy");
+    void **space = dlsym(library, UNW_PREFIX "local_addr_space");
+    if (set_policy && space)
+        set_policy(*space, UNW_CACHE_PER_THREAD);
+    atomic_store(&backtrace_function, (int (*)(void **, int))dlsym(library, "unw_backtrace"));
+}
+
+void vt_native_set_interpreter(const void *start, size_t bytes)
+{
+    atomic_store_explicit(&interpreter_end, (uintptr_t)start + bytes, memory_order_relaxed);
+    atomic_store_explicit(&interpreter_start, (uintptr_t)start, memory_order_relaxed);
+}
+
+/* Own frames between unw_backtrace and the hook's caller differ with inlining, so they are told by address:
+ * everything inside this library is ours. */
+extern const char vt_own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern const char vt_own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash, bool *truncated)
+{
+    int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
+    const uintptr_t start = atomic_load_explicit(&interpreter_start, memory_order_relaxed);
+    const uintptr_t end = atomic_load_explicit(&interpreter_end, memory_order_relaxed);
+    const uintptr_t own_start = (uintptr_t)vt_own_start, own_end = (uintptr_t)vt_own_end;
+    uint64_t mixed = *hash;
+    int count = 0, kept = 0, first = 0;
+    if (!walk)
+        return 0;
+    for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
+        count = walk((void **)addresses, depth);
+        for (first = 0; first < count && addresses[first] - own_start < own_end - own_start; first++)
+            ;
+        for (kept = first; kept < count && addresses[kept] - start >= end - start; kept++)
+            ;
+        if (kept < count || count < depth || depth == VT_NATIVE_DEPTH)
+            break;
+    }
+    if (below_python && kept < count)
+        expected_depth = kept >= expected_depth ? kept + 1 : expected_depth - (kept + 1 < expected_depth);
+    *truncated = kept == count && count == VT_NATIVE_DEPTH;
+    for (int i = first; i < kept; i++) {
+        addresses[i - first] = addresses[i];
+        mixed = (mixed ^ addresses[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        mixed ^= mixed >> 29;
+    }
+    *hash = mixed;
+    return kept > first ? (size_t)(kept - first) : 0;
+}

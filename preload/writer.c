@@ -1,0 +1,264 @@
+/* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
+#include "writer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "guard.h"
+#include "python_layout.h"
+
+enum {
+    POLL_MS = 100,             /* new definitions are named within this time, while their code is still loaded */
+    CHUNK_AGE_POLLS = 30,      /* events alone may wait this long in the ring: they are as safe there */
+    CHUNK_MAXIMUM_EVENTS = 1 << 16,
+    ZSTD_LEVEL = 3,
+    FINISH_TURNS = 600, /* of FINISH_TURN_MS, as long as the writer makes progress */
+    FINISH_TURN_MS = 50,
+};
+
+struct writer {
+    struct vt_session *session;
+    struct vt_seen *seen;
+    ZSTD_CCtx *compressor;
+    struct vt_buffer definitions, payload, stored;
+    const struct vt_event **events; /* into the ring */
+    size_t event_count;
+    uint64_t position; /* the first slot that is not taken */
+    bool process_told;
+};
+
+void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes)
+{
+    if (buffer->failed)
+        return NULL;
+    if (buffer->capacity - buffer->bytes < bytes) {
+        size_t capacity = (buffer->bytes + bytes) * 3 / 2 + 4096;
+        uint8_t *data = realloc(buffer->data, capacity);
+        if (!data) {
+            buffer->failed = true;
+            return NULL;
+        }
+        buffer->data = data;
+        buffer->capacity = capacity;
+    }
+    buffer->bytes += bytes;
+    return buffer->data + buffer->bytes - bytes;
+}
+
+void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
+                           size_t body_bytes)
+{
+    size_t bytes = struct_bytes + body_bytes, padded = (bytes + 7) & ~(size_t)7;
+    struct vt_record_head *head = vt_buffer_add(buffer, padded);
+    if (!head)
+        return NULL;
+    memset(head, 0, padded);
+    head->kind = (uint8_t)kind;
+    head->bytes = (uint32_t)bytes;
+    return head;
+}
+
+/* Takes what is committed, up to a chunk's worth. */
+static void take_records(struct writer *writer)
+{
+    const struct vt_record_head *head;
+    while (writer->event_count < CHUNK_MAXIMUM_EVENTS &&
+           (head = vt_ring_at(&writer->session->ring, &writer->position))) {
+        writer->position += head->slots;
+        if (head->kind == VT_RECORD_EVENT) {
+            writer->events[writer->event_count++] = (const struct vt_event *)(const void *)head;
+            continue;
+        }
+        size_t padded = (head->bytes + 7u) & ~(size_t)7;
+        void *copy = vt_buffer_add(&writer->definitions, padded);
+        if (!copy)
+            return;
+        memset((char *)copy + padded - 8, 0, 8);
+        memcpy(copy, head, head->bytes);
+        if (head->kind == VT_RECORD_STACK)
+            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head, &writer->definitions);
+    }
+}
+
+static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offset)
+{
+    while (bytes) {
+        ssize_t written = pwrite(file, data, bytes, (off_t)offset);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return -errno;
+        data += written;
+        bytes -= (size_t)written;
+        offset += (uint64_t)written;
+    }
+    return 0;
+}
+
+/* Compresses into writer->stored: chunk header and frame. */
+static int make_chunk(struct writer *writer)
+{
+    struct vt_chunk_header *head;
+    uint8_t *room;
+    writer->payload.bytes = writer->stored.bytes = 0;
+    room = vt_buffer_add(&writer->payload, writer->definitions.bytes);
+    if (room)
+        memcpy(room, writer->definitions.data, writer->definitions.bytes);
+    vt_pack_events(writer->events, writer->event_count, &writer->payload);
+    size_t bound = ZSTD_compressBound(writer->payload.bytes);
+    room = vt_buffer_add(&writer->stored, sizeof *head + bound);
+    if (!room || writer->payload.failed || writer->definitions.failed)
+        return -ENOMEM;
+    size_t stored = ZSTD_compressCCtx(writer->compressor, room + sizeof *head, bound, writer->payload.data,
+                                      writer->payload.bytes, ZSTD_LEVEL);
+    if (ZSTD_isError(stored))
+        return -ENOMEM;
+    writer->stored.bytes = sizeof *head + stored;
+    head = (struct vt_chunk_header *)(void *)room;
+    *head = (struct vt_chunk_header){.magic = VT_CHUNK_MAGIC,
+                                     .header_bytes = sizeof *head,
+                                     .stored_bytes = (uint32_t)stored,
+                                     .payload_bytes = (uint32_t)writer->payload.bytes,
+                                     .definitions_bytes = (uint32_t)writer->definitions.bytes,
+                                     .events = (uint32_t)writer->event_count,
+                                     .ring_position = writer->position,
+                                     .checksum = XXH3_64bits(room + sizeof *head, stored)};
+    return 0;
+}
+
+/* Appends one chunk of what was taken. Every step leaves a file that reads whole (format.h). */
+static int append_chunk(struct writer *writer)
+{
+    struct vt_file_header *header = writer->session->ring.header;
+    if (!writer->event_count && !writer->definitions.bytes && writer->position == header->ring_consumed)
+        return 0;
+    int result = make_chunk(writer);
+    if (!result)
+        result = write_all(writer->session->file, writer->stored.data, writer->stored.bytes, header->chunks_end);
+    if (result)
+        return result;
+    header->events += writer->event_count;
+    __atomic_store_n(&header->chunks_end, header->chunks_end + writer->stored.bytes, __ATOMIC_RELEASE);
+    vt_ring_consume(&writer->session->ring, writer->position);
+    writer->event_count = 0;
+    writer->definitions.bytes = 0;
+    return 0;
+}
+
+static int drain(struct writer *writer)
+{
+    do {
+        take_records(writer);
+        int result = append_chunk(writer);
+        if (result)
+            return result;
+    } while (vt_ring_at(&writer->session->ring, &writer->position));
+    return 0;
+}
+
+/* True once what waits in the ring should be written: many slots, new definitions, or old events. */
+static bool is_due(const struct writer *writer, unsigned polls, uint32_t *definitions_seen)
+{
+    struct vt_session *session = writer->session;
+    uint32_t definitions = atomic_load(&session->stacks.next_id) + atomic_load(&session->codes.next_id);
+    uint64_t pending = vt_ring_pending(&session->ring);
+    if (!pending)
+        return false;
+    if (definitions == *definitions_seen && pending < session->ring.slot_count / 4 && polls < CHUNK_AGE_POLLS)
+        return false;
+    *definitions_seen = definitions;
+    return true;
+}
+
+static int write_until_stopped(struct writer *writer)
+{
+    struct vt_session *session = writer->session;
+    uint32_t definitions_seen = 0;
+    vt_define_process(&writer->definitions);
+    for (unsigned polls = 0;; polls++) {
+        uint32_t wake = atomic_load(&session->ring.wake);
+        if (atomic_load(&session->stopping))
+            return drain(writer);
+        if (is_due(writer, polls, &definitions_seen)) {
+            int result = drain(writer);
+            if (result)
+                return result;
+            polls = 0;
+        }
+        vt_ring_wait(&session->ring, wake, POLL_MS);
+    }
+}
+
+static void close_file(struct vt_session *session)
+{
+    struct vt_file_header *header = session->ring.header;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    header->end_monotonic_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    header->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
+    if (vt_ring_pending(&session->ring) == 0)
+        __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);
+}
+
+static void *writer_main(void *context)
+{
+    struct vt_session *session = context;
+    struct writer writer = {.session = session, .seen = vt_seen_make(), .compressor = ZSTD_createCCtx()};
+    vt_guard_depth = 1; /* whatever this thread causes is ours */
+    prctl(PR_SET_NAME, "vramtrace");
+    writer.events = malloc(CHUNK_MAXIMUM_EVENTS * sizeof *writer.events);
+    int result = writer.seen && writer.compressor && writer.events ? write_until_stopped(&writer) : -ENOMEM;
+    if (result == 0)
+        close_file(session);
+    else
+        vt_session_fail(session,
+                        result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
+                        : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
+                                                               : VT_STOP_WRITE_ERROR,
+                        -result);
+    atomic_store(&session->writer_done, 1);
+    syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    return NULL;
+}
+
+int vt_writer_start(struct vt_session *session)
+{
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    enum { STACK_BYTES = 256 << 10 };
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&session->writer, &attributes, writer_main, session);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return -error;
+}
+
+void vt_writer_finish(struct vt_session *session)
+{
+    uint64_t consumed = session->ring.header->ring_consumed;
+    atomic_store(&session->stopping, 1);
+    vt_ring_wake(&session->ring);
+    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done); turn++) {
+        syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
+                &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
+        if (session->ring.header->ring_consumed != consumed) {
+            consumed = session->ring.header->ring_consumed;
+            turn = 0;
+        }
+    }
+}

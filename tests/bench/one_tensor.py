@@ -1,0 +1,41 @@
+"""Times alloc + free of one tensor at the bottom of a chain of Python frames; prints microseconds (median of rounds).
+
+    one_tensor.py [--history python|all] [--frames 23] [--pairs 20000] [--rounds 11]
+"""
+import argparse
+import statistics
+import time
+
+import torch
+
+
+def descend(frames, pairs):
+    if frames > 1:
+        return descend(frames - 1, pairs)
+    empty, device = torch.empty, torch.device("cuda")
+    started = time.perf_counter()
+    for _ in range(pairs):
+        tensor = empty(1024, device=device)
+        del tensor
+    return (time.perf_counter() - started) / pairs * 1e6
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--history", choices=("python", "all"))
+    parser.add_argument("--frames", type=int, default=23)
+    parser.add_argument("--pairs", type=int, default=20000)
+    parser.add_argument("--rounds", type=int, default=11)
+    arguments = parser.parse_args()
+    keep = torch.empty(1024, device="cuda")  # the segment stays
+    if arguments.history:
+        torch.cuda.memory._record_memory_history(stacks=arguments.history, max_entries=4_000_000)
+    descend(arguments.frames, 2000)
+    # main() and the module are frames too
+    times = [descend(arguments.frames - 2, arguments.pairs) for _ in range(arguments.rounds)]
+    print(statistics.median(times))
+    del keep
+
+
+if __name__ == "__main__":
+    main()

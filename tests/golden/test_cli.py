@@ -1,0 +1,362 @@
+"""The command line: every wrong use gives one clear line on stderr and its exit status.
+
+Needs VRAMTRACE_BUILD, the build folder. Runs without a GPU and without PyTorch.
+"""
+
+import os
+import pathlib
+import stat
+import struct
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", "build"))
+PROGRAM = BUILD / "analyzer" / "vramtrace"
+HEADER_BYTES = 8192
+
+
+def run(*arguments, env=None, cwd=None):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("VRAMTRACE_", "LD_PRELOAD"))}
+    environment.update(env or {})
+    return subprocess.run(
+        [str(PROGRAM.resolve()), *map(str, arguments)], capture_output=True, text=True, env=environment, cwd=cwd, timeout=60
+    )
+
+
+def check_refused(result, status, *parts):
+    assert result.returncode == status, result.stderr
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("vramtrace")
+    for part in parts:
+        assert part in lines[0]
+    assert result.stdout == ""
+
+
+def write_trace(path, chunks_end=None, state=2):
+    """A header as the recorder writes it, with a ring of one page and no events."""
+    ring_offset, slots = HEADER_BYTES, 64
+    chunks_offset = ring_offset + slots * 64
+    header = struct.pack(
+        "<8sIIIIQQQQ", b"VRAMTRC\n", 1, 1, HEADER_BYTES, 64, ring_offset, slots, chunks_offset, 0
+    )
+    header += struct.pack("<IIQQ64s32s", 4711, 1, 1_700_000_000_000_000_000, 1000, b"host", b"0.1.0")
+    header += struct.pack("<IIQQQQQQQQ", state, 0, 2_000_000_000, 0, 0, chunks_end or chunks_offset, 0, 0, 0, 0)
+    path.write_bytes(header.ljust(chunks_offset, b"\0"))
+    return path
+
+
+@pytest.fixture
+def empty_trace(tmp_path):
+    return write_trace(tmp_path / "empty.vrt")
+
+
+READERS = ["report", "timeline", "info"]
+
+
+# What is asked for is not there, or is not a trace: 3.
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_such_trace(command, tmp_path):
+    check_refused(run(command, tmp_path / "none.vrt"), 3, command, "none.vrt", "No such file")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_folder(command, tmp_path):
+    check_refused(run(command, tmp_path), 3, str(tmp_path), "folder", "*.vrt")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_not_a_trace(command, tmp_path):
+    path = tmp_path / "notes.vrt"
+    path.write_text("these are notes\n" * 1000)
+    check_refused(run(command, path), 3, "notes.vrt")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_empty_file(command, tmp_path):
+    path = tmp_path / "empty"
+    path.touch()
+    check_refused(run(command, path), 3, "empty")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_cut_within_the_header(command, empty_trace):
+    empty_trace.write_bytes(empty_trace.read_bytes()[:100])
+    check_refused(run(command, empty_trace), 3, "empty.vrt")
+
+
+def test_newer_format(empty_trace):
+    data = bytearray(empty_trace.read_bytes())
+    data[8:16] = struct.pack("<II", 99, 99)
+    empty_trace.write_bytes(data)
+    check_refused(run("report", empty_trace), 3, "empty.vrt")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_trace(empty_trace):
+    empty_trace.chmod(0)
+    check_refused(run("report", empty_trace), 3, "Permission denied")
+
+
+def test_pipe_is_not_read_for_ever(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    check_refused(run("report", path), 3, "pipe")
+
+
+def test_one_unreadable_of_two(empty_trace, tmp_path):
+    result = run("report", tmp_path / "none.vrt", empty_trace)
+    assert result.returncode == 3
+    assert "none.vrt" in result.stderr
+    assert "no events" in result.stdout
+
+
+# A trace that is short or has nothing in it is no failure, and is said.
+
+
+def test_truncated_trace(tmp_path):
+    path = write_trace(tmp_path / "short.vrt", chunks_end=1 << 20)
+    result = run("report", path)
+    assert result.returncode == 0, result.stderr
+    assert "damaged" in result.stdout.splitlines()[0] + result.stdout.splitlines()[1]
+
+
+@pytest.mark.parametrize("arguments", [["report"], ["timeline"], ["info"], ["info", "--events"], ["info", "--verify"],
+                                       ["report", "--json"], ["info", "--json"], ["report", "--by", "line"]])
+def test_trace_without_events(empty_trace, arguments):
+    result = run(*arguments, empty_trace)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+
+
+def test_killed_before_any_event(tmp_path):
+    result = run("report", write_trace(tmp_path / "killed.vrt", state=1))
+    assert result.returncode == 0
+    assert "killed or still running" in result.stdout.splitlines()[0]
+
+
+# Wrong use: 2.
+
+
+def test_no_command():
+    check_refused(run(), 2, "vramtrace help")
+
+
+@pytest.mark.parametrize("word,nearest", [("reprot", "report"), ("time", "timeline"), ("inf", "info"), ("runs", "run")])
+def test_unknown_command_suggests(word, nearest):
+    check_refused(run(word), 2, word, f"'{nearest}'")
+    check_refused(run("help", word), 2, word, f"'{nearest}'")
+
+
+def test_unknown_command():
+    check_refused(run("frobnicate"), 2, "frobnicate", "vramtrace help")
+
+
+def test_trace_for_a_command(empty_trace):
+    check_refused(run(empty_trace), 2, f"vramtrace report {empty_trace}")
+
+
+def test_option_before_the_command():
+    check_refused(run("--json", "report"), 2, "--json", "COMMAND")
+
+
+@pytest.mark.parametrize(
+    "command,option,nearest", [("report", "--jsn", "--json"), ("report", "--colour", "--color"),
+                               ("info", "--verfiy", "--verify"), ("timeline", "--widht=90", "--width")]
+)
+def test_unknown_option_suggests(command, option, nearest, empty_trace):
+    check_refused(run(command, option, empty_trace), 2, option.split("=")[0], nearest)
+
+
+def test_unknown_option(empty_trace):
+    check_refused(run("report", "--frobnicate", empty_trace), 2, "--frobnicate", "vramtrace help report")
+    check_refused(run("info", "--at", "end", empty_trace), 2, "--at")
+
+
+@pytest.mark.parametrize(
+    "option,value,part",
+    [
+        ("--by", "colour", "category, module, owner, line, stack or op"),
+        ("--color", "sometimes", "auto, always or never"),
+        ("--width", "wide", "40 to 1000"),
+        ("--width", "3", "40 to 1000"),
+        ("--top", "0", "from 1"),
+        ("--top", "5x", "'5x'"),
+        ("--device", "-1", "from 0"),
+        ("--device", "99999999999999999999", "from 0"),
+        ("--device", "7", "device 7"),
+        ("--at", "yesterday", "mark:NAME"),
+        ("--at", "mark:x", "no marks"),
+        ("--at", "step:1", "no step 1"),
+        ("--at", "oom", "out-of-memory"),
+        ("--at", "1h", "after the end"),
+        ("--rules", "/none/rules", "/none/rules"),
+    ],
+)
+def test_bad_value(option, value, part, empty_trace):
+    check_refused(run("report", option, value, empty_trace), 2, part)
+    check_refused(run("report", f"{option}={value}", empty_trace), 2, part)
+
+
+def test_missing_value(empty_trace):
+    check_refused(run("report", empty_trace, "--by"), 2, "--by needs a value")
+
+
+def test_value_for_a_flag(empty_trace):
+    check_refused(run("report", "--json=yes", empty_trace), 2, "--json takes no value")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_trace_named(command):
+    check_refused(run(command), 2, "which trace?")
+
+
+def test_stacks_without_events(empty_trace):
+    check_refused(run("info", "--stacks", empty_trace), 2, "--events")
+
+
+def test_lib_takes_nothing():
+    check_refused(run("lib", "x"), 2, "'x'")
+
+
+def test_file_named_like_an_option(empty_trace, tmp_path):
+    odd = empty_trace.rename(tmp_path / "--odd.vrt")
+    result = run("report", "--", odd.name, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+# Help.
+
+
+@pytest.mark.parametrize("arguments", [["help"], ["--help"], ["-h"]])
+def test_help_lists_commands(arguments):
+    result = run(*arguments)
+    assert result.returncode == 0
+    for command in ("run", "report", "timeline", "info", "lib", "help"):
+        assert f"vramtrace {command}" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "report", "timeline", "info", "lib"])
+def test_help_of_a_command(command):
+    result = run("help", command)
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"vramtrace {command}")
+    assert run(command, "--help").stdout == result.stdout
+    page = pathlib.Path(__file__).parents[2] / "analyzer" / "man" / f"vramtrace-{command}.1"
+    manual = page.read_text().replace("\\-", "-").replace("Fl -", "--")
+    options = [word for line in result.stdout.splitlines() for word in line.split()[:1] if word.startswith("--")]
+    if command not in ("run", "timeline"):  # their pages name the shim's settings and report's options as a whole
+        for option in options:
+            assert option == "--help" or option in manual, f"{page.name} lacks {option}"
+
+
+def test_version():
+    result = run("--version")
+    assert result.returncode == 0
+    assert result.stdout.startswith("vramtrace 0.")
+
+
+# run
+
+
+@pytest.fixture
+def library(tmp_path):
+    """Something to preload that does nothing: the loader warns of what is no library, so a real one."""
+    path = tmp_path / "libempty.so"
+    compiler = os.environ.get("CC", "cc").split()
+    result = subprocess.run([*compiler, "-shared", "-x", "c", "/dev/null", "-o", str(path)], capture_output=True)
+    if result.returncode:
+        pytest.skip("no compiler")
+    return {"VRAMTRACE_LIBRARY": str(path)}
+
+
+def test_run_needs_dashes(library):
+    check_refused(run("run", "python3", "train.py", env=library), 2, "--", "python3")
+
+
+def test_run_needs_a_command(library):
+    check_refused(run("run", env=library), 2, "which command?")
+    check_refused(run("run", "--", env=library), 2, "which command?")
+
+
+def test_run_unknown_option(library):
+    check_refused(run("run", "--ouput", "x", "--", "true", env=library), 2, "--ouput")
+    check_refused(run("run", "--frobnicate", "--", "true", env=library), 2, "--frobnicate", "help run")
+
+
+def test_run_option_without_value(library):
+    check_refused(run("run", "-o", "--", "true", env=library), 2, "-o needs a value")
+
+
+def test_run_command_not_found(library):
+    check_refused(run("run", "--", "no-such-command-here", env=library), 127, "no-such-command-here", "not found")
+    check_refused(run("run", "--", "/no/such/command", env=library), 127, "/no/such/command", "No such file")
+
+
+def test_run_command_not_executable(library, tmp_path):
+    path = tmp_path / "data"
+    path.write_text("x")
+    path.chmod(stat.S_IRUSR)
+    check_refused(run("run", "--", path, env=library), 126, "data", "Permission denied")
+
+
+def test_run_folder_missing(library, tmp_path):
+    check_refused(run("run", "-o", tmp_path / "none" / "x.vrt", "--", "true", env=library), 2, "no folder")
+
+
+def test_run_library_missing():
+    check_refused(run("run", "--", "true", env={"VRAMTRACE_LIBRARY": "/none.so"}), 2, "VRAMTRACE_LIBRARY", "/none.so")
+    check_refused(run("lib", env={"VRAMTRACE_LIBRARY": "/none.so"}), 2, "/none.so")
+
+
+@pytest.mark.parametrize("status", [0, 3, 77])
+def test_run_exits_as_its_command(library, status):
+    assert run("run", "--", "sh", "-c", f"exit {status}", env=library).returncode == status
+
+
+def test_run_sets_the_environment(library, tmp_path):
+    show = ["sh", "-c", 'echo "$LD_PRELOAD|$VRAMTRACE_OUT|$NVTX_INJECTION64_PATH"']
+    path = str(pathlib.Path(library["VRAMTRACE_LIBRARY"]).resolve())
+    result = run("run", "-o", "x.vrt", "--", *show, env=library, cwd=tmp_path)
+    assert result.stdout.strip() == f"{path}|{tmp_path}/x.vrt|{path}"
+    result = run("run", "-ox.vrt", "--", *show, env={**library, "LD_PRELOAD": path, "NVTX_INJECTION64_PATH": "mine"}, cwd=tmp_path)
+    assert result.stdout.strip() == f"{path}:{path}|{tmp_path}/x.vrt|mine"
+    result = run("run", f"--out={tmp_path}", "--", *show, env=library)
+    assert result.stdout.split("|")[1] == str(tmp_path)
+    assert run("run", "--", *show, env=library).stdout.split("|")[1] == ""
+
+
+def test_lib_prints_the_path(library):
+    result = run("lib", env=library)
+    assert result.returncode == 0
+    assert result.stdout.strip() == str(pathlib.Path(library["VRAMTRACE_LIBRARY"]).resolve())
+
+
+# Writing.
+
+
+def test_full_disk(empty_trace):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([str(PROGRAM.resolve()), "report", str(empty_trace)], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 2
+    assert "cannot write" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_reader_that_goes_away(empty_trace):
+    script = f"{PROGRAM.resolve()} report {empty_trace} | true; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert result.stdout.strip() == "0"
+    assert result.stderr == ""
+
+
+def test_no_colour_but_on_a_terminal(empty_trace):
+    assert "\033" not in run("report", empty_trace).stdout
+    assert "\033" in run("report", "--color=always", empty_trace).stdout
+
+
+def test_plain_letters_in_a_plain_locale(empty_trace):
+    for command in READERS:
+        assert run(command, empty_trace, env={"LC_ALL": "C"}).stdout.isascii()

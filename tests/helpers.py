@@ -1,0 +1,52 @@
+"""What the tests share: where things are, how to run a program under the shim, how to read what it recorded.
+
+Environment: VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch; default: this one), VRAMTRACE_RUN
+(command in front of programs that need the stand-in's libraries; empty on a machine with a GPU).
+"""
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve()
+PYTHON = os.environ.get("VRAMTRACE_PYTHON", sys.executable)
+RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
+LIBRARY = BUILD / "preload" / "libvramtrace.so"
+PROGRAM = BUILD / "analyzer" / "vramtrace"
+
+
+def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
+    """Runs COMMAND under the shim; its trace goes to TRACE. SETTINGS are environment variables."""
+    environment = dict(os.environ, **settings)
+    if trace is not None:
+        environment["VRAMTRACE_OUT"] = str(trace)
+    middle = ["env", f"LD_PRELOAD={LIBRARY}"] if preload else []
+    result = subprocess.run([*RUN, *middle, *map(str, command)], env=environment, capture_output=True, text=True,
+                            timeout=timeout, stdin=subprocess.DEVNULL)
+    if check and result.returncode:
+        raise AssertionError(f"{command} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}")
+    return result
+
+
+def vramtrace(*arguments, check=True):
+    result = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    if check and result.returncode:
+        raise AssertionError(f"vramtrace {arguments} exited with {result.returncode}:\n{result.stderr}")
+    return result
+
+
+def report(trace, *arguments):
+    return json.loads(vramtrace("report", "--json", *arguments, trace).stdout)
+
+
+def info(trace):
+    return json.loads(vramtrace("info", "--json", trace).stdout)
+
+
+def events(trace, stacks=True):
+    """One dict per event, in order."""
+    lines = vramtrace("info", "--events", "--json", *(["--stacks"] if stacks else []), trace).stdout.splitlines()
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,473 @@
+/* A program that exports what CPython exports, with objects made by hand: versions that do not exist, builds
+ * that lie about themselves, frame chains that are garbage, code objects that change in place.
+ *
+ * Each case runs in a child process, since an interpreter is looked for once per process. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stack_python.h"
+
+#define EXPORT __attribute__((visibility("default")))
+typedef uint64_t words[512];
+
+EXPORT extern words PyType_Type, PyCode_Type, PyFrame_Type, PyUnicode_Type, PyCell_Type, PyTuple_Type, PyBytes_Type;
+EXPORT extern words _PyRuntime;
+words PyType_Type, PyCode_Type, PyFrame_Type, PyUnicode_Type, PyCell_Type, PyTuple_Type, PyBytes_Type;
+words _PyRuntime;
+
+#ifdef FAKE_OLD
+static const char *version_text;
+EXPORT const char *Py_GetVersion(void);
+const char *Py_GetVersion(void)
+{
+    return version_text;
+}
+#else
+EXPORT extern unsigned long Py_Version;
+unsigned long Py_Version;
+#endif
+
+static _Alignas(64) char thread_state[1024];
+static _Alignas(64) char cframe[64];
+static _Alignas(64) char frame_memory[8][1024];
+static _Alignas(64) char code_memory[8][1024];
+static _Alignas(64) char text_memory[16][256];
+static _Alignas(64) char table_memory[256];
+static int finalizing;
+static int has_thread = 1;
+
+EXPORT void *PyGILState_GetThisThreadState(void);
+void *PyGILState_GetThisThreadState(void)
+{
+    return has_thread ? thread_state : NULL;
+}
+
+EXPORT int _Py_IsFinalizing(void);
+int _Py_IsFinalizing(void)
+{
+    return finalizing;
+}
+
+static const struct vt_python_layout *layout;
+
+static void put(char *base, size_t offset, uint64_t value)
+{
+    memcpy(base + offset, &value, sizeof value);
+}
+
+static void put_pointer(char *base, size_t offset, const void *value)
+{
+    put(base, offset, (uintptr_t)value);
+}
+
+static void put_int(char *base, size_t offset, int32_t value)
+{
+    memcpy(base + offset, &value, sizeof value);
+}
+
+static void make_type(uint64_t *type, uint64_t basic_bytes)
+{
+    put_pointer((char *)type, VT_OBJECT_TYPE, PyType_Type);
+    put((char *)type, VT_TYPE_BASIC_SIZE, basic_bytes);
+}
+
+static void make_text(char *text, const char *value)
+{
+    put_pointer(text, VT_OBJECT_TYPE, PyUnicode_Type);
+    put(text, VT_UNICODE_LENGTH, strlen(value));
+    put(text, VT_UNICODE_HASH, UINT64_MAX); /* not computed */
+    put_int(text, VT_UNICODE_STATE, 1 << 2 | 32 | 64 | 128);
+    strcpy(text + layout->unicode_ascii_bytes, value);
+}
+
+static void make_table(const char *bytes)
+{
+    put_pointer(table_memory, VT_OBJECT_TYPE, PyBytes_Type);
+    put(table_memory, VT_VAR_OBJECT_SIZE, strlen(bytes));
+    strcpy(table_memory + VT_BYTES_DATA, bytes);
+}
+
+static void make_code(int i)
+{
+    char *code = code_memory[i];
+    put_pointer(code, VT_OBJECT_TYPE, PyCode_Type);
+    put_pointer(code, layout->code_file_name, text_memory[0]);
+    put_pointer(code, layout->code_name, text_memory[1]);
+    if (layout->code_qualified_name != 0)
+        put_pointer(code, layout->code_qualified_name, text_memory[2]);
+    put_pointer(code, layout->code_line_table, table_memory);
+    put_int(code, layout->code_first_line, 10);
+    if (layout->code_version != 0)
+        put_int(code, layout->code_version, 77 + i);
+    if (layout->code_first_traceable != 0)
+        put_int(code, layout->code_first_traceable, 1);
+}
+
+static void link_frames(int count)
+{
+    for (int i = 0; i < count; i++) {
+        char *frame = frame_memory[i];
+        put_pointer(frame, layout->frame_code, code_memory[i]);
+        put_pointer(frame, layout->frame_previous, i + 1 < count ? frame_memory[i + 1] : NULL);
+        if (layout->chain == VT_CHAIN_OBJECTS)
+            put_int(frame, layout->frame_instruction, 6 / layout->instruction_scale);
+        else
+            put_pointer(frame, layout->frame_instruction, code_memory[i] + layout->code_instructions + 6);
+    }
+    char *first = layout->chain == VT_CHAIN_CFRAME ? cframe : thread_state;
+    if (layout->chain == VT_CHAIN_CFRAME)
+        put_pointer(thread_state, layout->thread_frame, cframe);
+    put_pointer(first, layout->chain == VT_CHAIN_CFRAME ? layout->cframe_current_frame : layout->thread_frame,
+                frame_memory[0]);
+}
+
+static void set_version(int minor)
+{
+#ifdef FAKE_OLD
+    static char text[64];
+    snprintf(text, sizeof text, "3.%d.10 (main, a compiler) [made by hand]", minor);
+    version_text = text;
+#else
+    Py_Version = 0x03000af0u | (unsigned)minor << 16;
+#endif
+}
+
+static void make_debug_offsets(void)
+{
+    memcpy(_PyRuntime, "xdebugpy", 8);
+    const uint64_t values[][2] = {
+        {1, 0x030d0af0}, {23, layout->thread_frame}, {24, layout->thread_thread_id}, {29, layout->frame_previous},
+        {30, layout->frame_code}, {31, layout->frame_instruction}, {32, layout->frame_locals},
+        {33, layout->frame_owner}, {35, layout->code_file_name}, {36, layout->code_name},
+        {37, layout->code_qualified_name}, {38, layout->code_line_table}, {39, layout->code_first_line},
+        {40, layout->code_argument_count}, {41, layout->code_local_names}, {42, layout->code_local_kinds},
+        {43, layout->code_instructions}, {45, VT_OBJECT_TYPE}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        _PyRuntime[values[i][0]] = values[i][1];
+}
+
+/* A whole interpreter of the given minor version, with `count` frames. */
+static void make(int minor, int count)
+{
+    layout = &vt_python_layouts[minor >= 9 && minor <= 13 ? minor - 9 : 3];
+    set_version(minor);
+    make_type(PyType_Type, 0);
+    make_type(PyCode_Type, layout->code_basic_bytes);
+    make_type(PyFrame_Type, layout->frame_basic_bytes);
+    make_type(PyUnicode_Type, layout->unicode_basic_bytes);
+    make_type(PyCell_Type, 24);
+    make_type(PyTuple_Type, 24);
+    make_type(PyBytes_Type, 33);
+    make_debug_offsets();
+    put(thread_state, layout->thread_thread_id, (uint64_t)pthread_self());
+    make_text(text_memory[0], "/tmp/generated 1.py");
+    make_text(text_memory[1], "forward");
+    make_text(text_memory[2], "Layer1.forward");
+    make_table("a line table of some bytes");
+    for (int i = 0; i < count; i++)
+        make_code(i);
+    link_frames(count);
+}
+
+static bool truncated, unreadable;
+
+static size_t walk(uint64_t *hash)
+{
+    struct vt_raw_python_frame frames[16];
+    *hash = 1;
+    return vt_python_walk(frames, 16, hash, &truncated, &unreadable);
+}
+
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            printf("FAILED line %d: %s\n", __LINE__, #condition);                                            \
+            return 1;                                                                                        \
+        }                                                                                                    \
+    } while (0)
+
+static int is_declined(int minor)
+{
+    uint64_t hash;
+    for (int i = 0; i < 3; i++)
+        CHECK(walk(&hash) == 0 && hash == 1 && !truncated && !unreadable);
+    CHECK(vt_python_loaded());
+    CHECK(vt_python_unsupported_minor() == minor);
+    CHECK(vt_python_hex_version() == (0x03000af0u | (unsigned)minor << 16));
+    struct vt_python_code_view view = {0};
+    CHECK(!vt_python_describe_code(code_memory[0], &view));
+    return 0;
+}
+
+static int is_walked(int minor)
+{
+    uint64_t hash;
+    make(minor, 3);
+    CHECK(walk(&hash) == 3 && hash != 1 && !truncated && !unreadable);
+    CHECK(vt_python_unsupported_minor() == 0);
+    return 0;
+}
+
+/* Every part of what a description tells, changed in place, changes the hash; and back again. */
+static int hash_follows_contents(int minor)
+{
+    make(minor, 2);
+    uint64_t original, changed, again;
+    CHECK(walk(&original) == 2);
+    const char *names = text_memory[layout->code_qualified_name != 0 ? 2 : 1] + layout->unicode_ascii_bytes;
+    char *places[] = {
+        text_memory[0] + layout->unicode_ascii_bytes + 1,  /* file: its beginning … */
+        text_memory[0] + layout->unicode_ascii_bytes + 15, /* … and its end */
+        (char *)(uintptr_t)names,                          /* name: a short one is seen whole */
+        (char *)(uintptr_t)names + 6,
+        table_memory + VT_BYTES_DATA + 7,
+        table_memory + VT_BYTES_DATA + 25,
+        code_memory[0] + layout->code_first_line,
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        *places[i] ^= 1;
+        CHECK(walk(&changed) == 2 && changed != original);
+        *places[i] ^= 1;
+        CHECK(walk(&again) == 2 && again == original);
+    }
+    put_pointer(code_memory[0], layout->code_file_name, text_memory[3]);
+    make_text(text_memory[3], "/tmp/generated 1.py");
+    CHECK(walk(&changed) == 2 && changed != original);
+    /* A string that is not compact is not looked into. */
+    put_int(text_memory[3], VT_UNICODE_STATE, 0);
+    put(text_memory[3], VT_UNICODE_LENGTH, UINT64_C(1) << 62);
+    CHECK(walk(&changed) == 2);
+    return 0;
+}
+
+static int hash_follows_version(void)
+{
+    make(12, 2);
+    uint64_t original, changed;
+    CHECK(walk(&original) == 2);
+    put_int(code_memory[1], layout->code_version, 99);
+    CHECK(walk(&changed) == 2 && changed != original);
+    return 0;
+}
+
+static int version_from_text(void)
+{
+    make(8, 0);
+    return is_declined(8);
+}
+
+static int newer_version(void)
+{
+    make(14, 0);
+    return is_declined(14);
+}
+
+static int wrong_size(uint64_t *type, int minor)
+{
+    make(minor, 2);
+    put((char *)type, VT_TYPE_BASIC_SIZE, 8 + *(uint64_t *)((char *)type + VT_TYPE_BASIC_SIZE));
+    return is_declined(minor);
+}
+
+static int other_object_header(void)
+{
+    make(12, 2);
+    PyCode_Type[3] = PyCode_Type[1]; /* as with Py_TRACE_REFS: the type stands 16 bytes further */
+    PyCode_Type[1] = 0;
+    return is_declined(12);
+}
+
+static int wrong_debug_offset(int index)
+{
+    make(13, 2);
+    _PyRuntime[index] += 1;
+    return is_declined(13);
+}
+
+static int wrong_thread_id(void)
+{
+    make(12, 2);
+    uint64_t hash;
+    put(thread_state, layout->thread_thread_id, 12345);
+    for (int i = 0; i < 60; i++)
+        CHECK(walk(&hash) == 0 && vt_python_unsupported_minor() == 0);
+    for (int i = 0; i < 10; i++)
+        CHECK(walk(&hash) == 0);
+    return is_declined(12);
+}
+
+static int foreign_thread_first(void)
+{
+    make(12, 2);
+    uint64_t hash;
+    put(thread_state, layout->thread_thread_id, 12345);
+    CHECK(walk(&hash) == 0);
+    put(thread_state, layout->thread_thread_id, (uint64_t)pthread_self());
+    CHECK(walk(&hash) == 2 && vt_python_unsupported_minor() == 0);
+    return 0;
+}
+
+static int no_thread_or_ending(void)
+{
+    make(12, 2);
+    uint64_t hash;
+    has_thread = 0;
+    CHECK(walk(&hash) == 0);
+    has_thread = 1;
+    CHECK(walk(&hash) == 2);
+    finalizing = 1;
+    CHECK(walk(&hash) == 0 && hash == 1);
+    finalizing = 0;
+    CHECK(walk(&hash) == 2);
+    return 0;
+}
+
+static int garbage_chains(int minor)
+{
+    make(minor, 4);
+    uint64_t hash;
+    CHECK(walk(&hash) == 4 && !unreadable);
+    put_pointer(frame_memory[1], layout->frame_previous, frame_memory[2] + 1);
+    CHECK(walk(&hash) == 2 && unreadable);
+    put(frame_memory[1], layout->frame_previous, 64);
+    CHECK(walk(&hash) == 2 && unreadable);
+    put(frame_memory[1], layout->frame_previous, UINT64_C(0xdeadbeef00000000));
+    CHECK(walk(&hash) == 2 && unreadable);
+    put_pointer(frame_memory[1], layout->frame_previous, frame_memory[0]);
+    CHECK(walk(&hash) == 16 && truncated);
+    link_frames(4);
+    put(frame_memory[2], layout->frame_code, 0);
+    CHECK(walk(&hash) == 2 && unreadable);
+    put_pointer(frame_memory[2], layout->frame_code, text_memory[0]);
+    CHECK(walk(&hash) == 2 && unreadable);
+    link_frames(4);
+    if (layout->chain != VT_CHAIN_OBJECTS) {
+        frame_memory[2][layout->frame_owner] = 9;
+        CHECK(walk(&hash) == 2 && unreadable);
+        frame_memory[2][layout->frame_owner] = 0;
+        put_pointer(frame_memory[2], layout->frame_instruction, code_memory[2] + (UINT64_C(1) << 40));
+        CHECK(walk(&hash) == 2 && unreadable);
+        /* Not begun: left out; a ring of such frames ends. */
+        put_pointer(frame_memory[2], layout->frame_instruction, code_memory[2] + layout->code_instructions - 2);
+        CHECK(walk(&hash) == 3 && !unreadable);
+        put_pointer(frame_memory[2], layout->frame_previous, frame_memory[2]);
+        CHECK(walk(&hash) == 2 && unreadable);
+    }
+    return 0;
+}
+
+static int garbage_descriptions(void)
+{
+    make(12, 1);
+    uint64_t hash;
+    CHECK(walk(&hash) == 1);
+    struct vt_python_code_view view = {0};
+    CHECK(vt_python_describe_code(code_memory[0], &view));
+    CHECK(view.file_bytes == 19 && view.name_bytes == 14 && view.first_line == 10 && view.line_table_bytes == 26);
+    CHECK(memcmp(view.name, "Layer1.forward", 14) == 0 && view.python_minor == 12);
+    put(code_memory[0], layout->code_line_table, 0);
+    put_pointer(code_memory[0], layout->code_qualified_name, code_memory[0]);
+    put(text_memory[0], VT_UNICODE_LENGTH, UINT64_MAX);
+    CHECK(vt_python_describe_code(code_memory[0], &view));
+    CHECK(view.line_table == NULL && view.line_table_bytes == 0 && view.name_bytes == 1 && *view.name == '?');
+    CHECK(view.file_bytes == 1 && *view.file == '?');
+    make_table("");
+    put(table_memory, VT_VAR_OBJECT_SIZE, UINT64_MAX);
+    put_pointer(code_memory[0], layout->code_line_table, table_memory);
+    CHECK(vt_python_describe_code(code_memory[0], &view) && view.line_table_bytes == 0);
+    return 0;
+}
+
+/* A module's self in a cell, and what stands there when it is none. */
+static int cells(void)
+{
+    make(12, 1);
+    static _Alignas(16) char kinds[64], names[64], cell[64];
+    make_text(text_memory[3], "self");
+    put_pointer(names, VT_OBJECT_TYPE, PyTuple_Type);
+    put(names, VT_VAR_OBJECT_SIZE, 1);
+    put_pointer(names, VT_TUPLE_ITEMS, text_memory[3]);
+    put_pointer(kinds, VT_OBJECT_TYPE, PyBytes_Type);
+    put(kinds, VT_VAR_OBJECT_SIZE, 1);
+    kinds[VT_BYTES_DATA] = 0x60;
+    put_pointer(cell, VT_OBJECT_TYPE, PyCell_Type);
+    put(cell, VT_CELL_CONTENTS, 0x1234560);
+    put_int(code_memory[0], layout->code_argument_count, 1);
+    put_pointer(code_memory[0], layout->code_local_names, names);
+    put_pointer(code_memory[0], layout->code_local_kinds, kinds);
+    const uint64_t contents[][2] = {
+        {(uintptr_t)cell, 0x1234560}, {0, 0}, {(uintptr_t)cell + 4, 0}, {(uintptr_t)names, 0}, {7, 0}};
+    for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+        struct vt_raw_python_frame frames[2];
+        uint64_t hash = 0;
+        put(frame_memory[0], layout->frame_locals, contents[i][0]);
+        CHECK(vt_python_walk(frames, 2, &hash, &truncated, &unreadable) == 1);
+        CHECK(frames[0].self_address == contents[i][1] && frames[0].instruction_offset == 6);
+    }
+    return 0;
+}
+
+static int passed, failed;
+
+#define RUN(call)                                                                                            \
+    do {                                                                                                     \
+        fflush(stdout);                                                                                      \
+        pid_t child = fork();                                                                                \
+        if (child == 0) {                                                                                    \
+            int result = call;                                                                               \
+            fflush(stdout);                                                                                  \
+            _exit(result);                                                                                   \
+        }                                                                                                    \
+        int status = -1;                                                                                     \
+        waitpid(child, &status, 0);                                                                          \
+        if (status == 0) {                                                                                   \
+            passed++;                                                                                        \
+        } else {                                                                                             \
+            failed++;                                                                                        \
+            printf("FAILED %s: status %#x\n", #call, (unsigned)status);                                      \
+        }                                                                                                    \
+    } while (0)
+
+int main(void)
+{
+#ifdef FAKE_OLD
+    (void)newer_version, (void)other_object_header, (void)wrong_debug_offset, (void)wrong_thread_id;
+    (void)foreign_thread_first, (void)no_thread_or_ending, (void)garbage_descriptions, (void)cells;
+    (void)hash_follows_version;
+    RUN(version_from_text());
+    for (int minor = 9; minor <= 10; minor++) {
+        RUN(is_walked(minor));
+        RUN(hash_follows_contents(minor));
+        RUN(garbage_chains(minor));
+        RUN(wrong_size(PyFrame_Type, minor));
+    }
+#else
+    (void)version_from_text;
+    for (int minor = 11; minor <= 13; minor++) {
+        RUN(is_walked(minor));
+        RUN(garbage_chains(minor));
+        RUN(wrong_size(PyCode_Type, minor));
+        RUN(wrong_size(PyFrame_Type, minor));
+        RUN(wrong_size(PyUnicode_Type, minor));
+    }
+    RUN(hash_follows_contents(11));
+    RUN(hash_follows_version());
+    RUN(newer_version());
+    RUN(other_object_header());
+    RUN(wrong_debug_offset(0));  /* the cookie */
+    RUN(wrong_debug_offset(1));  /* the version */
+    RUN(wrong_debug_offset(2));  /* free-threaded */
+    RUN(wrong_debug_offset(31)); /* an offset */
+    RUN(wrong_thread_id());
+    RUN(foreign_thread_first());
+    RUN(no_thread_or_ending());
+    RUN(garbage_descriptions());
+    RUN(cells());
+#endif
+    printf("%-51s %d passed, %d failed\n", "fake interpreter", passed, failed);
+    return failed != 0;
+}

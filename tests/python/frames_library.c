@@ -1,0 +1,155 @@
+/* What the Python tests call: walks, descriptions and lines, as text. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "python_lines.h"
+#include "stack_python.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct test_walk {
+    uint64_t hash;
+    uint32_t truncated;
+    uint32_t unreadable;
+    uint32_t frames;
+    uint32_t failed; /* code objects that could not be described, or text that did not fit */
+};
+
+EXPORT size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_walk *told);
+EXPORT size_t test_walk_hash(size_t capacity, uint64_t *hash);
+EXPORT double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames);
+EXPORT double test_walk_cold_ns(size_t capacity, unsigned walks);
+EXPORT void test_lines(int minor, const uint8_t *table, size_t bytes, int32_t first_line, int32_t count,
+                       int32_t *lines);
+EXPORT int test_unsupported_minor(void);
+EXPORT uint32_t test_hex_version(void);
+EXPORT int test_loaded(void);
+EXPORT size_t test_describe(const void *code, size_t buffer_bytes, char *text, size_t text_bytes);
+
+#define MAXIMUM 4096
+#define FIELD "\x1f"
+#define RECORD "\x1e"
+
+/* One record a frame: file, name, line, instruction offset, self. */
+size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_walk *told)
+{
+    static __thread struct vt_raw_python_frame frames[MAXIMUM];
+    bool truncated, unreadable;
+    memset(told, 0, sizeof *told);
+    size_t count = vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated, &unreadable);
+    told->truncated = truncated;
+    told->unreadable = unreadable;
+    told->frames = (uint32_t)count;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        char buffer[1024];
+        struct vt_python_code_view view = {.buffer = buffer, .buffer_bytes = sizeof buffer};
+        if (!vt_python_describe_code(frames[i].code, &view)) {
+            told->failed++;
+            continue;
+        }
+        int32_t line = vt_python_line(view.python_minor, view.line_table, view.line_table_bytes, view.first_line,
+                                      frames[i].instruction_offset);
+        int written = snprintf(text + used, text_bytes - used,
+                               "%.*s" FIELD "%.*s" FIELD "%d" FIELD "%d" FIELD "%llu" RECORD, (int)view.file_bytes,
+                               view.file, (int)view.name_bytes, view.name, line, frames[i].instruction_offset,
+                               (unsigned long long)frames[i].self_address);
+        if (written < 0 || (size_t)written >= text_bytes - used) {
+            told->failed++;
+            break;
+        }
+        used += (size_t)written;
+    }
+    return used;
+}
+
+size_t test_walk_hash(size_t capacity, uint64_t *hash)
+{
+    static __thread struct vt_raw_python_frame frames[MAXIMUM];
+    bool truncated, unreadable;
+    *hash = 0;
+    return vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, hash, &truncated, &unreadable);
+}
+
+double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames_found)
+{
+    static __thread struct vt_raw_python_frame frames[MAXIMUM];
+    static _Atomic uint64_t sink;
+    bool truncated, unreadable;
+    struct timespec begin, end;
+    uint64_t hash = 0;
+    size_t count = 0;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (unsigned i = 0; i < walks; i++) {
+        hash = i;
+        count = vt_python_walk(frames, capacity, &hash, &truncated, &unreadable);
+        atomic_fetch_add_explicit(&sink, hash, memory_order_relaxed);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    *frames_found = (uint32_t)count;
+    return ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / walks;
+}
+
+/* Each walk after 4 MiB of other memory went through the cache: as in a program that computes meanwhile. */
+double test_walk_cold_ns(size_t capacity, unsigned walks)
+{
+    static __thread struct vt_raw_python_frame frames[MAXIMUM];
+    static volatile char other[4 << 20];
+    bool truncated, unreadable;
+    double total = 0;
+    for (unsigned i = 0; i < walks; i++) {
+        for (size_t k = 0; k < sizeof other; k += 64)
+            other[k]++;
+        struct timespec begin, end;
+        uint64_t hash = 0;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        vt_python_walk(frames, capacity, &hash, &truncated, &unreadable);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        total += (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+    }
+    return total / walks;
+}
+
+void test_lines(int minor, const uint8_t *table, size_t bytes, int32_t first_line, int32_t count, int32_t *lines)
+{
+    /* A copy of its own size, so that a sanitizer sees a read past its end. */
+    uint8_t *copy = malloc(bytes != 0 ? bytes : 1);
+    if (copy == NULL)
+        return;
+    memcpy(copy, table, bytes);
+    for (int32_t i = 0; i < count; i++)
+        lines[i] = vt_python_line(minor, copy, bytes, first_line, i * 2);
+    free(copy);
+}
+
+size_t test_describe(const void *code, size_t buffer_bytes, char *text, size_t text_bytes)
+{
+    char buffer[1024];
+    struct vt_python_code_view view = {
+        .buffer = buffer,
+        .buffer_bytes = buffer_bytes < sizeof buffer ? buffer_bytes : sizeof buffer,
+    };
+    if (!vt_python_describe_code(code, &view))
+        return 0;
+    int written = snprintf(text, text_bytes, "%.*s" FIELD "%.*s", (int)view.file_bytes, view.file,
+                           (int)view.name_bytes, view.name);
+    return written > 0 && (size_t)written < text_bytes ? (size_t)written : 0;
+}
+
+int test_unsupported_minor(void)
+{
+    return vt_python_unsupported_minor();
+}
+
+uint32_t test_hex_version(void)
+{
+    return vt_python_hex_version();
+}
+
+int test_loaded(void)
+{
+    return vt_python_loaded();
+}

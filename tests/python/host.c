@@ -1,0 +1,125 @@
+/* A program that loads libpython late, with RTLD_LOCAL or RTLD_GLOBAL, as a plugin host does: no frames before,
+ * the right ones after, none once the interpreter has ended or on a thread that Python does not know.
+ * Usage: host LIBPYTHON local|global */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "python_lines.h"
+#include "stack_python.h"
+
+static int passed, failed;
+
+static void check(const char *what, int good)
+{
+    if (good) {
+        passed++;
+    } else {
+        failed++;
+        printf("FAILED %s\n", what);
+    }
+}
+
+static size_t count;
+static char names[256];
+static int lines[16];
+
+static void walk(void)
+{
+    struct vt_raw_python_frame frames[16];
+    uint64_t hash = 0;
+    bool truncated, unreadable;
+    names[0] = 0;
+    count = vt_python_walk(frames, 16, &hash, &truncated, &unreadable);
+    for (size_t i = 0; i < count; i++) {
+        struct vt_python_code_view view = {0};
+        if (!vt_python_describe_code(frames[i].code, &view))
+            continue;
+        strncat(names, view.name, view.name_bytes < 32 ? view.name_bytes : 32);
+        strcat(names, " ");
+        lines[i] = vt_python_line(view.python_minor, view.line_table, view.line_table_bytes, view.first_line,
+                                  frames[i].instruction_offset);
+    }
+}
+
+static void *none;
+
+static void *called_from_python(void *self, void *arguments)
+{
+    (void)self, (void)arguments;
+    walk();
+    ++*(intptr_t *)none; /* a new reference */
+    return none;
+}
+
+static void *foreign_thread(void *unused)
+{
+    (void)unused;
+    walk();
+    return NULL;
+}
+
+struct method {
+    const char *name;
+    void *(*function)(void *, void *);
+    int flags;
+    const char *doc;
+};
+
+#define LOOK_UP(type, name)                                                                                  \
+    type;                                                                                                    \
+    *(void **)&name = dlsym(library, #name);                                                                 \
+    if (name == NULL) {                                                                                      \
+        printf("no %s\n", #name);                                                                            \
+        return 1;                                                                                            \
+    }
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    for (int i = 0; i < 1000; i++)
+        walk();
+    check("nothing before", count == 0 && !vt_python_loaded() && vt_python_hex_version() == 0);
+    int scope = strcmp(argv[2], "local") == 0 ? RTLD_LOCAL : RTLD_GLOBAL;
+    void *library = dlopen(argv[1], RTLD_NOW | scope);
+    if (library == NULL) {
+        printf("%s\n", dlerror());
+        return 1;
+    }
+    LOOK_UP(void (*Py_InitializeEx)(int), Py_InitializeEx)
+    LOOK_UP(void (*Py_FinalizeEx)(void), Py_FinalizeEx)
+    LOOK_UP(void *(*PyCFunction_NewEx)(struct method *, void *, void *), PyCFunction_NewEx)
+    LOOK_UP(void *(*PyImport_AddModule)(const char *), PyImport_AddModule)
+    LOOK_UP(int (*PyObject_SetAttrString)(void *, const char *, void *), PyObject_SetAttrString)
+    LOOK_UP(int (*PyRun_SimpleString)(const char *), PyRun_SimpleString)
+    none = dlsym(library, "_Py_NoneStruct");
+    vt_python_look_up();
+    check("found", vt_python_loaded() && vt_python_hex_version() >> 24 == 3);
+    walk();
+    check("no frames before it is initialised", count == 0);
+    Py_InitializeEx(0);
+    walk();
+    check("no frames outside of code", count == 0 && vt_python_unsupported_minor() == 0);
+
+    static struct method method = {"look", called_from_python, 4 /* METH_NOARGS */, NULL};
+    PyObject_SetAttrString(PyImport_AddModule("__main__"), "look", PyCFunction_NewEx(&method, NULL, NULL));
+    check("script", PyRun_SimpleString("def f():\n  look()\ndef g():\n  return list(map(lambda _: f(), [1]))\ng()\n") == 0);
+    check("frames", count == 4 && (strcmp(names, "f <lambda> g <module> ") == 0 ||
+                                   strcmp(names, "f g.<locals>.<lambda> g <module> ") == 0));
+    check("lines", lines[0] == 2 && lines[1] == 4 && lines[2] == 4 && lines[3] == 5);
+
+    pthread_t thread;
+    pthread_create(&thread, NULL, foreign_thread, NULL);
+    pthread_join(thread, NULL);
+    check("no frames on a foreign thread", count == 0);
+    check("finalizers", PyRun_SimpleString("class D:\n  def __del__(self): look()\nd = D()\n") == 0);
+    count = 99;
+    Py_FinalizeEx();
+    check("no frames while it ends", count == 0);
+    walk();
+    check("no frames after it", count == 0);
+    printf("%-51s %d passed, %d failed\n", argv[2][0] == 'l' ? "libpython loaded late, local" : "libpython loaded late, global", passed, failed);
+    return failed != 0;
+}

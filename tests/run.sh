@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test. `tests/run.sh quick` leaves out what needs torch.
+# VRAMTRACE_BUILD: build folder (default: build). VRAMTRACE_CACHE: downloads, kept between runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-all}
+case $mode in all|quick) ;; *) echo "tests/run.sh: '$mode' is not understood (quick, or nothing)" >&2; exit 2 ;; esac
+
+source tests/setup.sh
+setup_packages
+setup_cuda_headers
+export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build}
+failures=()
+
+step() { # NAME COMMAND...: runs it, goes on after a failure, remembers it
+    local name=$1 started=$SECONDS
+    shift
+    echo "==== $name"
+    if "$@"; then echo "---- $name: passed, $((SECONDS - started)) s"
+    else failures+=("$name"); echo "---- $name: FAILED, $((SECONDS - started)) s"; fi
+}
+
+build() {
+    if [ -d "$VRAMTRACE_BUILD/meson-info" ]; then ninja -C "$VRAMTRACE_BUILD"
+    else meson setup "$VRAMTRACE_BUILD" -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" && ninja -C "$VRAMTRACE_BUILD"; fi
+}
+
+step build build
+[ ${#failures[@]} -eq 0 ] || exit 1
+step unit meson test -C "$VRAMTRACE_BUILD" --no-rebuild --print-errorlogs
+step python ./tests/python/run.sh
+
+if [ "$mode" = all ]; then
+    setup_torch
+    export VRAMTRACE_PYTHON
+    if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
+        step "stand-in libraries" ./tests/standin/run.sh true
+        export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
+    fi
+    suites=(tests/golden tests/torch tests/faults)
+else
+    suites=(tests/golden)
+    export VRAMTRACE_PYTHON=${VRAMTRACE_PYTHON:-python3}
+fi
+step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
+
+if [ ${#failures[@]} -gt 0 ]; then
+    echo "FAILED: ${failures[*]}" >&2
+    exit 1
+fi
+echo "Everything passed in $SECONDS s."

@@ -1,0 +1,183 @@
+#!/bin/bash
+# Brings what building and testing need; does nothing where it is there already.
+#
+#   tests/setup.sh                  everything, then prints the variables it sets
+#   tests/setup.sh FUNCTION...      only these
+#   . tests/setup.sh                for scripts: the functions, nothing run
+#
+# setup_packages       Debian/Ubuntu packages, by apt (sudo where not root)
+# setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
+# setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch, and its folder
+#
+# Downloads go to ${VRAMTRACE_CACHE:-~/.cache/vramtrace}. Each function returns 1, and says what to do, where
+# it cannot get what it needs.
+
+VRAMTRACE_CACHE=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}
+
+setup_torch_version=2.11.0
+setup_torchvision_version=0.26.0
+setup_cuda_runtime_version=13.0.96
+setup_python_packages="filelock typing_extensions sympy networkx jinja2 fsspec numpy pillow pytest"
+setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv libunwind-dev
+    libunwind8 libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
+
+setup_say() { echo "setup: $*" >&2; }
+
+setup_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        setup_say "no dpkg here; have these, by the names your system gives them:" $setup_debian_packages
+        return 0
+    fi
+    local missing="" package installed
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
+    for package in $setup_debian_packages; do
+        grep -qxF "$package" <<<"$installed" || missing="$missing $package"
+    done
+    # Newer than the distribution's, from pip, serves as well.
+    command -v meson >/dev/null && missing=${missing/ meson/}
+    command -v ninja >/dev/null && missing=${missing/ ninja-build/}
+    [ -z "${missing// /}" ] && return 0
+    local -a as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            setup_say "these packages are missing and there is neither root nor sudo to install them:$missing"
+            return 1
+        fi
+        as_root=(sudo)
+    fi
+    setup_say "installing by apt:$missing"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2 ||
+        { "${as_root[@]}" apt-get update -q >&2 &&
+            "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2; } ||
+        {
+            setup_say "apt could not install them; get these packages another way and run this again:$missing"
+            return 1
+        }
+}
+
+# The interpreter that PyTorch's wheels are taken for: python3 of PATH, or another with wheels (3.10 to 3.13).
+setup_base_python() {
+    local python
+    for python in python3 python3.13 python3.12 python3.11 python3.10; do
+        if "$python" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+            command -v "$python"
+            return 0
+        fi
+    done
+    setup_say "PyTorch $setup_torch_version needs Python 3.10 to 3.13 with its venv module; none was found"
+    return 1
+}
+
+# Only one process at a time fills the cache.
+setup_locked() {
+    mkdir -p "$VRAMTRACE_CACHE" || return 1
+    if command -v flock >/dev/null; then
+        (flock 9 && "$@") 9>"$VRAMTRACE_CACHE/.lock"
+    else
+        "$@"
+    fi
+}
+
+# VRAMTRACE_CUDA_SEARCH: where to look for cuda.h before downloading it (folders, by spaces; may be empty).
+setup_cuda_headers() {
+    local folder
+    for folder in ${VRAMTRACE_CUDA_INCLUDE:-} \
+        ${VRAMTRACE_CUDA_SEARCH-/usr/local/cuda/include /opt/cuda/include /usr/include} \
+        "$VRAMTRACE_CACHE/cuda-include"; do
+        if [ -e "$folder/cuda.h" ] && [ -e "$folder/cudaTypedefs.h" ]; then
+            export VRAMTRACE_CUDA_INCLUDE=$folder
+            return 0
+        fi
+    done
+    setup_locked setup_download_headers || return 1
+    export VRAMTRACE_CUDA_INCLUDE=$VRAMTRACE_CACHE/cuda-include
+}
+
+setup_download_headers() {
+    local python wheel
+    [ -e "$VRAMTRACE_CACHE/cuda-include/cuda.h" ] && return 0
+    python=$(setup_base_python) || return 1
+    setup_say "downloading CUDA's headers (PyPI, nvidia-cuda-runtime $setup_cuda_runtime_version)"
+    "$python" -m pip download -q --no-deps -d "$VRAMTRACE_CACHE/wheels" \
+        "nvidia-cuda-runtime==$setup_cuda_runtime_version" >&2 || {
+        setup_say "could not download; give a folder with cuda.h in VRAMTRACE_CUDA_INCLUDE"
+        return 1
+    }
+    wheel=$(ls "$VRAMTRACE_CACHE"/wheels/nvidia_cuda_runtime-"$setup_cuda_runtime_version"-*.whl | head -n 1)
+    "$python" - "$wheel" "$VRAMTRACE_CACHE/cuda-include" <<'PYTHON'
+import os, sys, zipfile
+wheel, target = sys.argv[1:]
+unfinished = target + ".part"
+with zipfile.ZipFile(wheel) as archive:
+    for name in archive.namelist():
+        _, found, inside = name.partition("/include/")
+        if not found or not inside or ".." in inside or inside.endswith("/"):
+            continue
+        path = os.path.join(unfinished, inside)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as out:
+            out.write(archive.read(name))
+os.rename(unfinished, target)
+PYTHON
+}
+
+setup_torch() {
+    local base version
+    base=$(setup_base_python) || return 1
+    version=$("$base" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    setup_venv=$VRAMTRACE_CACHE/venv-py$version
+    [ -e "$setup_venv/.torch-$setup_torch_version-$setup_torchvision_version" ] ||
+        setup_locked setup_install_torch "$base" "${version/./}" || return 1
+    export VRAMTRACE_PYTHON=$setup_venv/bin/python
+    export VRAMTRACE_TORCH=$setup_venv/lib/python$version/site-packages/torch
+}
+
+setup_install_torch() {
+    local base=$1 tag=cp$2 name wheels=$VRAMTRACE_CACHE/wheels
+    local stamp=$setup_venv/.torch-$setup_torch_version-$setup_torchvision_version
+    [ -e "$stamp" ] && return 0
+    mkdir -p "$wheels"
+    [ -x "$setup_venv/bin/python" ] || "$base" -m venv "$setup_venv" >&2 || {
+        setup_say "could not make a virtual environment (Debian: apt install python3-venv)"
+        return 1
+    }
+    for name in "torch-$setup_torch_version" "torchvision-$setup_torchvision_version"; do
+        ls "$wheels/$name-$tag-"*.whl >/dev/null 2>&1 && continue
+        setup_say "downloading $name for Python $tag"
+        "$setup_venv/bin/python" -m pip download -q --no-deps -d "$wheels" "${name/-/==}" >&2 || {
+            setup_say "could not download $name: the tests with the real PyTorch cannot run"
+            return 1
+        }
+    done
+    setup_say "installing PyTorch into $setup_venv"
+    # Without its dependencies: the NVIDIA packages among them are what the stand-in replaces.
+    "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check \
+        "$wheels/torch-$setup_torch_version-$tag-"*.whl \
+        "$wheels/torchvision-$setup_torchvision_version-$tag-"*.whl >&2 &&
+        "$setup_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_python_packages 2>&1 |
+        grep -v 'dependency resolver\|^torch .* requires' >&2
+    "$setup_venv/bin/python" -c 'import importlib.util as u, sys
+sys.exit(any(u.find_spec(name) is None for name in "torch torchvision numpy sympy PIL pytest".split()))' || {
+        setup_say "PyTorch's packages did not all install into $setup_venv"
+        return 1
+    }
+    touch "$stamp"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    set -u
+    [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
+    for setup_function in "$@"; do
+        case $setup_function in
+        setup_packages | setup_cuda_headers | setup_torch) "$setup_function" || exit 1 ;;
+        *)
+            sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+            exit 2
+            ;;
+        esac
+    done
+    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_TORCH; do
+        [ -n "${!setup_variable:-}" ] && echo "$setup_variable=${!setup_variable}"
+    done
+    exit 0
+fi

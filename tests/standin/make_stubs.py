@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Makes a folder of libraries under which the real PyTorch wheel runs without a GPU.
+
+    make_stubs.py TORCH_FOLDER STANDIN_BUILD_FOLDER OUTPUT_FOLDER
+
+The folder gets one stub library per NVIDIA library that the wheel needs, with the symbols and versions that
+the wheel asks for, and links to our driver and runtime. Nearly every function returns 0; the few that must
+do more are in maths.c. Nothing is done if it was done before from the same files.
+"""
+import concurrent.futures
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+OURS = {"libcuda.so.1", "libcudart.so.13"}
+NVIDIA = re.compile(r"^lib(cu|nv|nccl)\w*\.so\.\d+$")
+# Symbols without a version are told apart by how they begin; the longest that fits counts.
+LIBRARY_BY_PREFIX = {
+    "nccl": "libnccl",
+    "cuFile": "libcufile",
+    "cusparseLt": "libcusparseLt",
+    "curand": "libcurand",
+    "nvshmem": "libnvshmem_host",
+}
+RETURNS_TEXT = re.compile(r"(Get\w*(ErrorString|LastError|StatusString|StatusName|ErrorName))$")
+
+
+def run(*command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"make_stubs.py: {' '.join(map(str, command))}\n{result.stderr}")
+    return result.stdout
+
+
+def wheel_libraries(torch_folder):
+    libraries = sorted((torch_folder / "lib").glob("*.so*"))
+    if not any(library.name == "libtorch_cuda.so" for library in libraries):
+        sys.exit(f"make_stubs.py: no libtorch_cuda.so under {torch_folder}: not a CUDA build of PyTorch?")
+    return libraries
+
+
+def fingerprint(libraries, build_folder):
+    digest = hashlib.sha256(str(build_folder.resolve()).encode())
+    for path in (Path(__file__), HERE / "maths.c"):
+        digest.update(path.read_bytes())
+    for path in libraries:
+        status = path.stat()
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def needed_sonames(libraries):
+    names = set()
+    for library in libraries:
+        names |= set(re.findall(r"^\s+NEEDED\s+(\S+)", run("objdump", "-p", library), re.M))
+    return {name for name in names if NVIDIA.match(name)} - OURS
+
+
+def undefined_symbols(libraries):
+    """{(symbol, version or "")} of all of them."""
+    found = set()
+    for library in libraries:
+        for line in run("nm", "-D", "--undefined-only", library).splitlines():
+            symbol, _, version = line.split()[-1].partition("@")
+            found.add((symbol, version.lstrip("@")))
+    return found
+
+
+def soname_of(symbol, version, sonames):
+    if version in sonames:
+        return version
+    if version and version != "NVSHMEM":
+        return None
+    for prefix in sorted(LIBRARY_BY_PREFIX, key=len, reverse=True):
+        if symbol.startswith(prefix):
+            stem = LIBRARY_BY_PREFIX[prefix]
+            return next((name for name in sonames if name.split(".")[0] == stem), None)
+    return None
+
+
+def write_source(path, symbols):
+    with open(path, "w") as out:
+        out.write('#define STUB __attribute__((weak, visibility("default")))\n')
+        for symbol in sorted(symbols):
+            if RETURNS_TEXT.search(symbol):
+                out.write(f'STUB const char *{symbol}(void) {{ return "stand-in library"; }}\n')
+            else:
+                out.write(f"STUB long {symbol}(void) {{ return 0; }}\n")
+
+
+def make_library(output, soname, symbols):
+    """symbols: {name: version}. One version node per version that the wheel asks for."""
+    source, script = output / f"{soname}.c", output / f"{soname}.map"
+    write_source(source, symbols)
+    nodes = defaultdict(list)
+    for symbol, version in symbols.items():
+        nodes[version or soname].append(symbol)
+    with open(script, "w") as out:
+        for node, names in sorted(nodes.items()):
+            out.write(f"{node} {{ global: {' '.join(name + ';' for name in sorted(names))} }};\n")
+        if not nodes:
+            out.write(f"{soname} {{ local: *; }};\n")
+    command = [*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-O1", "-w", "-fvisibility=hidden"]
+    command += [f"-DSTANDIN_{soname.split('.')[0]}", f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
+    run(*command, "-o", str(output / soname), str(source), str(HERE / "maths.c"))
+    source.unlink()
+    script.unlink()
+
+
+def link(target, path):
+    path.unlink(missing_ok=True)
+    path.symlink_to(target.resolve())
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    torch_folder, build_folder, output = map(Path, sys.argv[1:])
+    for name in OURS:
+        if not (build_folder / name).exists():
+            sys.exit(f"make_stubs.py: {build_folder / name} is missing: build the stand-in first (ninja)")
+    libraries = wheel_libraries(torch_folder)
+    stamp, current = output / ".stamp", fingerprint(libraries, build_folder)
+    if stamp.exists() and stamp.read_text() == current:
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    stamp.unlink(missing_ok=True)
+    sonames = needed_sonames(libraries)
+    symbols = {soname: {} for soname in sonames}
+    for symbol, version in undefined_symbols(libraries):
+        soname = soname_of(symbol, version, sonames)
+        if soname:
+            symbols[soname][symbol] = version
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda soname: make_library(output, soname, symbols[soname]), sorted(sonames)))
+    for name in OURS:
+        link(build_folder / name, output / name)
+    stamp.write_text(current)
+
+
+main()

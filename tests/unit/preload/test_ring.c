@@ -1,0 +1,109 @@
+/* The ring under several producers: nothing lost, nothing doubled, each producer's records in its own order. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ring.h"
+
+enum { SLOTS = 1024, PRODUCERS = 4, RECORDS = 100000 };
+
+static struct vt_ring *make_ring(uint64_t slots)
+{
+    struct vt_ring *ring = calloc(1, sizeof *ring);
+    ring->header = calloc(1, VT_HEADER_BYTES);
+    ring->slots = calloc(slots, VT_SLOT_BYTES);
+    ring->slot_count = slots;
+    return ring;
+}
+
+struct producer {
+    struct vt_ring *ring;
+    uint64_t number, lost;
+};
+
+/* Body: producer, counter, then filler of the record's length, all with the counter's low byte. */
+static void *produce(void *context)
+{
+    struct producer *self = context;
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        uint32_t bytes = 24 + (uint32_t)(i * 7 % 300);
+        uint64_t *record;
+        while (!(record = vt_ring_reserve(self->ring, VT_RECORD_STRING, bytes)))
+            self->lost++;
+        record[1] = self->number;
+        record[2] = i;
+        memset(record + 3, (int)(i & 0xff), bytes - 24);
+        vt_ring_commit(record);
+    }
+    return NULL;
+}
+
+Test(ring, many_producers_one_consumer)
+{
+    struct vt_ring *ring = make_ring(SLOTS);
+    struct producer producers[PRODUCERS];
+    pthread_t threads[PRODUCERS];
+    uint64_t next[PRODUCERS] = {0}, position = 0, seen = 0;
+    for (uint64_t i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){ring, i, 0};
+        pthread_create(&threads[i], NULL, produce, &producers[i]);
+    }
+    while (seen < (uint64_t)PRODUCERS * RECORDS) {
+        const struct vt_record_head *head = vt_ring_at(ring, &position);
+        if (!head) {
+            vt_ring_consume(ring, position);
+            continue;
+        }
+        const uint64_t *record = (const void *)head;
+        cr_assert_lt(record[1], PRODUCERS);
+        cr_assert_eq(record[2], next[record[1]], "producer %lu", (unsigned long)record[1]);
+        cr_assert_eq(head->bytes, 24 + record[2] * 7 % 300);
+        for (uint32_t i = 24; i < head->bytes; i++)
+            cr_assert_eq(((const uint8_t *)head)[i], record[2] & 0xff);
+        next[record[1]]++;
+        position += head->slots;
+        if (++seen % 100 == 0)
+            vt_ring_consume(ring, position);
+    }
+    for (int i = 0; i < PRODUCERS; i++)
+        pthread_join(threads[i], NULL);
+    vt_ring_consume(ring, position);
+    cr_assert_eq(vt_ring_pending(ring), 0);
+    for (size_t i = 0; i < SLOTS * VT_SLOT_BYTES; i++)
+        cr_assert_eq(ring->slots[i], 0, "a slot given back is zero");
+}
+
+Test(ring, full_ring_drops_and_does_not_wait_twice)
+{
+    struct vt_ring *ring = make_ring(8);
+    struct timespec before, after;
+    for (int i = 0; i < 8; i++)
+        cr_assert_not_null(vt_ring_reserve(ring, VT_RECORD_EVENT, VT_SLOT_BYTES));
+    cr_assert_null(vt_ring_reserve(ring, VT_RECORD_EVENT, VT_SLOT_BYTES));
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    for (int i = 0; i < 1000; i++)
+        cr_assert_null(vt_ring_reserve(ring, VT_RECORD_EVENT, VT_SLOT_BYTES));
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    /* had each waited its 10 ms, this were 10 s */
+    cr_assert_lt((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1000000, 1000);
+}
+
+Test(ring, a_record_that_is_not_committed_stops_the_reader)
+{
+    struct vt_ring *ring = make_ring(16);
+    uint64_t position = 0;
+    void *first = vt_ring_reserve(ring, VT_RECORD_EVENT, VT_SLOT_BYTES);
+    void *second = vt_ring_reserve(ring, VT_RECORD_EVENT, VT_SLOT_BYTES);
+    vt_ring_commit(second);
+    cr_assert_null(vt_ring_at(ring, &position));
+    vt_ring_commit(first);
+    cr_assert_eq(vt_ring_at(ring, &position), first);
+}
+
+Test(ring, a_record_larger_than_a_quarter_is_refused)
+{
+    struct vt_ring *ring = make_ring(64);
+    cr_assert_null(vt_ring_reserve(ring, VT_RECORD_CODE, 17 * VT_SLOT_BYTES));
+    cr_assert_not_null(vt_ring_reserve(ring, VT_RECORD_CODE, 16 * VT_SLOT_BYTES));
+}

@@ -1,0 +1,303 @@
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/replay.h"
+#include "trace_builder.h"
+
+#define GIB (UINT64_C(1) << 30)
+
+static struct vt_event alloc_event(uint64_t address, uint64_t bytes, uint32_t stack_id)
+{
+    return (struct vt_event){.kind = VT_EVENT_ALLOC,
+                             .layer = VT_LAYER_DRIVER,
+                             .address = address,
+                             .bytes = bytes,
+                             .stack_id = stack_id};
+}
+
+/* A small trace with a bit of everything. */
+static struct builder *small_trace(void)
+{
+    static const char *const words[] = {"python", "train.py", "--lr=1", "/home/someone",
+                                        "/usr/bin/python3.11"};
+    struct builder *builder = builder_new(64);
+    builder_process(builder, words, 3, 5);
+    builder_device(builder, 0, 80 * GIB, "Some GPU");
+    builder_thread(builder, 77, "main");
+    builder_function(builder, 5, "cuMemAlloc_v2");
+    uint64_t mark = builder_string(builder, "after forward");
+    uint32_t code = builder_code(builder, "/home/someone/train.py", "main", 10);
+    builder_module(builder, 0x10000, 0x20000, "/usr/lib/libsomething.so", "\x01\x02", 2);
+    builder_symbol(builder, 0x10010, 0x10000, "_ZN2at4_ops5addmm4callERKNS_6TensorE");
+    uint64_t native[] = {0x10010, 0x999};
+    struct vt_python_frame python[] = {{.code_id = code, .instruction_offset = -1}};
+    uint32_t stack = builder_stack(builder, 77, native, 2, python, 1);
+    builder_event(builder, alloc_event(0x7000000000, 2 << 20, stack));
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .detail = mark, .device_index = -1});
+    builder_end_chunk(builder);
+    builder_event(builder, alloc_event(0x7100000000, 3 << 20, stack));
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_FREE,
+                                             .layer = VT_LAYER_DRIVER,
+                                             .address = 0x7000000000,
+                                             .device_index = -1});
+    return builder;
+}
+
+static int open_error(struct builder *builder, const void *image, size_t bytes, char *error)
+{
+    struct vt_trace *trace;
+    int result = vt_trace_open(builder_write_bytes(builder, image, bytes), &trace, error, 512);
+    cr_assert(result == 0 || trace == NULL);
+    vt_trace_close(trace);
+    return result;
+}
+
+Test(reader, reads_what_was_written)
+{
+    struct builder *builder = small_trace();
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert(trace->complete);
+    cr_assert_not(trace->truncated);
+    cr_assert_eq(trace->event_count, 4);
+    cr_assert_eq(trace->events[0].bytes, 2 << 20);
+    cr_assert_eq(trace->events[3].address, 0x7000000000);
+    cr_assert_eq(trace->events[3].device_index, -1);
+    cr_assert_eq(trace->events[3].t_ns - trace->events[0].t_ns, 3000);
+    cr_assert_str_eq(vt_trace_string(trace, trace->events[1].detail), "after forward");
+    cr_assert_str_eq(trace->command, "python train.py --lr=1");
+    cr_assert_str_eq(trace->arguments[1], "train.py");
+    cr_assert_eq(trace->argument_count, 3);
+    cr_assert_str_eq(trace->working_folder, "/home/someone");
+    cr_assert_str_eq(trace->executable, "/usr/bin/python3.11");
+    cr_assert_eq(trace->device_count, 1);
+    cr_assert_str_eq(trace->devices[0].name, "Some GPU");
+    cr_assert_str_eq(vt_trace_function(trace, 5), "cuMemAlloc_v2");
+    cr_assert_null(vt_trace_function(trace, 6));
+    cr_assert_str_eq(vt_trace_thread_name(trace, 77), "main");
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(reader, frames_have_names)
+{
+    struct builder *builder = small_trace();
+    struct vt_trace *trace = builder_open(builder);
+    struct vt_frame frames[3], user;
+    cr_assert_eq(vt_trace_frames(trace, trace->events[0].stack_id, frames, 3), 3);
+    cr_assert_str_eq(frames[0].function, "at::_ops::addmm::call");
+    cr_assert_str_eq(frames[0].full_function, "at::_ops::addmm::call(at::Tensor const&)");
+    cr_assert_str_eq(frames[0].module, "/usr/lib/libsomething.so");
+    cr_assert_str_eq(frames[1].function, "0x999");
+    cr_assert_str_eq(frames[2].function, "main");
+    cr_assert_eq(frames[2].line, 10);
+    cr_assert(vt_trace_user_frame(trace, trace->events[0].stack_id, &user));
+    cr_assert_str_eq(user.file, "/home/someone/train.py");
+    cr_assert_eq(vt_trace_frames(trace, 0, frames, 3), 0);
+    cr_assert_eq(vt_trace_frames(trace, 12345, frames, 3), 0);
+    cr_assert_not(vt_trace_user_frame(trace, 0, &user));
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(reader, refuses_what_is_no_trace)
+{
+    struct builder *builder = small_trace();
+    char error[512];
+    size_t bytes;
+    cr_assert_eq(open_error(builder, "", 0, error), -EBADMSG);
+    cr_assert(strstr(error, "too short"));
+    uint8_t *image = malloc(VT_HEADER_BYTES);
+    memset(image, 'x', VT_HEADER_BYTES);
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
+    cr_assert(strstr(error, "not a vramtrace trace"));
+    memcpy(image, builder_image(builder, &bytes), VT_HEADER_BYTES);
+    struct vt_file_header *header = (struct vt_file_header *)image;
+    header->minimum_readable = VT_FORMAT_VERSION + 1;
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EPROTO);
+    header->minimum_readable = 1;
+    header->feature_bits = 4;
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EPROTO);
+    header->feature_bits = UINT64_C(1) << 40; /* the high half may be ignored */
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), 0);
+    header->ring_slots = UINT64_C(1) << 60;
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
+    cr_assert_null(strchr(error, '\n'));
+    struct vt_trace *trace;
+    cr_assert_eq(vt_trace_open("/tmp", &trace, error, sizeof error), -EBADMSG);
+    cr_assert_eq(vt_trace_open("/nonexistent/x.vrt", &trace, error, sizeof error), -ENOENT);
+    free(image);
+    builder_free(builder);
+}
+
+Test(reader, survives_every_truncation)
+{
+    struct builder *builder = small_trace();
+    builder_ring(builder, 62); /* wraps */
+    for (int i = 0; i < 6; i++)
+        builder_event(builder, alloc_event(0x7200000000 + (uint64_t)i * GIB, 1 << 20, 1));
+    size_t bytes;
+    char error[512];
+    const uint8_t *image = builder_image(builder, &bytes);
+    uint8_t *copy = malloc(bytes);
+    memcpy(copy, image, bytes);
+    for (size_t cut = 0; cut <= bytes; cut += cut < 8192 + 64 * 64 ? 64 : 1) {
+        int result = open_error(builder, copy, cut, error);
+        cr_assert(cut >= sizeof(struct vt_file_header) ? result == 0 : result == -EBADMSG, "cut at %zu: %d",
+                  cut, result);
+    }
+    free(copy);
+    builder_free(builder);
+}
+
+/* Everything that can be asked of a trace, for damaged ones. */
+static void exercise(struct vt_trace *trace)
+{
+    struct vt_frame frames[8];
+    struct vt_replay *replay;
+    char error[512];
+    for (uint32_t i = 0; i < trace->stack_count; i++) {
+        vt_trace_frames(trace, i, frames, 8);
+        vt_trace_user_frame(trace, i, frames);
+    }
+    cr_assert_eq(vt_replay_make(trace, &replay), 0);
+    for (int i = 0; i < replay->device_count; i++)
+        cr_assert_eq(vt_replay_verify(replay, i, error, sizeof error), 0, "%s", error);
+    vt_replay_free(replay);
+}
+
+Test(reader, survives_every_changed_byte)
+{
+    struct builder *builder = small_trace();
+    builder_ring(builder, 0);
+    uint64_t native[] = {0x10010};
+    builder_stack(builder, 1, native, 1, NULL, 0);
+    builder_code(builder, "file.py", "name", 1);
+    builder_event(builder, alloc_event(0x7300000000, 1 << 20, 1));
+    size_t bytes;
+    const uint8_t *image = builder_image(builder, &bytes);
+    uint8_t *copy = malloc(bytes);
+    for (size_t at = 0; at < bytes; at++) {
+        if (at >= 512 && at < VT_HEADER_BYTES) /* live counters and padding */
+            continue;
+        for (int bit = 0; bit < 8; bit += 7) {
+            struct vt_trace *trace;
+            char error[512];
+            memcpy(copy, image, bytes);
+            copy[at] ^= (uint8_t)(1 << bit);
+            if (vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error))
+                continue;
+            exercise(trace);
+            vt_trace_close(trace);
+        }
+    }
+    free(copy);
+    builder_free(builder);
+}
+
+Test(reader, steps_over_a_damaged_chunk)
+{
+    struct builder *builder = small_trace();
+    builder_end_chunk(builder);
+    builder_event(builder, alloc_event(0x7400000000, 5 << 20, 0));
+    size_t bytes;
+    const uint8_t *image = builder_image(builder, &bytes);
+    uint8_t *copy = malloc(bytes);
+    memcpy(copy, image, bytes);
+    struct vt_chunk_header first;
+    size_t at = builder_header(builder)->chunks_offset;
+    memcpy(&first, copy + at, sizeof first);
+    copy[at + sizeof first + first.stored_bytes + 3] ^= 0xff; /* the second one's magic */
+    struct vt_trace *trace;
+    char error[512];
+    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, copy, bytes), &trace, error, sizeof error), 0);
+    cr_assert(trace->truncated);
+    cr_assert_not(trace->complete);
+    cr_assert_gt(trace->damaged_bytes, 40);
+    cr_assert_eq(trace->event_count, 3);
+    cr_assert_eq(trace->events[2].bytes, 5 << 20);
+    vt_trace_close(trace);
+    free(copy);
+    builder_free(builder);
+}
+
+Test(reader, takes_the_rest_of_the_ring)
+{
+    struct builder *builder = builder_new(16);
+    builder_event(builder, alloc_event(0x1000, 4096, 0));
+    builder_ring(builder, 29); /* three slots before the ring's end */
+    builder_event(builder, alloc_event(0x2000, 4096, 1));
+    builder_unfinished(builder, 1, 1);
+    uint64_t native[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    builder_stack(builder, 9, native, 8, NULL, 0); /* two slots: a pad, then the ring's start */
+    builder_unfinished(builder, 2, 0);
+    builder_event(builder, alloc_event(0x3000, 4096, 1));
+    builder_event(builder, alloc_event(0x4000, 4096, 7));
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_not(trace->complete);
+    cr_assert_not(trace->truncated);
+    cr_assert_eq(trace->event_count, 4);
+    cr_assert_eq(trace->ring_events, 3);
+    cr_assert_eq(trace->unfinished_records, 2);
+    cr_assert_eq(trace->events[1].stack_id, 1);
+    cr_assert_eq(trace->stacks[1].native_count, 8);
+    cr_assert_eq(trace->stacks[1].native[7], 8);
+    cr_assert_eq(trace->missing_stacks, 1);
+    cr_assert_eq(trace->events[3].stack_id, 0);
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(reader, takes_no_record_twice)
+{
+    struct builder *builder = builder_new(16);
+    builder_ring(builder, 0);
+    builder_event(builder, alloc_event(0x2000, 4096, 0));
+    builder_event(builder, alloc_event(0x3000, 4096, 0));
+    /* killed after the chunk was appended, before the ring's positions were raised */
+    size_t bytes;
+    builder_image(builder, &bytes);
+    struct builder *same = builder_new(16);
+    builder_ring(same, 0);
+    builder_event(same, alloc_event(0x2000, 4096, 0));
+    builder_event(same, alloc_event(0x3000, 4096, 0));
+    builder_end_chunk(same); /* empty, but tells that positions up to 2 are in chunks */
+    builder_event(same, alloc_event(0x4000, 4096, 0));
+    struct vt_trace *trace = builder_open(same);
+    cr_assert_eq(trace->event_count, 1);
+    cr_assert_eq(trace->events[0].address, 0x4000);
+    vt_trace_close(trace);
+    builder_free(same);
+    builder_free(builder);
+}
+
+Test(reader, cleans_text)
+{
+    struct builder *builder = builder_new(16);
+    uint64_t id = builder_string(builder, "a\x1b[31mb\xff\xc3\xa9");
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK, .detail = id});
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_str_eq(vt_trace_string(trace, id), "a\xef\xbf\xbd[31mb\xef\xbf\xbd\xc3\xa9");
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(reader, bounds_ids)
+{
+    struct builder *builder = builder_new(16);
+    struct {
+        uint32_t stack_id, thread_id;
+        uint16_t more[8];
+        uint32_t flags[2];
+    } body = {.stack_id = 4000000000u};
+    builder_raw(builder, VT_RECORD_STACK, &body, 24);
+    builder_event(builder, alloc_event(0x1000, 1, 4000000000u));
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_lt(trace->stack_count, 100);
+    cr_assert_eq(trace->missing_stacks, 1);
+    vt_trace_close(trace);
+    builder_free(builder);
+}

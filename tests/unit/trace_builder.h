@@ -1,0 +1,53 @@
+/* Makes trace files for tests, straight from format.h and apart from the shim's own writer.
+ *
+ * Records go to the open chunk until builder_ring is called, then to the ring. Everything aborts on failure:
+ * a test that cannot make its input has nothing to say. */
+#ifndef TRACE_BUILDER_H
+#define TRACE_BUILDER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/trace.h"
+
+struct builder;
+
+struct builder *builder_new(uint64_t ring_slots);
+void builder_free(struct builder *builder);
+struct vt_file_header *builder_header(struct builder *builder); /* to be changed before builder_write */
+
+/* Definitions. Ids count from 1 in the order of the calls. */
+void builder_process(struct builder *builder, const char *const *strings, uint32_t arguments,
+                     uint32_t strings_count);
+uint64_t builder_string(struct builder *builder, const char *text);
+void builder_function(struct builder *builder, uint16_t id, const char *name);
+void builder_thread(struct builder *builder, uint64_t thread_id, const char *name);
+void builder_device(struct builder *builder, uint32_t index, uint64_t total_bytes, const char *name);
+void builder_symbol(struct builder *builder, uint64_t address, uint64_t module_base,
+                    const char *linkage_name);
+void builder_module(struct builder *builder, uint64_t base, uint64_t end, const char *path,
+                    const void *build_id, uint32_t build_id_bytes);
+uint32_t builder_code(struct builder *builder, const char *file, const char *name, int32_t first_line);
+uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
+                       uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
+void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
+
+/* t_ns is set, 1 µs after the event before. */
+void builder_event(struct builder *builder, struct vt_event event);
+
+void builder_end_chunk(struct builder *builder);
+/* Ends the chunk: what follows goes to the ring, from position `start` (as much is told to be consumed). */
+void builder_ring(struct builder *builder, uint64_t start);
+/* A record of the ring that was reserved but not committed, with its head stored or not. */
+void builder_unfinished(struct builder *builder, uint16_t slots, int with_head);
+
+/* The file as bytes (owned by the builder), complete unless something is in the ring. */
+const uint8_t *builder_image(struct builder *builder, size_t *bytes);
+/* Writes it to a new temporary file; the path is owned by the builder, and removed with it. */
+const char *builder_write(struct builder *builder);
+/* Writes other bytes there instead. */
+const char *builder_write_bytes(struct builder *builder, const void *image, size_t bytes);
+/* builder_write and vt_trace_open, failing the test if it does not open. */
+struct vt_trace *builder_open(struct builder *builder);
+
+#endif

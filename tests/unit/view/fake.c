@@ -1,0 +1,212 @@
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define X(id, name) name,
+static const char *const category_names[] = {VT_CATEGORIES(X)};
+static const char *const phase_names[] = {VT_PHASES(X)};
+#undef X
+
+const char *vt_category_name(enum vt_category category)
+{
+    return category < VT_CATEGORY_COUNT ? category_names[category] : "unknown";
+}
+
+const char *vt_phase_name(enum vt_phase phase)
+{
+    return phase < VT_PHASE_COUNT ? phase_names[phase] : "other";
+}
+
+static const struct fake *fake_of(const struct vt_trace *trace)
+{
+    return (const struct fake *)(const void *)trace; /* its first member */
+}
+
+struct fake *fake_make(double seconds)
+{
+    struct fake *fake = calloc(1, sizeof *fake);
+    static const char *arguments[] = {"/usr/bin/python3", "train.py"};
+
+    fake->trace = (struct vt_trace){.path = (char *)"train.vrt",
+                                    .complete = true,
+                                    .command = "/usr/bin/python3 train.py",
+                                    .argument_count = 2,
+                                    .arguments = arguments,
+                                    .working_folder = "/home/me/work",
+                                    .executable = "/usr/bin/python3",
+                                    .events = fake->events,
+                                    .stacks = fake->stacks,
+                                    .stack_count = 1,
+                                    .devices = fake->devices};
+    fake->trace.header = (struct vt_file_header){.format_version = 1,
+                                                 .pid = 41233,
+                                                 .state = VT_STATE_COMPLETE,
+                                                 .start_realtime_ns = 1700000000000000000u,
+                                                 .start_monotonic_ns = 1000,
+                                                 .end_monotonic_ns = 1000 + (uint64_t)(seconds * 1e9)};
+    fake->replay = (struct vt_replay){.trace = &fake->trace, .allocations = fake->allocations, .device_count = 1};
+    fake->attribution =
+        (struct vt_attribution){.trace = &fake->trace, .replay = &fake->replay, .spans = fake->spans};
+    return fake;
+}
+
+void fake_free(struct fake *fake)
+{
+    free(fake);
+}
+
+void fake_span(struct fake *fake, uint32_t step, uint8_t phase)
+{
+    struct vt_span *span = &fake->spans[fake->attribution.span_count++];
+
+    *span = (struct vt_span){.step = step, .phase = phase, .first_event = (uint32_t)fake->trace.event_count,
+                             .last_event = (uint32_t)fake->trace.event_count};
+    fake->attribution.step_count = step > fake->attribution.step_count ? step : fake->attribution.step_count;
+}
+
+uint32_t fake_event(struct fake *fake, double seconds, uint8_t kind, uint8_t layer, uint64_t bytes)
+{
+    uint32_t index = (uint32_t)fake->trace.event_count++;
+
+    if (!fake->attribution.span_count)
+        fake_span(fake, 0, VT_PHASE_INIT), fake->spans[0].first_event = 0;
+    fake->spans[fake->attribution.span_count - 1].last_event = index;
+    fake->events[index] = (struct vt_event){.t_ns = 1000 + (uint64_t)(seconds * 1e9), .kind = kind, .layer = layer, .bytes = bytes};
+    return index;
+}
+
+struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category, uint64_t bytes)
+{
+    struct vt_allocation *allocation = &fake->allocations[fake->replay.allocation_count++];
+    uint8_t layer = kind == VT_ALLOCATION_BLOCK ? VT_LAYER_FRAMEWORK : VT_LAYER_DRIVER;
+
+    *allocation = (struct vt_allocation){.bytes = bytes, .kind = kind, .category = category, .free_event = VT_NEVER,
+                                         .parent = VT_NEVER, .evidence = VT_EVIDENCE_STRONG};
+    allocation->alloc_event = fake_event(fake, seconds, VT_EVENT_ALLOC, layer, bytes);
+    allocation->phase = fake->spans[fake->attribution.span_count - 1].phase;
+    allocation->step = fake->spans[fake->attribution.span_count - 1].step;
+    return allocation;
+}
+
+void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation)
+{
+    allocation->free_event = fake_event(fake, seconds, VT_EVENT_FREE, VT_LAYER_FRAMEWORK, allocation->bytes);
+}
+
+void fake_frame(struct fake *fake, uint32_t stack_id, enum vt_frame_kind kind, const char *file, int32_t line,
+                const char *function)
+{
+    struct vt_frame *frame = &fake->frames[stack_id][fake->frame_counts[stack_id]++];
+
+    *frame = (struct vt_frame){.kind = kind, .function = function, .file = kind == VT_FRAME_PYTHON ? file : "",
+                               .module = kind == VT_FRAME_PYTHON ? "" : file, .line = line};
+}
+
+uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function)
+{
+    uint32_t stack_id = (uint32_t)fake->trace.stack_count++;
+
+    fake_frame(fake, stack_id, VT_FRAME_PYTHON, file, line, function);
+    return stack_id;
+}
+
+/* The interfaces. */
+
+const char *vt_trace_string(const struct vt_trace *trace, uint64_t id)
+{
+    return id < 16 ? fake_of(trace)->strings[id] : NULL;
+}
+
+const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
+{
+    (void)trace;
+    return id == 1 ? "cuMemAlloc_v2" : id == 2 ? "cudaMalloc" : NULL;
+}
+
+size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames, size_t capacity)
+{
+    const struct fake *fake = fake_of(trace);
+    size_t count = stack_id < FAKE_STACKS ? fake->frame_counts[stack_id] : 0;
+
+    for (size_t i = 0; i < count && i < capacity; i++)
+        frames[i] = fake->frames[stack_id][i];
+    return count;
+}
+
+bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
+{
+    const struct fake *fake = fake_of(trace);
+    size_t count = stack_id < FAKE_STACKS ? fake->frame_counts[stack_id] : 0;
+
+    for (size_t i = 0; i < count; i++) {
+        *frame = fake->frames[stack_id][i];
+        if (frame->kind == VT_FRAME_PYTHON && !strstr(frame->file, "site-packages"))
+            return true;
+    }
+    if (count)
+        *frame = fake->frames[stack_id][0];
+    return count > 0;
+}
+
+const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index)
+{
+    size_t i = 0;
+
+    while (i + 1 < attribution->span_count && attribution->spans[i + 1].first_event <= event_index)
+        i++;
+    return &attribution->spans[i];
+}
+
+const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
+{
+    return fake_of(attribution->trace)->operators[stack_id];
+}
+
+struct sums {
+    struct vt_counts counts;
+    uint64_t categories[VT_CATEGORY_COUNT];
+};
+
+static void add(struct sums *sums, const struct vt_allocation *allocation, uint64_t bytes)
+{
+    switch (allocation->kind) {
+    case VT_ALLOCATION_BLOCK:
+        sums->counts.block_bytes += bytes;
+        sums->categories[VT_CATEGORY_CACHED] -= bytes;
+        sums->categories[allocation->category] += bytes;
+        break;
+    case VT_ALLOCATION_SEGMENT:
+        sums->counts.segment_bytes += bytes;
+        sums->counts.driver_bytes += bytes;
+        sums->categories[VT_CATEGORY_CACHED] += bytes;
+        break;
+    case VT_ALLOCATION_CONTEXT:
+        sums->counts.context_bytes += bytes;
+        sums->counts.driver_bytes += bytes;
+        sums->categories[VT_CATEGORY_CONTEXT] += bytes;
+        break;
+    default:
+        sums->counts.driver_bytes += bytes;
+        sums->categories[allocation->category] += bytes;
+    }
+}
+
+int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_visit visit, void *context)
+{
+    struct sums sums = {0};
+
+    for (uint32_t i = 0; i < replay->trace->event_count; i++) {
+        bool touched = false;
+        for (size_t k = 0; k < replay->allocation_count; k++) {
+            const struct vt_allocation *allocation = &replay->allocations[k];
+            if (allocation->device_index != device_index || (allocation->alloc_event != i && allocation->free_event != i))
+                continue;
+            add(&sums, allocation, allocation->alloc_event == i ? allocation->bytes : -allocation->bytes);
+            touched = true;
+        }
+        if (touched && visit(context, i, &sums.counts, sums.categories))
+            return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* The text report as a terminal shows it: widths, letters, what is said and what is not. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+#include "view/chart.h"
+#include "view/report_parts.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+static char *write_text(struct fake *fake, const struct vt_view *view, struct vt_view_style style, const char *at)
+{
+    struct vt_report_options options = {.device_index = -1, .at = at};
+    struct vt_report *report = NULL;
+    char error[512], *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(view->write(report, &style, stream), 0);
+    fclose(stream);
+    vt_report_free(report);
+    return text;
+}
+
+/* Three steps of a model of eight layers; with `refused`, out of memory in the third. */
+static struct fake *training(bool refused)
+{
+    static char names[8][40];
+    struct fake *fake = fake_make(8);
+    uint32_t build = fake_stack(fake, "/home/me/work/train.py", 20, "build");
+    uint32_t line = fake_stack(fake, "/home/me/work/model/layers.py", 141, "MLP.forward");
+
+    fake_frame(fake, line, VT_FRAME_PYTHON, "/home/me/work/train.py", 88, "main");
+    fake->devices[0] = (struct vt_trace_device){0, "NVIDIA H200", (uint64_t)143 << 30};
+    fake->trace.device_count = 1;
+    fake->strings[1] = "warm \033[31m up";
+    fake_alloc(fake, 0, VT_ALLOCATION_CONTEXT, VT_CATEGORY_CONTEXT, 500 * MIB);
+    fake_alloc(fake, 0.1, VT_ALLOCATION_SEGMENT, 0, 6000 * MIB);
+    for (int i = 0; i < 8; i++) {
+        struct vt_allocation *parameter = fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB);
+        snprintf(names[i], sizeof names[i], "model.layers.%d.mlp", i);
+        parameter->module = names[i];
+        parameter->stack_id = build;
+        parameter->evidence = VT_EVIDENCE_EXACT;
+    }
+    for (uint32_t step = 1; step <= 3; step++) {
+        struct vt_allocation *activations[8];
+        fake_span(fake, step, VT_PHASE_FORWARD);
+        for (int i = 0; i < 8; i++) {
+            activations[i] = fake_alloc(fake, step * 2 + i * 0.1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 300 * MIB);
+            activations[i]->module = names[i];
+            activations[i]->stack_id = line;
+        }
+        if (refused && step == 3) {
+            fake->events[fake_event(fake, 6.9, VT_EVENT_OOM, VT_LAYER_FRAMEWORK, 2048 * MIB)].stack_id = line;
+            return fake;
+        }
+        fake_span(fake, step, VT_PHASE_BACKWARD);
+        for (int i = 7; i >= 0; i--)
+            fake_release(fake, step * 2 + 1.8 - i * 0.1, activations[i]);
+    }
+    return fake;
+}
+
+static void check_widths(const char *text, int width, const char *what)
+{
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        char *line = strndup(text, length);
+
+        cr_expect(vt_text_columns(line) <= width, "%s at %d: '%s'", what, width, line);
+        cr_expect(!length || line[length - 1] != ' ', "%s at %d: blanks at the end of '%s'", what, width, line);
+        free(line);
+        text += length + (text[length] == '\n');
+    }
+}
+
+Test(text, fits_the_width)
+{
+    for (int refused = 0; refused < 2; refused++) {
+        for (int width = 60; width <= 220; width += 20) {
+            struct fake *fake = training(refused);
+            struct vt_view_style style = {.unicode = true, .width = width, .by = -1};
+            char *text = write_text(fake, &vt_view_text, style, NULL);
+
+            check_widths(text, width, "report");
+            free(text);
+            text = write_text(fake, &vt_view_timeline, style, NULL);
+            check_widths(text, width, "timeline");
+            free(text);
+            for (style.by = 0; style.by < VT_BY_COUNT; style.by++) {
+                text = write_text(fake, &vt_view_text, style, "step:2");
+                check_widths(text, width, vt_by_name((enum vt_by)style.by));
+                free(text);
+            }
+            fake_free(fake);
+        }
+    }
+}
+
+Test(text, tells_the_verdict)
+{
+    struct fake *fake = training(false);
+    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
+
+    cr_expect(strstr(text, "Peak 2.84 GiB in use at step 1, in forward (2.70 s after start); 512.00 MiB at the end."), "%s", text);
+    cr_expect(strstr(text, "82 % of it is activations, most in model.layers.0–7.mlp (8 modules, each 364.00 MiB)."), "%s", text);
+    cr_expect(strstr(text, "model/layers.py:141 MLP.forward"));
+    cr_expect(strstr(text, "MLP.forward ← train.py:88 main"));
+    cr_expect(strstr(text, "17.6 % exact (read from the live object), 82.4 % strong"), "%s", text);
+    cr_expect(strstr(text, "No event was lost."));
+    cr_expect_null(strstr(text, "Out of memory"));
+    cr_expect_null(strstr(text, "eak:"), "leaks are not judged yet");
+    cr_expect_null(strchr(text, '\033'));
+    free(text);
+    fake_free(fake);
+}
+
+Test(text, begins_with_out_of_memory)
+{
+    struct fake *fake = training(true);
+    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
+    char *refused = strstr(text, "Out of memory at step 3, in forward (6.90 s after start): model/layers.py:141 MLP.forward asked for 2.00 GiB on GPU 0.");
+
+    cr_assert(refused, "%s", text);
+    cr_expect_lt(refused, strstr(text, "Peak"));
+    cr_expect(strstr(text, "2.34 GiB of activations"), "%s", text);
+    free(text);
+    fake_free(fake);
+}
+
+Test(text, plain_where_the_terminal_is)
+{
+    struct fake *fake = training(true);
+    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.width = 80, .by = -1}, NULL);
+
+    for (const char *c = text; *c; c++)
+        cr_assert((unsigned char)*c < 0x80 && (*c >= ' ' || *c == '\n'));
+    cr_expect(strstr(text, "v peak"));
+    cr_expect(strstr(text, "#"));
+    cr_expect_null(strchr(text, '?'), "a letter has no plain one: %s", text);
+    free(text);
+    fake_free(fake);
+}
+
+Test(text, colours_when_asked_and_nothing_of_the_trace_reaches_the_terminal)
+{
+    struct fake *fake = training(false);
+    char *text;
+
+    fake->events[fake_event(fake, 7.9, VT_EVENT_MARK, 0, 0)].detail = 1;
+    fake->allocations[5].module = "evil\033]0;title\a\nmodule";
+    fake->allocations[6].module = "\xc2\x9b" "31m \xe2\x80\xae turned";
+    text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .colour = true, .width = 80, .by = -1}, NULL);
+    cr_expect(strstr(text, "\033[38;5;71m"), "activation is green");
+    cr_expect_null(strstr(text, "\033]"));
+    cr_expect_null(strchr(text, '\a'));
+    cr_expect_null(strstr(text, "\xc2\x9b"));
+    cr_expect_null(strstr(text, "\xe2\x80\xae"));
+    cr_expect(strstr(text, "evil?]0;title?"), "%s", text);
+    free(text);
+    fake_free(fake);
+}
+
+Test(text, says_what_is_missing)
+{
+    struct fake *fake = training(false);
+    struct vt_view_style style = {.unicode = true, .width = 200, .by = -1};
+    char *text;
+
+    fake->trace.header.dropped = 1234;
+    fake->trace.header.state = VT_STATE_RECORDING;
+    fake->trace.complete = false;
+    fake->trace.ring_events = 12;
+    text = write_text(fake, &vt_view_text, style, NULL);
+    cr_expect(strstr(text, "killed or still running · 1,234 EVENTS LOST\n"), "%s", text);
+    cr_expect(strstr(text, "12 events of it saved from the ring"));
+    cr_expect(strstr(text, "By line (events lost)"));
+    cr_expect(strstr(text, "1,234 events were lost."));
+    free(text);
+    fake_free(fake);
+    fake = fake_make(0);
+    text = write_text(fake, &vt_view_text, style, NULL);
+    cr_expect(strstr(text, "The trace has no events"), "%s", text);
+    free(text);
+    fake_free(fake);
+}
+
+static const char *row_of(const char *text, const char *tick)
+{
+    const char *found = strstr(text, tick);
+    return found ? found + strlen(tick) : "";
+}
+
+Test(chart, heights_are_exact)
+{
+    struct fake *fake = fake_make(10);
+    struct vt_view_style style = {.unicode = true, .width = 60, .by = -1};
+    struct vt_allocation *half;
+    char *text;
+
+    half = fake_alloc(fake, 0, VT_ALLOCATION_DRIVER, VT_CATEGORY_ACTIVATION, 40 * MIB);
+    fake_alloc(fake, 5, VT_ALLOCATION_DRIVER, VT_CATEGORY_ACTIVATION, 40 * MIB);
+    text = write_text(fake, &vt_view_text, style, NULL);
+    /* 80 MiB in four steps of 20, two rows each: 52 columns, the second half of them full to the top */
+    cr_expect(strstr(text, "80 ┤"), "%s", text);
+    cr_expect_eq(strspn(row_of(text, "80 ┤"), " "), 26, "%s", text);
+    cr_expect_eq(strncmp(row_of(text, "80 ┤") + 26, "█", 3), 0);
+    cr_expect_eq(strncmp(row_of(text, "40 ┤"), "█", 3), 0);
+    cr_expect(strstr(text, "0 ┼"));
+    free(text);
+    half->free_event = 1;
+    fake_free(fake);
+}
