@@ -16,7 +16,7 @@
 struct counted {
     uint64_t kinds[KINDS][LAYERS];
     uint64_t layers[LAYERS];
-    uint64_t file_bytes;
+    uint64_t file_bytes, chunk_bytes;
 };
 
 static void count_events(const struct vt_trace *trace, struct counted *counted)
@@ -30,6 +30,8 @@ static void count_events(const struct vt_trace *trace, struct counted *counted)
         counted->layers[layer]++;
     }
     counted->file_bytes = stat(trace->path, &status) ? 0 : (uint64_t)status.st_size;
+    if (counted->file_bytes > trace->header.chunks_offset)
+        counted->chunk_bytes = counted->file_bytes - trace->header.chunks_offset;
 }
 
 static void put_line(const char *name, const char *text)
@@ -62,14 +64,14 @@ static void print_process(const struct vt_trace *trace, const struct counted *co
 {
     const struct vt_file_header *header = &trace->header;
     time_t start = (time_t)(header->start_realtime_ns / 1000000000u);
-    char bytes[32], when[64] = "", text[160];
+    char bytes[32], ring[32], when[64] = "", text[160];
     struct tm parts;
 
     put_line("file", trace->path);
-    snprintf(text, sizeof text, "%s, %.1f bytes per event, format %u, written by %.31s",
-             vt_format_bytes(counted->file_bytes, bytes),
-             trace->event_count ? (double)counted->file_bytes / (double)trace->event_count : 0.0, header->format_version,
-             header->program_version[0] ? header->program_version : "an unknown version");
+    snprintf(text, sizeof text, "%s, of it %s ring; %.1f bytes per event; format %u, written by %.31s",
+             vt_format_bytes(counted->file_bytes, bytes), vt_format_bytes(header->ring_slots * VT_SLOT_BYTES, ring),
+             trace->event_count ? (double)counted->chunk_bytes / (double)trace->event_count : 0.0,
+             header->format_version, header->program_version[0] ? header->program_version : "an unknown version");
     put_line("size", text);
     put_line("command", trace->command ? trace->command : "");
     put_line("folder", trace->working_folder ? trace->working_folder : "");
@@ -145,6 +147,7 @@ static int print_json(const struct vt_loaded *loaded, const struct counted *coun
     object = cJSON_AddObjectToObject(root, "trace");
     vt_json_trace(object, trace);
     vt_json_number(object, "file_bytes", counted->file_bytes);
+    vt_json_number(object, "chunk_bytes", counted->chunk_bytes);
     vt_json_number(object, "format_version", trace->header.format_version);
     cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
     cJSON_AddStringToObject(object, "host", trace->header.host);

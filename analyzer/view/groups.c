@@ -8,6 +8,7 @@
 
 #define FRAMES 512
 #define NAME_BYTES 512
+#define FOLDED_FRAMES 4
 
 /* What one stack is called in each way of grouping; found once. */
 struct stack_names {
@@ -197,25 +198,24 @@ static void name_frame(const struct vt_trace *trace, const struct vt_frame *fram
         snprintf(text, bytes, "%s (%s)", frame->function, module[0] ? module : "unknown");
 }
 
-/* Folds a stack for one line of text: the first frames that a person wrote, innermost first. */
+/* Folds a stack for a line or two of text: the innermost frame, then those that a person wrote. Native frames
+ * are told only where there is no Python. */
 static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text, size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
 
     text[0] = '\0';
-    for (int pass = 0; pass < 2 && !shown; pass++) {
-        for (size_t i = 0; i < count && shown < 5 && used + 1 < bytes; i++) {
-            char name[NAME_BYTES];
+    for (size_t i = 0; i < count && shown < FOLDED_FRAMES && used + 1 < bytes; i++) {
+        char name[NAME_BYTES];
 
-            if (python && frames[i].kind != VT_FRAME_PYTHON)
-                continue;
-            if (!pass && vt_is_library_path(python ? frames[i].file : frames[i].module))
-                continue;
-            name_frame(trace, &frames[i], name, sizeof name);
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
-            shown++;
-        }
+        if (python && frames[i].kind != VT_FRAME_PYTHON)
+            continue;
+        if (shown && vt_is_library_path(python ? frames[i].file : frames[i].module))
+            continue;
+        name_frame(trace, &frames[i], name, sizeof name);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
+        shown++;
     }
 }
 

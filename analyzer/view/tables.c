@@ -139,12 +139,12 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64];
-    const struct vt_column columns[] = {{lossy_title(report, "By line", title, sizeof title), false, VT_CUT_START, 24, 0},
-                                        {"", false, VT_CUT_END, 14, 3},
+    const struct vt_column columns[] = {{lossy_title(report, "By line", title, sizeof title), false, VT_CUT_START, 34, 0},
+                                        {"", false, VT_CUT_END, 24, 4},
                                         {"", true, VT_CUT_END, 0, 0},
                                         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
                                         {"mostly", false, VT_CUT_END, 0, 1},
-                                        {"made in", false, VT_CUT_END, 0, 4}};
+                                        {"made in", false, VT_CUT_END, 0, 3}};
 
     if (!has_names(groups))
         return;

@@ -106,7 +106,8 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
     struct vt_module_families families;
     const struct vt_module_family *module = NULL;
     const struct vt_group *line = NULL;
-    char each[32];
+    const char *part;
+    char size[32];
 
     text[0] = '\0';
     if (vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
@@ -118,14 +119,19 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
         if (instant->groups[VT_BY_LINE].items[i].name[0] &&
             instant->groups[VT_BY_LINE].items[i].categories[category] > (line ? line->categories[category] : 0))
             line = &instant->groups[VT_BY_LINE].items[i];
-    if (module && module->members > 1)
-        snprintf(text, bytes, ", most in %.200s (%" PRIu64 " modules%s%s)", module->name, module->members,
-                 module->same ? ", each " : "", module->same ? vt_format_bytes(module->first_bytes, each) : "");
-    else if (module)
-        snprintf(text, bytes, ", most in %.200s (%s)", module->name, vt_format_bytes(module->categories[category], each));
-    else if (line)
-        snprintf(text, bytes, ", most of it made at %.300s (%s)", line->name,
-                 vt_format_bytes(line->categories[category], each));
+    if (module) {
+        part = module->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
+        if (module->members > 1 && module->same)
+            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name, module->members,
+                     vt_format_bytes(module->first_bytes, size));
+        else
+            snprintf(text, bytes, ", %s in %.200s (%s)", part, module->name,
+                     vt_format_bytes(module->categories[category], size));
+    } else if (line) {
+        part = line->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
+        snprintf(text, bytes, ", %s made at %.300s (%s)", part, line->name,
+                 vt_format_bytes(line->categories[category], size));
+    }
     vt_module_families_free(&families);
 }
 
