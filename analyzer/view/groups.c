@@ -169,6 +169,19 @@ static uint32_t telling_stack(struct vt_grouper *grouper, const struct vt_alloca
                                                                              : allocation->stack_id;
 }
 
+uint32_t vt_forward_stack(const struct vt_replay *replay, uint64_t sequence)
+{
+    uint64_t number, other;
+    bool backward;
+
+    if (!node_of(sequence, &number, &backward) || !backward)
+        return 0;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (node_of(replay->allocations[i].sequence, &other, &backward) && !backward && other == number)
+            return replay->allocations[i].stack_id;
+    return 0;
+}
+
 static struct stack_names *names_of(struct vt_grouper *grouper, uint32_t stack_id)
 {
     return &grouper->names[stack_id < grouper->trace->stack_count ? stack_id : 0];
@@ -184,13 +197,14 @@ static const struct vt_frame *user_frame(struct vt_grouper *grouper, uint32_t st
     return names->user.function ? &names->user : NULL;
 }
 
-/* "model.py:141 forward"; without a file "main (program)". */
-static void name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
+void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
 {
     const char *module = strrchr(frame->module, '/');
 
     module = module ? module + 1 : frame->module;
-    if (frame->file[0] && frame->line > 0)
+    if (!strncmp(frame->function, "0x", 2) && module[0])
+        snprintf(text, bytes, "%s", module); /* no symbol: its address tells a person nothing */
+    else if (frame->file[0] && frame->line > 0)
         snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, frame->function);
     else if (frame->file[0])
         snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), frame->function);
@@ -213,7 +227,7 @@ static void fold(const struct vt_trace *trace, const struct vt_frame *frames, si
             continue;
         if (shown && vt_is_library_path(python ? frames[i].file : frames[i].module))
             continue;
-        name_frame(trace, &frames[i], name, sizeof name);
+        vt_name_frame(trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
         shown++;
     }
@@ -248,10 +262,9 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct table *
     struct vt_group *group;
 
     if (frame) {
-        name_frame(grouper->trace, frame, name, sizeof name);
+        vt_name_frame(grouper->trace, frame, name, sizeof name);
         hash = hash_bytes(frame->file, strlen(frame->file) + 1, hash);
-        hash = hash_bytes(frame->function, strlen(frame->function) + 1, hash);
-        hash = hash_bytes(&frame->line, sizeof frame->line, hash);
+        hash = hash_bytes(name, strlen(name) + 1, hash);
         hash = hash_bytes(&allocation->phase, 1, hash);
     }
     group = group_of(table, hash, name);

@@ -22,16 +22,18 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
 
 static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
 {
-    const struct vt_trace *trace = report->trace;
-    uint32_t stack_id = trace->events[refusal->event_index].stack_id;
+    const struct vt_event *event = &report->trace->events[refusal->event_index];
+    uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
     struct vt_frame frame;
 
-    if (!vt_trace_user_frame(trace, stack_id, &frame))
+    if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
+        int used = snprintf(text, bytes, "the backward of ");
+        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
+    } else if (vt_trace_user_frame(report->trace, event->stack_id, &frame)) {
+        vt_name_frame(report->trace, &frame, text, bytes);
+    } else {
         snprintf(text, bytes, "a call without a recorded stack");
-    else if (frame.file[0] && frame.line > 0)
-        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame.file), frame.line, frame.function);
-    else
-        snprintf(text, bytes, "%s", frame.function);
+    }
     return text;
 }
 
