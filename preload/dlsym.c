@@ -1,6 +1,7 @@
 /* What our dlsym (dlsym_*.S) answers. */
 #include "dlsym.h"
 
+#include "elf_walk.h"
 #include "hooks.h"
 #include "lookup.h"
 
@@ -15,16 +16,23 @@ typedef void *dlsym_function(void *handle, const char *name);
 static _Atomic(dlsym_function *) library_dlsym; /* the C library's */
 static _Atomic(dlsym_function *) next_dlsym;    /* the host's, if we were not there */
 
-/* glibc names dlsym's version by architecture and release. */
-static dlsym_function *find_library_dlsym(void)
+/* glibc names dlsym's version by architecture and release. Looked up in the tables, since dlvsym would
+ * allocate memory for each name that is not there, and an allocator may be what calls us. */
+static bool take_dlsym(const struct vt_elf *object, void *context)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
-        void *found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-        if (found != NULL)
-            return (dlsym_function *)found;
-    }
-    return NULL;
+    void **found = context;
+    *found = NULL;
+    for (size_t i = 0; *found == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
+        *found = vt_elf_symbol(object, "dlsym", versions[i]);
+    return *found != NULL;
+}
+
+static dlsym_function *find_library_dlsym(void)
+{
+    void *found = NULL;
+    vt_elf_find(take_dlsym, &found);
+    return (dlsym_function *)found;
 }
 
 static dlsym_function *host_dlsym(void)

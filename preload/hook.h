@@ -28,7 +28,7 @@
 
 /* Declares `real`, or leaves the wrapper as a missing function would. */
 #define VT_REAL(symbol)                                                                                      \
-    __typeof__(symbol) *real = (__typeof__(symbol) *)vt_real_function(VT_FUNCTION_##symbol);                 \
+    __typeof__(symbol) *real = (__typeof__(symbol) *)vt_function_to_call(VT_FUNCTION_##symbol);              \
     if (real == NULL)                                                                                        \
     return CUDA_ERROR_NOT_FOUND
 

@@ -141,8 +141,8 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
                           CUmemoryPool pool_handle)
 {
     struct call call = {.function = function, .device_index = vt_before_allocation(), .flags = VT_FLAG_ASYNC};
-    int saved_errno;
-    if (!vt_enter(&saved_errno))
+    struct vt_question question = vt_question_begin();
+    if (!question.begun)
         return call;
     call.device_index = stream_device(stream, per_thread, call.device_index);
     if (is_captured(stream, per_thread))
@@ -159,7 +159,7 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
         call.device_index = call.pool->device_index;
         call.flags |= call.pool->flags;
     }
-    vt_leave(saved_errno);
+    vt_question_end(&question);
     return call;
 }
 

@@ -112,8 +112,9 @@ static void end(const struct call *call, int result)
     }                                                                                                        \
     __asm__(".symver vt_runtime_" #symbol "_" #release ", " #symbol "@" version_name);
 
-/* `address_value` and `bytes_value` are read after a call that succeeded. */
-#define RUNTIME(symbol, event, flags_value, address_value, bytes_value, parameters, arguments)               \
+/* Of an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value`
+ * else: it must not follow pointers. */
+#define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments)  \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \
         int(*real) parameters = (int(*) parameters)vt_real_runtime_function(version, VT_FUNCTION_##symbol);  \
@@ -128,6 +129,8 @@ static void end(const struct call *call, int result)
         if ((event) == VT_EVENT_ALLOC && result == RUNTIME_SUCCESS) {                                        \
             call.address = (uintptr_t)(address_value);                                                       \
             call.bytes = (bytes_value);                                                                      \
+        } else {                                                                                             \
+            call.bytes = (asked_value);                                                                      \
         }                                                                                                    \
         end(&call, result);                                                                                  \
         return result;                                                                                       \
@@ -136,34 +139,36 @@ static void end(const struct call *call, int result)
     EXPORT(symbol, 12, "libcudart.so.12", parameters, arguments)                                             \
     EXPORT(symbol, 13, "libcudart.so.13", parameters, arguments)
 
-#define ALLOCATE(symbol, flags, address, bytes, parameters, arguments)                                       \
-    RUNTIME(symbol, VT_EVENT_ALLOC, flags, address, bytes, parameters, arguments)
+#define ALLOCATE_SHAPE(symbol, flags, address, bytes, asked, parameters, arguments)                          \
+    RUNTIME(symbol, VT_EVENT_ALLOC, flags, address, bytes, asked, parameters, arguments)
+#define ALLOCATE(symbol, flags, parameters, arguments)                                                       \
+    RUNTIME(symbol, VT_EVENT_ALLOC, flags, *address, bytes, bytes, parameters, arguments)
 #define FREE(symbol, flags, address, parameters, arguments)                                                  \
-    RUNTIME(symbol, VT_EVENT_FREE, flags, address, 0, parameters, arguments)
+    RUNTIME(symbol, VT_EVENT_FREE, flags, address, 0, 0, parameters, arguments)
 
-ALLOCATE(cudaMalloc, 0, *address, bytes, (void **address, size_t bytes), (address, bytes))
-ALLOCATE(cudaMallocManaged, VT_FLAG_MANAGED, *address, bytes, (void **address, size_t bytes, unsigned flags),
+ALLOCATE(cudaMalloc, 0, (void **address, size_t bytes), (address, bytes))
+ALLOCATE(cudaMallocManaged, VT_FLAG_MANAGED, (void **address, size_t bytes, unsigned flags),
          (address, bytes, flags))
-ALLOCATE(cudaMallocPitch, 0, *address, *pitch *height,
-         (void **address, size_t *pitch, size_t width, size_t height), (address, pitch, width, height))
-ALLOCATE(cudaMalloc3D, 0, pointer->address, pointer->pitch *extent.height *extent.depth,
-         (struct pitched_pointer * pointer, struct extent extent), (pointer, extent))
-ALLOCATE(cudaMallocHost, VT_FLAG_HOST, *address, bytes, (void **address, size_t bytes), (address, bytes))
-ALLOCATE(cudaHostAlloc, VT_FLAG_HOST, *address, bytes, (void **address, size_t bytes, unsigned flags),
-         (address, bytes, flags))
-ALLOCATE(cudaHostRegister, VT_FLAG_HOST | VT_FLAG_REGISTERED, address, bytes,
-         (void *address, size_t bytes, unsigned flags), (address, bytes, flags))
+ALLOCATE(cudaMallocHost, VT_FLAG_HOST, (void **address, size_t bytes), (address, bytes))
+ALLOCATE(cudaHostAlloc, VT_FLAG_HOST, (void **address, size_t bytes, unsigned flags), (address, bytes, flags))
 
 #define ALLOCATE_ASYNC(symbol)                                                                               \
-    ALLOCATE(symbol, VT_FLAG_ASYNC, *address, bytes, (void **address, size_t bytes, void *stream),           \
-             (address, bytes, stream))
+    ALLOCATE(symbol, VT_FLAG_ASYNC, (void **address, size_t bytes, void *stream), (address, bytes, stream))
 #define ALLOCATE_FROM_POOL_ASYNC(symbol)                                                                     \
-    ALLOCATE(symbol, VT_FLAG_ASYNC, *address, bytes,                                                         \
-             (void **address, size_t bytes, void *pool, void *stream), (address, bytes, pool, stream))
+    ALLOCATE(symbol, VT_FLAG_ASYNC, (void **address, size_t bytes, void *pool, void *stream),                \
+             (address, bytes, pool, stream))
 ALLOCATE_ASYNC(cudaMallocAsync)
 ALLOCATE_ASYNC(cudaMallocAsync_ptsz)
 ALLOCATE_FROM_POOL_ASYNC(cudaMallocFromPoolAsync)
 ALLOCATE_FROM_POOL_ASYNC(cudaMallocFromPoolAsync_ptsz)
+
+ALLOCATE_SHAPE(cudaHostRegister, VT_FLAG_HOST | VT_FLAG_REGISTERED, address, bytes, bytes,
+               (void *address, size_t bytes, unsigned flags), (address, bytes, flags))
+ALLOCATE_SHAPE(cudaMallocPitch, 0, *address, *pitch *height, width *height,
+               (void **address, size_t *pitch, size_t width, size_t height), (address, pitch, width, height))
+ALLOCATE_SHAPE(cudaMalloc3D, 0, pointer->address, pointer->pitch *extent.height *extent.depth,
+               extent.width *extent.height *extent.depth,
+               (struct pitched_pointer * pointer, struct extent extent), (pointer, extent))
 
 static uint64_t array_bytes(const struct channel_description *channels, struct extent extent, unsigned levels)
 {
@@ -175,18 +180,22 @@ static uint64_t array_bytes(const struct channel_description *channels, struct e
     return texels * texel_bits / 8;
 }
 
-ALLOCATE(cudaMallocArray, VT_FLAG_ESTIMATE, *array,
-         array_bytes(channels, (struct extent){width, height, 0}, 1),
-         (void **array, const struct channel_description *channels, size_t width, size_t height,
-          unsigned flags),
-         (array, channels, width, height, flags))
-ALLOCATE(cudaMalloc3DArray, VT_FLAG_ESTIMATE, *array, array_bytes(channels, extent, 1),
-         (void **array, const struct channel_description *channels, struct extent extent, unsigned flags),
-         (array, channels, extent, flags))
-ALLOCATE(cudaMallocMipmappedArray, VT_FLAG_ESTIMATE, *array, array_bytes(channels, extent, levels),
-         (void **array, const struct channel_description *channels, struct extent extent, unsigned levels,
-          unsigned flags),
-         (array, channels, extent, levels, flags))
+#define ALLOCATE_ARRAY(symbol, extent, levels, parameters, arguments)                                        \
+    ALLOCATE_SHAPE(symbol, VT_FLAG_ESTIMATE, *array, array_bytes(channels, extent, levels), 0, parameters,   \
+                   arguments)
+#define PLANE ((struct extent){width, height, 0})
+ALLOCATE_ARRAY(cudaMallocArray, PLANE, 1,
+               (void **array, const struct channel_description *channels, size_t width, size_t height,
+                unsigned flags),
+               (array, channels, width, height, flags))
+ALLOCATE_ARRAY(cudaMalloc3DArray, extent, 1,
+               (void **array, const struct channel_description *channels, struct extent extent,
+                unsigned flags),
+               (array, channels, extent, flags))
+ALLOCATE_ARRAY(cudaMallocMipmappedArray, extent, levels,
+               (void **array, const struct channel_description *channels, struct extent extent,
+                unsigned levels, unsigned flags),
+               (array, channels, extent, levels, flags))
 
 FREE(cudaFree, 0, address, (void *address), (address))
 FREE(cudaFreeHost, VT_FLAG_HOST, address, (void *address), (address))

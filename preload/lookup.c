@@ -158,6 +158,27 @@ void *vt_real_function(enum vt_function function)
     return real_function(&driver, function);
 }
 
+struct other_definition {
+    const char *name;
+    void *found;
+};
+
+static bool defines(const struct vt_elf *object, void *context)
+{
+    struct other_definition *wanted = context;
+    wanted->found = vt_elf_is_ours(object) ? NULL : vt_elf_symbol(object, wanted->name, NULL);
+    return wanted->found != NULL;
+}
+
+void *vt_function_to_call(enum vt_function function)
+{
+    void *real = vt_real_function(function);
+    struct other_definition wanted = {.name = vt_function_name(function)};
+    if (real == NULL && !vt_elf_find(defines, &wanted))
+        return NULL;
+    return real != NULL ? real : wanted.found;
+}
+
 void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function)
 {
     return real_function(&runtimes[version], function);

@@ -16,7 +16,11 @@ enum vt_runtime_version { VT_RUNTIME_11, VT_RUNTIME_12, VT_RUNTIME_13, VT_RUNTIM
 /* The host's own libcuda function, or NULL where no libcuda is loaded or it has no such function. */
 void *vt_real_function(enum vt_function function);
 
-/* The same for libcudart. */
+/* The same, but where there is none, what else the host would have called: some programs bring functions of
+ * these names that load libcuda when first called. */
+void *vt_function_to_call(enum vt_function function);
+
+/* As vt_real_function, for libcudart. */
 void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function);
 
 /* Our wrapper of a VT_WRAPPED function, else NULL. */

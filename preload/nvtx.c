@@ -1,5 +1,5 @@
-/* NVTX marks and ranges, taken as an injection library (NVTX_INJECTION64_PATH=…/libvramtrace.so): NVTX calls
- * InitializeInjectionNvtx2 at the program's first NVTX call, and we put our handlers into its tables.
+/* NVTX marks and ranges, taken as an injection library (NVTX_INJECTION64_PATH names libvramtrace.so): NVTX
+ * calls InitializeInjectionNvtx2 at the program's first NVTX call, and we put our handlers into its tables.
  *
  * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not taken. Before recording began
  * nothing is recorded: a program that only marks, and never uses CUDA, makes no trace. */
@@ -58,7 +58,9 @@ InitializeInjectionNvtx2(get_export_table_function *get_export_table);
 static char registered_pool[REGISTERED_POOL_BYTES];
 static _Atomic size_t registered_bytes;
 
-/* Which of the ranges open on this thread were recorded: one bit each, so that their pops balance. */
+/* Which of the ranges open on this thread were recorded: one bit each, so that their pops balance. Deeper
+ * ones than there are bits are not recorded. */
+#define MAX_DEPTH 64
 static __thread uint64_t recorded_pushes __attribute__((tls_model("initial-exec")));
 static __thread int open_ranges __attribute__((tls_model("initial-exec")));
 
@@ -114,8 +116,10 @@ static bool tell(enum vt_event_kind kind, const char *name)
 
 static int push(const char *name)
 {
-    bool told = tell(VT_EVENT_RANGE_PUSH, name);
-    recorded_pushes = recorded_pushes << 1 | (told ? 1 : 0);
+    if (open_ranges < MAX_DEPTH) {
+        uint64_t bit = (uint64_t)1 << open_ranges;
+        recorded_pushes = tell(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
+    }
     return open_ranges++;
 }
 
@@ -124,10 +128,8 @@ static int pop(void)
     int saved_errno;
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
-    bool told = recorded_pushes & 1;
-    recorded_pushes >>= 1;
     open_ranges--;
-    if (told && vt_enter(&saved_errno)) {
+    if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_enter(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});
         vt_leave(saved_errno);
     }

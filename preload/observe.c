@@ -80,7 +80,8 @@ static void tell_device(int8_t device_index)
 
 void vt_record_memory_info(int8_t device_index, bool even_if_recent)
 {
-    if (device_index < 0)
+    /* The driver tells of the current context's device only. */
+    if (device_index < 0 || current_device() != device_index)
         return;
     _Atomic uint64_t *last_ns = &last_memory_info_ns[device_index];
     if (!vt_interval_passed(last_ns) && !even_if_recent)

@@ -42,15 +42,15 @@ void vt_native_set_interpreter(const void *start, size_t bytes)
 
 /* Own frames between unw_backtrace and the hook's caller differ with inlining, so they are told by address:
  * everything inside this library is ours. */
-extern const char vt_own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
-extern const char vt_own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+extern const char __ehdr_start __attribute__((visibility("hidden")));
+extern const char _end __attribute__((visibility("hidden")));
 
 size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash, bool *truncated)
 {
     int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
     const uintptr_t start = atomic_load_explicit(&interpreter_start, memory_order_relaxed);
     const uintptr_t end = atomic_load_explicit(&interpreter_end, memory_order_relaxed);
-    const uintptr_t own_start = (uintptr_t)vt_own_start, own_end = (uintptr_t)vt_own_end;
+    const uintptr_t own_start = (uintptr_t)&__ehdr_start, own_end = (uintptr_t)&_end;
     uint64_t mixed = *hash;
     int count = 0, kept = 0, first = 0;
     if (!walk)

@@ -68,7 +68,7 @@ def parse(path):
 
 def environment(shim=SHIM, **extra):
     env = {key: value for key, value in os.environ.items() if not key.startswith(("VT_", "LD_"))}
-    env["LD_LIBRARY_PATH"] = str(STANDIN)
+    env["LD_LIBRARY_PATH"] = f"{STANDIN}:{STANDIN / 'runtime12'}"
     if shim is not None:
         env["LD_PRELOAD"] = str(shim)
     env.update({key: str(value) for key, value in extra.items()})
@@ -91,7 +91,7 @@ def run(tmp_path, command, shim=SHIM, timeout=120, **extra):
 
 
 def truth(output):
-    """What a program says it did: (allocs as (address, bytes, flags), frees as addresses), each in order."""
+    """What a program says it did: allocs as (address, bytes, flags), frees as addresses, each in order."""
     allocs, frees = [], []
     for line in output.splitlines():
         words = line.split()

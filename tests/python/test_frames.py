@@ -581,6 +581,39 @@ def test_tracing_and_profiling():
     assert count[0] > 10
 
 
+def test_monitoring():
+    if MINOR < 12:
+        return
+    monitoring = sys.monitoring
+    events = monitoring.events
+    seen = [0]
+
+    def look(*args):
+        seen[0] += 1
+        observe()
+
+    def watched(n):
+        total = 0
+        for i in range(n):
+            total += sum(x for x in range(i))
+        return [x for x in range(total)]
+    monitoring.use_tool_id(3, "test")
+    chosen = events.LINE | events.PY_START | events.PY_RETURN | events.CALL | events.PY_YIELD | events.PY_RESUME
+    try:
+        for event in (events.LINE, events.PY_START, events.PY_RETURN, events.CALL, events.PY_YIELD,
+                      events.PY_RESUME):
+            monitoring.register_callback(3, event, look)
+        monitoring.set_local_events(3, watched.__code__, chosen & ~events.CALL)
+        watched(3)
+        monitoring.set_local_events(3, watched.__code__, chosen)
+        watched(3)
+    finally:
+        monitoring.set_local_events(3, watched.__code__, 0)
+        monitoring.free_tool_id(3)
+    watched(3)
+    assert seen[0] > 10
+
+
 def test_warm_code():
     # Specialised and instrumented instructions, and calls that stay in one C frame.
     def add(a, b):

@@ -55,6 +55,10 @@ static void run(void)
                             .allocate_host = allocate_host,
                             .free = free_device,
                             .free_host = free_host};
+#ifdef ALLOCATE_FIRST
+    device_pointer none;
+    printf("before cuInit %d\n", allocate(&none, 4096));
+#endif
     begin(&way);
     allocate_and_free(&way, 3);
     fflush(stdout);

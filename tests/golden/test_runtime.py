@@ -1,0 +1,87 @@
+"""Programs of libcudart: shared, static, several releases in one process."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import BUILD, HERE, PROGRAMS, STANDIN, check_exactly_once, run
+
+
+def labels(done):
+    """(address, function that the program called), of allocations and frees, as recorded and as is true."""
+    recorded = [(e.address, e.label) for e in done.of("alloc", "free")]
+    said = [(int(words[1], 16), words[-1]) for words in map(str.split, done.output.splitlines())
+            if words[0] in ("alloc", "free")]
+    return recorded, said
+
+
+@pytest.mark.parametrize("program", ["way_runtime", "way_runtime12"])
+def test_shared(tmp_path, program):
+    done = run(tmp_path, [program])
+    check_exactly_once(done)
+    recorded, said = labels(done)
+    assert sorted(recorded) == sorted(said)
+
+
+def test_two_releases(tmp_path):
+    done = run(tmp_path, ["way_host", PROGRAMS / "way_runtime_plugin.so", PROGRAMS / "way_runtime12_plugin.so"])
+    check_exactly_once(done)
+    recorded, said = labels(done)
+    assert sorted(recorded) == sorted(said)
+
+
+def test_entry_point(tmp_path):
+    check_exactly_once(run(tmp_path, ["way_entry_point"]))
+
+
+@pytest.fixture(scope="module")
+def static_program(tmp_path_factory):
+    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+    if nvcc is None:
+        pytest.skip("nvcc was not found: programs with a static libcudart cannot be built here")
+    program = tmp_path_factory.mktemp("static") / "way_static"
+    # An earlier -L makes nvcc's own -lcudart_static find the stand-in's.
+    subprocess.run([nvcc, "-DPLUGIN", "-L", STANDIN, "-o", program, HERE / "programs" / "way_static.cu",
+                    HERE / "programs" / "way_runtime.c"], check=True)
+    needed = subprocess.check_output(["readelf", "-dW", program], text=True)
+    assert "libcudart" not in needed and "libcuda.so" not in needed
+    return program
+
+
+def test_static(tmp_path, static_program):
+    done = run(tmp_path, [static_program])
+    check_exactly_once(done)
+    assert {e.label for e in done.events} == {""}
+
+
+def test_each_caller_reaches_its_own_release(tmp_path):
+    """Four libcudarts that say who they are, the last one without symbol versions: the answers are the same
+    as without us, and what is versioned is recorded in the runtime's layer, since no driver is below."""
+    command = ["way_host"] + [PROGRAMS / f"fake_user_{release}.so" for release in (11, 12, 13, 14)]
+    done, plain = run(tmp_path, command), run(tmp_path, command, shim=None)
+    assert done.output == plain.output and done.returncode == plain.returncode == 0
+    for release in (11, 12, 13, 14):
+        assert f"release {release} answered by {release}, results 2 0" in done.output
+    assert [(e.address >> 32, e.bytes, e.device, e.layer) for e in done.of("alloc")] == [
+        (release, 4096, release - 10, 2) for release in (11, 12, 13)]
+    assert sorted(e.address >> 32 for e in done.of("free") if e.address != 1) == [11, 12, 13]
+    assert [e.address for e in done.of("free_failed")] == [1, 1, 1]
+    # The first one failed before anything was recorded: that begins no trace.
+    assert [e.bytes for e in done.of("alloc_failed")] == [1 << 41, 1 << 41]
+
+
+def test_failure_is_the_drivers(tmp_path):
+    done = run(tmp_path, [STANDIN / "runtime-program"])
+    assert done.returncode == 0, done.error
+    failed = done.of("alloc_failed")
+    assert failed and {e.layer for e in failed} == {1} and failed[0].label == "cudaMalloc"
+
+
+def test_versions_come_after_our_own():
+    """The loader gives callers without a version the first one: it must not be a libcudart's."""
+    text = subprocess.check_output(["readelf", "-VW", BUILD / "preload" / "libvramtrace.so"], text=True)
+    found = dict(re.findall(r"Index: (\d+) .*Name: (\S+)", text))
+    assert found["2"] == "VRAMTRACE_1"
+    assert {found[index] for index in ("3", "4", "5")} == {"libcudart.so.11.0", "libcudart.so.12",
+                                                           "libcudart.so.13"}

@@ -1,0 +1,79 @@
+"""Every byte against PyTorch's own counters, PyTorch's own history and the stand-in driver's books."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PYTHON, info, report, run, vramtrace  # noqa: E402
+
+SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
+MODELS = ("mlp_adam", "mlp_sgd", "transformer_amp", "resnet50")
+STEPS = 5
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def trained(request, tmp_path_factory):
+    """(trace, truth) of one training."""
+    folder = tmp_path_factory.mktemp(request.param)
+    run([PYTHON, SCRIPT, request.param, "--steps", STEPS, "--truth", folder / "truth.json"], folder / "run.vrt")
+    return folder / "run.vrt", json.loads((folder / "truth.json").read_text())
+
+
+def at_marks(trace, truth):
+    """Pairs of (what was true at a mark, our view at it)."""
+    count = {}
+    for mark in truth["marks"]:
+        count[mark["name"]] = count.get(mark["name"], 0) + 1
+        device = report(trace, "--at", f"mark:{mark['name']}#{count[mark['name']]}")["devices"][0]
+        yield mark, device
+
+
+def test_bytes_at_every_mark(trained):
+    trace, truth = trained
+    assert len(truth["marks"]) == 3 * STEPS
+    for mark, device in at_marks(trace, truth):
+        view = device["at"]
+        assert view["block_bytes"] == mark["allocated"], mark
+        assert view["segment_bytes"] == mark["reserved"], mark
+        if mark["driver_bytes"] is not None:
+            assert view["driver_bytes"] == mark["driver_bytes"], mark
+        assert sum(view["categories"].values()) == view["driver_bytes"]
+        assert view["step"] == mark["step"] + 1, (mark["name"], mark["step"], view["step"])
+
+
+def test_peak(trained):
+    trace, truth = trained
+    device = report(trace)["devices"][0]
+    assert device["peak"]["block_bytes"] == truth["marks"][-1]["max_allocated"]
+
+
+def test_categories_sum_to_driver_bytes_at_every_event(trained):
+    trace, _ = trained
+    vramtrace("info", "--verify", trace)
+    seen = info(trace)
+    assert seen["trace"]["dropped"] == 0
+    assert seen["trace"]["complete"] is True
+
+
+def test_categories_within_one_percent(trained):
+    trace, truth = trained
+    for mark, device in at_marks(trace, truth):
+        ours = device["at"]["categories"]
+        for names in (("parameter", "buffer"), ("gradient",), ("optimizer_state",)):
+            told = sum(ours[name] for name in names)
+            true = sum(mark["categories"][name] for name in names)
+            assert abs(told - true) <= 0.01 * true, (mark["name"], mark["step"], names, told, true)
+        # activations are the rest of forward, less inputs and workspaces
+        if mark["name"] == "fwd":
+            others = ("parameter", "buffer", "gradient", "optimizer_state", "input")
+            true = mark["allocated"] - sum(mark["categories"][name] for name in others) - ours["workspace"]
+            told = ours["activation"] + ours["temporary"]
+            assert abs(told - true) <= 0.01 * mark["allocated"], (mark, told, true)
+
+
+def test_timeline_sums(trained):
+    trace, _ = trained
+    timeline = report(trace)["devices"][0]["timeline"]
+    assert len(timeline["t_ns"]) == len(timeline["categories"]["parameter"])
