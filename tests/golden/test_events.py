@@ -7,8 +7,8 @@ MIB = 1 << 20
 DELTA_MODULUS = 1 << 64
 
 
-def call(tmp_path, family, **extra):
-    done = run(tmp_path, ["driver_calls", family], VRAMTRACE_STANDIN_MODULE="3MiB", **extra)
+def call(tmp_path, recorder, family, **extra):
+    done = run(tmp_path, ["driver_calls", family], recorder, VRAMTRACE_STANDIN_MODULE="3MiB", **extra)
     assert done.returncode == 0, done.output + done.error
     checks = {}
     for line in done.output.splitlines():
@@ -28,20 +28,21 @@ def signed(delta):
 
 
 @pytest.mark.parametrize("family", ["linear", "first_abi", "arrays"])
-def test_exactly_once(tmp_path, family):
-    check_exactly_once(call(tmp_path, family)[0])
+def test_exactly_once(tmp_path, recorder, family):
+    check_exactly_once(call(tmp_path, recorder, family)[0])
 
 
-def test_device_and_memory_info(tmp_path):
-    done, _ = call(tmp_path, "linear", VRAMTRACE_STANDIN_MEMORY="16GiB", VRAMTRACE_STANDIN_CONTEXT="300MiB")
-    assert one([line for line in done.lines if line.startswith("device=")]).startswith(f"device=0 total={16 << 30} ")
+def test_device_and_memory_info(tmp_path, recorder):
+    done, _ = call(tmp_path, recorder, "linear", VRAMTRACE_STANDIN_MEMORY="16GiB",
+                   VRAMTRACE_STANDIN_CONTEXT="300MiB")
+    assert done.devices == [(0, 16 << 30, "Stand-in GPU")]
     kinds = [event.kind for event in done.events]
     assert kinds[:3] == ["context_create", "memory_info", "alloc"]
     assert done.events[1].bytes == (16 << 30) - 300 * MIB and done.events[1].total == 16 << 30
 
 
-def test_failures(tmp_path):
-    done, checks = call(tmp_path, "failures")
+def test_failures(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "failures")
     failed = done.of("alloc_failed")
     assert [(e.function, e.bytes, e.detail) for e in failed] == [
         ("cuMemAlloc_v2", 1 << 50, checks["alloc"][0]), ("cuMemAllocManaged", 1 << 50, checks["managed"][0]),
@@ -59,8 +60,8 @@ def test_failures(tmp_path):
             assert done.events[i + 1].kind == "memory_info"
 
 
-def test_pools(tmp_path):
-    done, checks = call(tmp_path, "pools")
+def test_pools(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "pools")
     pool, default_pool = checks["pool"][0], checks["default_pool"][0]
     assert [e.detail for e in done.of("alloc")] == [default_pool, pool, default_pool]
     assert [e.bytes for e in done.of("alloc")] == [5 * MIB, 40 * MIB, MIB]
@@ -78,16 +79,16 @@ def test_pools(tmp_path):
     assert sorted(e.address for e in done.of("free")) == sorted(e.address for e in done.of("alloc"))
 
 
-def test_capture_has_no_memory(tmp_path):
-    done, checks = call(tmp_path, "capture")
+def test_capture_has_no_memory(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "capture")
     assert one(done.of("alloc")).has("async", "captured") and one(done.of("free")).has("async", "captured")
     assert [(e.function, signed(e.bytes)) for e in done.of("delta")] == [
         ("cuGraphLaunch", checks["launch"][0]), ("cuDeviceGraphMemTrim", -checks["trim"][0])]
     assert checks["launch"][0] == 64 * MIB
 
 
-def test_virtual_memory(tmp_path):
-    done, checks = call(tmp_path, "virtual_memory")
+def test_virtual_memory(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "virtual_memory")
     handle, address = checks["create"][0], checks["reserve"][0]
     seen = [(e.kind, e.address, e.bytes, e.detail) for e in done.events
             if e.kind not in ("context_create", "memory_info")]
@@ -100,8 +101,8 @@ def test_virtual_memory(tmp_path):
         assert made.address == checks["host"][0] and made.has("host")
 
 
-def test_foreign(tmp_path):
-    done, checks = call(tmp_path, "foreign")
+def test_foreign(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "foreign")
     foreign = {e.address: e for e in done.of("alloc") if e.has("foreign")}
     assert foreign[checks["external"][0]].bytes == 3 * MIB
     assert foreign[checks["buffer"][0]].bytes == 0
@@ -110,8 +111,8 @@ def test_foreign(tmp_path):
     assert set(foreign) <= freed
 
 
-def test_loads(tmp_path):
-    done, checks = call(tmp_path, "loads")
+def test_loads(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "loads")
     by_function = {}
     for event in done.of("delta"):
         by_function.setdefault(event.function, []).append(signed(event.bytes))
@@ -122,8 +123,8 @@ def test_loads(tmp_path):
     assert by_function["cuCtxSetLimit"] == checks["limit"] and checks["limit"][0] > 0
 
 
-def test_contexts(tmp_path):
-    done, checks = call(tmp_path, "contexts")
+def test_contexts(tmp_path, recorder):
+    done, checks = call(tmp_path, recorder, "contexts")
     primary, (own, own_again) = checks["primary"][0], checks["own"]
     assert [(e.kind, e.address) for e in done.of("context_create", "context_destroy")] == [
         ("context_create", primary), ("context_create", own), ("context_destroy", own),
@@ -131,10 +132,10 @@ def test_contexts(tmp_path):
         ("context_destroy", primary), ("context_create", primary), ("context_destroy", primary)]
 
 
-def test_nothing_without_a_context(tmp_path):
+def test_nothing_without_a_context(tmp_path, recorder):
     """Calls that fail for want of a context give the driver's error, and begin no recording."""
-    done, checks = call(tmp_path, "no_context")
-    plain = run(tmp_path, ["driver_calls", "no_context"], shim=None)
+    done, checks = call(tmp_path, recorder, "no_context")
+    plain = run(tmp_path, ["driver_calls", "no_context"], None)
     assert plain.output == done.output
     assert checks == {"before_init": [3], "before_context": [201], "free": [201]}
-    assert done.lines == []
+    assert not done.recorded

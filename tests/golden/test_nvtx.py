@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import HERE, SHIM, STANDIN, run
+from harness import HERE, STANDIN, run
 
 EXPECTED = [
     ("mark", "first mark"), ("mark", "wide é €"), ("range_push", "outer"), ("range_push", "inner"),
@@ -25,8 +25,8 @@ def program(tmp_path_factory):
     return built
 
 
-def test_marks_and_ranges(tmp_path, program):
-    done = run(tmp_path, [program], NVTX_INJECTION64_PATH=SHIM)
+def test_marks_and_ranges(tmp_path, recorder, program):
+    done = run(tmp_path, [program], recorder, NVTX_INJECTION64_PATH="SHIM")
     assert done.returncode == 0, done.error
     seen = [(e.kind, e.get("text")) for e in done.of("mark", "range_push", "range_pop")]
     assert seen == EXPECTED
@@ -34,6 +34,6 @@ def test_marks_and_ranges(tmp_path, program):
     assert done.output.split() == "push 0 push 1 push 2 pop 2 pop 1 pop 0 pop -2".split()
 
 
-def test_not_injected(tmp_path, program):
-    done = run(tmp_path, [program])
+def test_not_injected(tmp_path, recorder, program):
+    done = run(tmp_path, [program], recorder)
     assert done.returncode == 0 and not done.of("mark", "range_push", "range_pop") and done.of("alloc")

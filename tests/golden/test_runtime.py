@@ -17,22 +17,23 @@ def labels(done):
 
 
 @pytest.mark.parametrize("program", ["way_runtime", "way_runtime12"])
-def test_shared(tmp_path, program):
-    done = run(tmp_path, [program])
+def test_shared(tmp_path, recorder, program):
+    done = run(tmp_path, [program], recorder)
     check_exactly_once(done)
     recorded, said = labels(done)
     assert sorted(recorded) == sorted(said)
 
 
-def test_two_releases(tmp_path):
-    done = run(tmp_path, ["way_host", PROGRAMS / "way_runtime_plugin.so", PROGRAMS / "way_runtime12_plugin.so"])
+def test_two_releases(tmp_path, recorder):
+    plugins = [PROGRAMS / "way_runtime_plugin.so", PROGRAMS / "way_runtime12_plugin.so"]
+    done = run(tmp_path, ["way_host"] + plugins, recorder)
     check_exactly_once(done)
     recorded, said = labels(done)
     assert sorted(recorded) == sorted(said)
 
 
-def test_entry_point(tmp_path):
-    check_exactly_once(run(tmp_path, ["way_entry_point"]))
+def test_entry_point(tmp_path, recorder):
+    check_exactly_once(run(tmp_path, ["way_entry_point"], recorder))
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +50,17 @@ def static_program(tmp_path_factory):
     return program
 
 
-def test_static(tmp_path, static_program):
-    done = run(tmp_path, [static_program])
+def test_static(tmp_path, recorder, static_program):
+    done = run(tmp_path, [static_program], recorder)
     check_exactly_once(done)
     assert {e.label for e in done.events} == {""}
 
 
-def test_each_caller_reaches_its_own_release(tmp_path):
+def test_each_caller_reaches_its_own_release(tmp_path, recorder):
     """Four libcudarts that say who they are, the last one without symbol versions: the answers are the same
     as without us, and what is versioned is recorded in the runtime's layer, since no driver is below."""
     command = ["way_host"] + [PROGRAMS / f"fake_user_{release}.so" for release in (11, 12, 13, 14)]
-    done, plain = run(tmp_path, command), run(tmp_path, command, shim=None)
+    done, plain = run(tmp_path, command, recorder), run(tmp_path, command, None)
     assert done.output == plain.output and done.returncode == plain.returncode == 0
     for release in (11, 12, 13, 14):
         assert f"release {release} answered by {release}, results 2 0" in done.output
@@ -71,8 +72,8 @@ def test_each_caller_reaches_its_own_release(tmp_path):
     assert [e.bytes for e in done.of("alloc_failed")] == [1 << 41, 1 << 41]
 
 
-def test_failure_is_the_drivers(tmp_path):
-    done = run(tmp_path, [STANDIN / "runtime-program"])
+def test_failure_is_the_drivers(tmp_path, recorder):
+    done = run(tmp_path, [STANDIN / "runtime-program"], recorder)
     assert done.returncode == 0, done.error
     failed = done.of("alloc_failed")
     assert failed and {e.layer for e in failed} == {1} and failed[0].label == "cudaMalloc"
