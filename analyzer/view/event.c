@@ -50,9 +50,10 @@ const char *vt_layer_name(uint8_t layer)
 static const struct {
     uint8_t flag;
     const char *name;
-} flags[] = {{VT_FLAG_HOST, "host"},           {VT_FLAG_MANAGED, "managed"},   {VT_FLAG_ASYNC, "async"},
-             {VT_FLAG_FOREIGN, "foreign"},     {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
-             {VT_FLAG_ESTIMATE, "estimate"}};
+} flags[] = {
+    {VT_FLAG_HOST, "host"},        {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
+    {VT_FLAG_FOREIGN, "foreign"},  {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
+    {VT_FLAG_ESTIMATE, "estimate"}};
 
 static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, const struct vt_event *event)
 {

@@ -90,7 +90,8 @@ static struct vt_group *group_of(struct table *table, uint64_t hash, const char 
 
     if (groups->count == table->capacity && grow(table))
         return NULL;
-    for (slot = hash & (table->slot_count - 1); table->slots[slot]; slot = (slot + 1) & (table->slot_count - 1))
+    for (slot = hash & (table->slot_count - 1); table->slots[slot];
+         slot = (slot + 1) & (table->slot_count - 1))
         if (table->hashes[table->slots[slot] - 1] == hash)
             return &groups->items[table->slots[slot] - 1];
     group = &groups->items[groups->count];
@@ -215,7 +216,8 @@ void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, c
 /* Objects that stand between a program and what it asked for. */
 static bool is_plumbing(const struct vt_frame *frame)
 {
-    static const char *const names[] = {"libvramtrace.so", "libcuda.so", "libcudart.so", "libc.so", "libpthread.so"};
+    static const char *const names[] = {"libvramtrace.so", "libcuda.so", "libcudart.so", "libc.so",
+                                        "libpthread.so"};
     const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
 
     if (!strcmp(frame->function, "_start"))
@@ -228,7 +230,8 @@ static bool is_plumbing(const struct vt_frame *frame)
 
 /* Folds a stack for a line or two of text: the innermost frame, then those that a person wrote. Native frames
  * are told only where there is no Python. */
-static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text, size_t bytes)
+static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text,
+                 size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
@@ -353,7 +356,8 @@ static bool is_grouped(const struct vt_allocation *allocation)
            allocation->kind != VT_ALLOCATION_CONTEXT && allocation->kind != VT_ALLOCATION_HOST;
 }
 
-static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by, struct vt_instant *instant)
+static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                       struct vt_instant *instant)
 {
     const struct vt_replay *replay = grouper->attribution->replay;
     struct table table = {.groups = &instant->groups[by]};
@@ -376,7 +380,8 @@ static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by 
             group->stack_id = allocation->stack_id;
         group->bytes += allocation->bytes;
         group->blocks++;
-        group->categories[allocation->category < VT_CATEGORY_COUNT ? allocation->category : VT_CATEGORY_UNKNOWN] +=
+        group->categories[allocation->category < VT_CATEGORY_COUNT ? allocation->category
+                                                                   : VT_CATEGORY_UNKNOWN] +=
             allocation->bytes;
     }
     free(table.slots);
@@ -403,7 +408,8 @@ static void sum_evidence(const struct vt_replay *replay, int device_index, struc
     }
 }
 
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups, struct vt_instant *instant)
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                     struct vt_instant *instant)
 {
     int result = 0;
 

@@ -86,8 +86,8 @@ static void describe(const struct vt_report *report, uint32_t event_index, struc
 }
 
 /* Whose word counts. A framework may get memory after all when the driver first refuses, so its own events go
- * first. One that tells nothing (an unknown version) is taken to have failed if it never allocated again after
- * the driver refused. Returns the kind, and the first event that counts. */
+ * first. One that tells nothing (an unknown version) is taken to have failed if it never allocated again
+ * after the driver refused. Returns the kind, and the first event that counts. */
 static uint8_t choose_kind(const struct vt_trace *trace, size_t *first)
 {
     *first = 0;

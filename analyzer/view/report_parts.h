@@ -18,12 +18,13 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 
-/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker serves
- * all instants of a report: it remembers what it found out about each stack. */
+/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker
+ * serves all instants of a report: it remembers what it found out about each stack. */
 struct vt_grouper;
 int vt_grouper_make(const struct vt_attribution *attribution, struct vt_grouper **grouper);
 void vt_grouper_free(struct vt_grouper *grouper);
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups, struct vt_instant *instant);
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                     struct vt_instant *instant);
 void vt_groups_free(struct vt_groups *groups);
 
 /* "model.py:141 forward"; without a file "main (program)"; without a symbol the object's name. */

@@ -20,20 +20,21 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of Python, else
- * an operator, else what the native stack says. */
-static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
+/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of
+ * Python, else an operator, else what the native stack says. */
+static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
+                         size_t bytes)
 {
     const struct vt_event *event = &report->trace->events[refusal->event_index];
     uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
-    const char *operator = vt_operator_of(report->attribution, event->stack_id);
+    const char *operator= vt_operator_of(report->attribution, event->stack_id);
     struct vt_frame frame;
     bool known = vt_trace_user_frame(report->trace, event->stack_id, &frame);
 
     if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
         int used = snprintf(text, bytes, "the backward of ");
         vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
-    } else if (operator && !(known && frame.kind == VT_FRAME_PYTHON)) {
+    } else if (operator&& !(known &&frame.kind == VT_FRAME_PYTHON)) {
         snprintf(text, bytes, "%s", operator);
     } else if (known) {
         vt_name_frame(report->trace, &frame, text, bytes);
@@ -84,11 +85,13 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
     if (refusal->free_told)
         fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
     else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s beside this process", vt_format_bytes(refusal->free_bytes, bytes));
+        fprintf(stream, " The card had at most %s beside this process",
+                vt_format_bytes(refusal->free_bytes, bytes));
     else
         return;
     if (refusal->asked_bytes > refusal->free_bytes)
-        fprintf(stream, ": %s too little", vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
+        fprintf(stream, ": %s too little",
+                vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
     fputc('.', stream);
 }
 
@@ -116,7 +119,8 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
     if (went_on(report, refusal))
-        fprintf(stream, " The process went on to allocate for %s.", vt_format_duration(went_on(report, refusal), bytes));
+        fprintf(stream, " The process went on to allocate for %s.",
+                vt_format_duration(went_on(report, refusal), bytes));
     if (!fclose(stream))
         vt_print_paragraph(print, 0, 0, "%s", text);
     fputc('\n', print->stream);
@@ -140,13 +144,14 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
             module = &families.items[i];
     for (size_t i = 0; i < instant->groups[VT_BY_LINE].count; i++)
         if (instant->groups[VT_BY_LINE].items[i].name[0] &&
-            instant->groups[VT_BY_LINE].items[i].categories[category] > (line ? line->categories[category] : 0))
+            instant->groups[VT_BY_LINE].items[i].categories[category] >
+                (line ? line->categories[category] : 0))
             line = &instant->groups[VT_BY_LINE].items[i];
     if (module) {
         part = module->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
         if (module->members > 1 && module->same)
-            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name, module->members,
-                     vt_format_bytes(module->first_bytes, size));
+            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name,
+                     module->members, vt_format_bytes(module->first_bytes, size));
         else
             snprintf(text, bytes, ", %s in %.200s (%s)", part, module->name,
                      vt_format_bytes(module->categories[category], size));
@@ -176,7 +181,8 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
 }
 
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
+                     const struct vt_device_report *device)
 {
     const struct vt_instant *peak = &device->peak, *at = &device->at;
     uint64_t end_bytes = vt_used_bytes(device->end.categories);
@@ -205,7 +211,8 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report, con
     free(text);
 }
 
-void vt_text_card(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_card(struct vt_print *print, const struct vt_report *report,
+                  const struct vt_device_report *device)
 {
     const struct vt_instant *instant = vt_text_instant(device);
     const struct vt_counts *counts = &instant->counts;
@@ -225,7 +232,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
 
     if (!stream)
         return;
-    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process", vt_format_bytes(counts->driver_bytes, bytes));
+    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process",
+            vt_format_bytes(counts->driver_bytes, bytes));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes)
             continue;
@@ -237,7 +245,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
         fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
     if (vt_free_near(report->trace, instant->event_index, device->index, &free_bytes, &total_bytes) &&
         total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
-        fprintf(stream, " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
+        fprintf(stream,
+                " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
                 vt_format_bytes(total_bytes - free_bytes, bytes),
                 vt_format_bytes(total_bytes - free_bytes - counts->driver_bytes, other));
     if (!fclose(stream))
@@ -245,10 +254,12 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
     free(text);
 }
 
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
+                      const struct vt_device_report *device)
 {
     const struct vt_instant *instant = vt_text_instant(device);
-    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
+    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK],
+             whole = 0;
     const struct {
         uint64_t bytes;
         const char *name;
