@@ -86,6 +86,7 @@ test_interpreter() { # PYTHON MAJOR MINOR
         return
     fi
     count "$1" "$here/test_frames.py"
+    count "$1" "$here/test_identity.py"
     count "$1" "$here/test_lines.py"
     for _ in 1 2 3 4 5; do # ends while others walk: a race that is lost rarely, if ever
         count "$1" "$here/daemon_threads.py"
