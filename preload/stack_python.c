@@ -199,7 +199,8 @@ enum { SELF_NONE = 0, SELF_PLAIN = 1, SELF_CELL = 2 };
 
 static _Atomic uint64_t self_table[1u << SELF_TABLE_BITS];
 
-/* Module calls and optimizer steps; all take `self` first. */
+/* Module calls and optimizer steps; all take `self` first. Not any __call__: an object made for one call would make
+ * every stack a new one. */
 static bool wants_self(const struct vt_python *python, const char *code)
 {
     const struct vt_python_layout *layout = python->layout;
@@ -207,7 +208,7 @@ static bool wants_self(const struct vt_python *python, const char *code)
     if (!read_text(python, pointer_at(code, layout->code_name), &name))
         return false;
     bool step = text_is(&name, "step");
-    if (!step && !text_is(&name, "forward") && !text_is(&name, "__call__") && !text_is(&name, "_call_impl") &&
+    if (!step && !text_is(&name, "forward") && !text_is(&name, "_call_impl") &&
         !text_is(&name, "_wrapped_call_impl"))
         return false;
     /* torch/optim, and what others call theirs: bitsandbytes/optim, apex/optimizers … */

@@ -162,7 +162,7 @@ class Caller:
     assert selves(odd, 1)[1] == ("forward", 0)
     assert selves(scope["forward"], probe) == [("forward", id(probe))]
     caller = scope["Caller"]()
-    assert selves(caller) == [("__call__", id(caller))]
+    assert selves(caller) == []  # any class has one, and a fresh object each time would make a fresh stack each time
 
 
 def test_self_of_optimizers():
