@@ -37,7 +37,7 @@ if [ "$mode" = all ]; then
         step "stand-in libraries" ./tests/standin/run.sh true
         export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
     fi
-    suites=(tests/golden tests/torch tests/faults)
+    suites=(tests/golden tests/torch tests/faults tests/fuzz)
 else
     suites=(tests/golden)
     export VRAMTRACE_PYTHON=${VRAMTRACE_PYTHON:-python3}

@@ -13,12 +13,15 @@ MODELS = ("mlp_adam", "mlp_sgd", "transformer_amp", "resnet50")
 STEPS = 5
 
 
+def train(folder, model, **settings):
+    """(trace, truth) of one training."""
+    run([PYTHON, SCRIPT, model, "--steps", STEPS, "--truth", folder / "truth.json"], folder / "run.vrt", **settings)
+    return folder / "run.vrt", json.loads((folder / "truth.json").read_text())
+
+
 @pytest.fixture(scope="module", params=MODELS)
 def trained(request, tmp_path_factory):
-    """(trace, truth) of one training."""
-    folder = tmp_path_factory.mktemp(request.param)
-    run([PYTHON, SCRIPT, request.param, "--steps", STEPS, "--truth", folder / "truth.json"], folder / "run.vrt")
-    return folder / "run.vrt", json.loads((folder / "truth.json").read_text())
+    return train(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def at_marks(trace, truth):
@@ -41,6 +44,23 @@ def test_bytes_at_every_mark(trained):
             assert view["driver_bytes"] == mark["driver_bytes"], mark
         assert sum(view["categories"].values()) == view["driver_bytes"]
         assert view["step"] == mark["step"] + 1, (mark["name"], mark["step"], view["step"])
+
+
+def test_expandable_segments(tmp_path):
+    """Virtual memory management: physical handles mapped one behind the other, blocks across their borders."""
+    trace, truth = train(tmp_path, "transformer_amp", PYTORCH_ALLOC_CONF="expandable_segments:True")
+    test_bytes_at_every_mark((trace, truth))
+    vramtrace("info", "--verify", trace)
+    assert info(trace)["counts"]["kinds"]["map"]["driver"] > 0
+
+
+def test_stream_ordered_allocator(tmp_path):
+    """cudaMallocAsync: the driver's pool in place of PyTorch's allocator."""
+    trace, truth = train(tmp_path, "mlp_adam", PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
+    for mark, device in at_marks(trace, truth):
+        assert device["at"]["driver_bytes"] == mark["driver_bytes"], mark
+        assert sum(device["at"]["categories"].values()) == device["at"]["driver_bytes"]
+    vramtrace("info", "--verify", trace)
 
 
 def test_peak(trained):

@@ -1,23 +1,24 @@
 """The real PyTorch over the stand-in: what the driver says and what PyTorch says are the same bytes.
 
-Run by pytest under tests/standin/run.sh, or `tests/standin/run.sh python -m pytest tests/torch`.
+No shim here: this is the ground that the other tests stand on.
 """
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from helpers import PYTHON, RUN, run  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not RUN, reason="a real driver does not tell these books")
 MODELS = ["mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint"]
 
 
 def train(name, tmp_path, **environment):
     truth = tmp_path / "truth.json"
-    command = [sys.executable, HERE / "train_script.py", name, "--steps", "5", "--truth", truth]
-    subprocess.run(command, check=True, env={**os.environ, **environment})
+    run([PYTHON, HERE / "train_script.py", name, "--steps", "5", "--truth", truth], preload=False, **environment)
     return json.loads(truth.read_text())
 
 
@@ -60,6 +61,5 @@ def test_modules_cost_memory(tmp_path):
 
 def test_out_of_memory(tmp_path):
     code = "import torch\ntry: torch.empty(2 << 30, device='cuda')\nexcept torch.OutOfMemoryError: print('full')"
-    environment = {**os.environ, "VRAMTRACE_STANDIN_MEMORY": "1GiB"}
-    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    result = run([PYTHON, "-c", code], preload=False, VRAMTRACE_STANDIN_MEMORY="1GiB")
     assert result.stdout == "full\n", result.stderr

@@ -1,0 +1,29 @@
+"""Short form of mutate.py, over a complete trace and one of a killed process."""
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import run  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+CODE = """
+import ctypes, os
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+for number in range(300):
+    address = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(number * 512 + 512)) == 0
+    if number % 3: cuda.cuMemFree_v2(address)
+    if number % 50 == 0: ctypes.CDLL(None).vramtrace_mark(b"mark")
+"""
+
+
+def test_damaged_traces(tmp_path):
+    run([sys.executable, "-c", CODE], tmp_path / "whole.vrt", VRAMTRACE_RING="256KiB")
+    run([sys.executable, "-c", CODE + "os.kill(os.getpid(), 9)"], tmp_path / "killed.vrt", check=False,
+        VRAMTRACE_RING="256KiB")
+    done = subprocess.run([sys.executable, HERE / "mutate.py", tmp_path / "whole.vrt", tmp_path / "killed.vrt",
+                           "--count", "150"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
