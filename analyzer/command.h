@@ -8,18 +8,20 @@ enum vt_exit { VT_EXIT_GOOD = 0, VT_EXIT_CHECK_FAILED = 1, VT_EXIT_WRONG_USE = 2
 
 /* id, name, id of the function and of the bit, arguments, what it does. `run` parses its own command line. */
 #define VT_COMMANDS(X)                                                                                       \
-    X(RUN, "run", vt_command_run, "[OPTIONS] -- COMMAND…", "trace a command and exit with its status")       \
-    X(REPORT, "report", vt_command_report, "[OPTIONS] TRACE…",                                               \
+    X(RUN, "run", vt_command_run, "[OPTIONS] -- COMMAND...", "trace a command and exit with its status")     \
+    X(REPORT, "report", vt_command_report, "[OPTIONS] TRACE...",                                             \
       "the post-mortem: the peak, what filled it, who made it")                                              \
-    X(TIMELINE, "timeline", vt_command_timeline, "[OPTIONS] TRACE…", "memory over time, as large as the terminal") \
-    X(INFO, "info", vt_command_info, "[OPTIONS] TRACE…", "what is in a trace: process, devices, events, losses")  \
+    X(TIMELINE, "timeline", vt_command_timeline, "[OPTIONS] TRACE...",                                       \
+      "memory over time, as large as the terminal")                                                          \
+    X(INFO, "info", vt_command_info, "[OPTIONS] TRACE...",                                                   \
+      "what is in a trace: process, devices, events, losses")                                                \
     X(LIB, "lib", vt_command_lib, "", "print the path of the library that is preloaded")                     \
     X(HELP, "help", vt_command_help, "[COMMAND]", "help for a command")
 enum vt_command_id {
 #define X(id, name, function, arguments, summary) VT_COMMAND_##id,
     VT_COMMANDS(X)
 #undef X
-    VT_COMMAND_COUNT
+        VT_COMMAND_COUNT
 };
 
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER };
@@ -36,20 +38,22 @@ struct vt_arguments {
 struct vt_command {
     const char *name, *arguments, *summary;
     int (*run)(const struct vt_command *command, int argc, char **argv); /* argv[0] = the command's name */
-    unsigned bit; /* in the option table */
+    unsigned bit;                                                        /* in the option table */
 };
 extern const struct vt_command vt_commands[VT_COMMAND_COUNT];
 
 /* The command of that name, or NULL. */
 const struct vt_command *vt_find_command(const char *name);
-/* One line on stderr: "vramtrace report: …". Returns VT_EXIT_WRONG_USE. */
-int vt_wrong_use(const struct vt_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* One line on stderr: "vramtrace report: ...". Returns VT_EXIT_WRONG_USE. */
+int vt_wrong_use(const struct vt_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* The candidate (NULL ends the list) that `word` is nearest to, or NULL if none is near. */
 const char *vt_nearest(const char *word, const char *const *candidates);
 
 /* Parses options and operands of `command` by the option table. VT_EXIT_WRONG_USE with a line on stderr; with
  * --help sets `help` and looks no further. */
-int vt_parse_arguments(const struct vt_command *command, int argc, char **argv, struct vt_arguments *arguments);
+int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
+                       struct vt_arguments *arguments);
 void vt_print_command_help(const struct vt_command *command, FILE *out);
 void vt_print_help(FILE *out);
 

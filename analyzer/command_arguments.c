@@ -21,8 +21,10 @@ static const struct option {
     const char *help;
 } options[] = {
     {"--at", "MOMENT", AT, REPORT | TIMELINE,
-     "a moment beside the peak: peak, end, oom, mark:NAME, mark:NAME#2, step:N, or a time such as 3.2s, 150ms"},
-    {"--by", "WHAT", BY, REPORT, "one table instead of the usual ones: category, module, owner, line, stack, op"},
+     "a moment beside the peak: peak, end, oom, mark:NAME, mark:NAME#2, step:N, or a time such as 3.2s, "
+     "150ms"},
+    {"--by", "WHAT", BY, REPORT,
+     "one table instead of the usual ones: category, module, owner, line, stack, op"},
     {"--top", "N", TOP, REPORT, "rows of each table (with --json: of each list; all without it)"},
     {"--device", "N", DEVICE, REPORT | TIMELINE, "this GPU only"},
     {"--rules", "FILE", RULES, REPORT | TIMELINE | INFO, "rules that come before the built-in ones"},
@@ -106,12 +108,14 @@ static int unknown_option(const struct vt_command *command, const char *text)
     if (nearest)
         vt_wrong_use(command, "unknown option '%s'; did you mean %s?", name, nearest);
     else
-        vt_wrong_use(command, "unknown option '%s'; vramtrace help %s lists them", name ? name : text, command->name);
+        vt_wrong_use(command, "unknown option '%s'; vramtrace help %s lists them", name ? name : text,
+                     command->name);
     free(name);
     return VT_EXIT_WRONG_USE;
 }
 
-static int read_number(const struct vt_command *command, const char *name, const char *text, int low, int high, int *number)
+static int read_number(const struct vt_command *command, const char *name, const char *text, int low,
+                       int high, int *number)
 {
     char *end;
     long value;
@@ -187,7 +191,8 @@ static int set_option(const struct vt_command *command, const struct option *opt
     return 0;
 }
 
-static int parse_option(const struct vt_command *command, int argc, char **argv, int *i, struct vt_arguments *arguments)
+static int parse_option(const struct vt_command *command, int argc, char **argv, int *i,
+                        struct vt_arguments *arguments)
 {
     const char *text = argv[*i];
     size_t length = strcspn(text, "=");
@@ -196,7 +201,8 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
         text = "--help", length = 6;
     for (size_t o = 0; o < OPTION_COUNT; o++) {
         const struct option *option = &options[o];
-        if (!(option->commands & command->bit) || strlen(option->name) != length || memcmp(option->name, text, length))
+        if (!(option->commands & command->bit) || strlen(option->name) != length ||
+            memcmp(option->name, text, length))
             continue;
         if (!option->value && text[length])
             return vt_wrong_use(command, "%s takes no value", option->name);
@@ -205,13 +211,15 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
         if (text[length])
             return set_option(command, option, text + length + 1, arguments);
         if (*i + 1 >= argc)
-            return vt_wrong_use(command, "%s needs a value: %s %s", option->name, option->name, option->value);
+            return vt_wrong_use(command, "%s needs a value: %s %s", option->name, option->name,
+                                option->value);
         return set_option(command, option, argv[++*i], arguments);
     }
     return unknown_option(command, text);
 }
 
-int vt_parse_arguments(const struct vt_command *command, int argc, char **argv, struct vt_arguments *arguments)
+int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
+                       struct vt_arguments *arguments)
 {
     bool operands_only = false;
 

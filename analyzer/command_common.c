@@ -19,8 +19,8 @@ int vt_load(const struct vt_command *command, const char *path, const char *rule
 
     *loaded = (struct vt_loaded){0};
     if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-        fprintf(stderr, "vramtrace %s: %s is a folder; name the traces in it: vramtrace %s %s/*.vrt\n", command->name, path,
-                command->name, path);
+        fprintf(stderr, "vramtrace %s: %s is a folder; name the traces in it: vramtrace %s %s/*.vrt\n",
+                command->name, path, command->name, path);
         return VT_EXIT_UNREADABLE;
     }
     result = vt_trace_open(path, &loaded->trace, error, sizeof error);
@@ -30,7 +30,8 @@ int vt_load(const struct vt_command *command, const char *path, const char *rule
     }
     result = vt_replay_make(loaded->trace, &loaded->replay);
     if (!result)
-        result = vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, error, sizeof error);
+        result =
+            vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, error, sizeof error);
     if (!result)
         return 0;
     fprintf(stderr, "vramtrace %s: %s: %s\n", command->name, rules && error[0] ? "--rules" : path,

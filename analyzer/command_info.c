@@ -16,7 +16,7 @@
 struct counted {
     uint64_t kinds[KINDS][LAYERS];
     uint64_t layers[LAYERS];
-    uint64_t file_bytes;
+    uint64_t file_bytes, chunk_bytes;
 };
 
 static void count_events(const struct vt_trace *trace, struct counted *counted)
@@ -30,6 +30,8 @@ static void count_events(const struct vt_trace *trace, struct counted *counted)
         counted->layers[layer]++;
     }
     counted->file_bytes = stat(trace->path, &status) ? 0 : (uint64_t)status.st_size;
+    if (counted->file_bytes > trace->header.chunks_offset)
+        counted->chunk_bytes = counted->file_bytes - trace->header.chunks_offset;
 }
 
 static void put_line(const char *name, const char *text)
@@ -41,8 +43,9 @@ static void put_line(const char *name, const char *text)
 
 static const char *ended(const struct vt_trace *trace)
 {
-    static const char *const reasons[] = {"for no known reason", "because the disk was full", "because of a write error",
-                                          "for lack of memory", "because no thread could be started"};
+    static const char *const reasons[] = {"for no known reason", "because the disk was full",
+                                          "because of a write error", "for lack of memory",
+                                          "because no thread could be started"};
     static char text[128];
     const struct vt_file_header *header = &trace->header;
 
@@ -62,13 +65,15 @@ static void print_process(const struct vt_trace *trace, const struct counted *co
 {
     const struct vt_file_header *header = &trace->header;
     time_t start = (time_t)(header->start_realtime_ns / 1000000000u);
-    char bytes[32], when[64] = "", text[160];
+    char bytes[32], ring[32], when[64] = "", text[160];
     struct tm parts;
 
     put_line("file", trace->path);
-    snprintf(text, sizeof text, "%s, %.1f bytes per event, format %u, written by %.31s",
+    snprintf(text, sizeof text, "%s, of it %s ring; %.1f bytes per event; format %u, written by %.31s",
              vt_format_bytes(counted->file_bytes, bytes),
-             trace->event_count ? (double)counted->file_bytes / (double)trace->event_count : 0.0, header->format_version,
+             vt_format_bytes(header->ring_slots * VT_SLOT_BYTES, ring),
+             trace->event_count ? (double)counted->chunk_bytes / (double)trace->event_count : 0.0,
+             header->format_version,
              header->program_version[0] ? header->program_version : "an unknown version");
     put_line("size", text);
     put_line("command", trace->command ? trace->command : "");
@@ -80,8 +85,8 @@ static void print_process(const struct vt_trace *trace, const struct counted *co
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &parts);
     put_line("began", when);
     if (trace->python_version)
-        snprintf(text, sizeof text, "%u.%u.%u%s", trace->python_version >> 24, trace->python_version >> 16 & 0xff,
-                 trace->python_version >> 8 & 0xff,
+        snprintf(text, sizeof text, "%u.%u.%u%s", trace->python_version >> 24,
+                 trace->python_version >> 16 & 0xff, trace->python_version >> 8 & 0xff,
                  header->python_unsupported_minor ? " (not supported: its frames are not recorded)" : "");
     else
         snprintf(text, sizeof text, "none");
@@ -89,7 +94,8 @@ static void print_process(const struct vt_trace *trace, const struct counted *co
     for (size_t i = 0; i < trace->device_count; i++) {
         snprintf(text, sizeof text, "%d %.100s, %s", trace->devices[i].index,
                  trace->devices[i].name[0] ? trace->devices[i].name : "unnamed",
-                 trace->devices[i].total_bytes ? vt_format_bytes(trace->devices[i].total_bytes, bytes) : "size unknown");
+                 trace->devices[i].total_bytes ? vt_format_bytes(trace->devices[i].total_bytes, bytes)
+                                               : "size unknown");
         put_line("device", text);
     }
 }
@@ -105,13 +111,16 @@ static void print_counts(const struct vt_loaded *loaded, const struct counted *c
              vt_format_count(trace->header.dropped, a), vt_format_count(trace->header.dropped_definitions, b),
              trace->damaged_bytes ? "some bytes" : "none");
     if (trace->damaged_bytes)
-        snprintf(text, sizeof text, "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable", a, b,
+        snprintf(text, sizeof text,
+                 "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable", a, b,
                  trace->damaged_bytes);
     put_line("lost", text);
     snprintf(text, sizeof text, "%s events, %s records unfinished, %" PRIu64 " stacks missing",
-             vt_format_count(trace->ring_events, a), vt_format_count(trace->unfinished_records, b), trace->missing_stacks);
+             vt_format_count(trace->ring_events, a), vt_format_count(trace->unfinished_records, b),
+             trace->missing_stacks);
     put_line("from the ring", text);
-    snprintf(text, sizeof text, "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
+    snprintf(text, sizeof text,
+             "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
              replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);
     put_line("disagreements", text);
     snprintf(text, sizeof text, "%u", loaded->attribution->step_count);
@@ -123,8 +132,9 @@ static void print_counts(const struct vt_loaded *loaded, const struct counted *c
     for (int kind = 0; kind < KINDS; kind++) {
         const uint64_t *layers = counted->kinds[kind];
         if (layers[0] + layers[1] + layers[2] + layers[3])
-            printf("  %-16s%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "\n", vt_event_kind_name((uint8_t)kind),
-                   layers[VT_LAYER_DRIVER], layers[VT_LAYER_RUNTIME], layers[VT_LAYER_FRAMEWORK], layers[VT_LAYER_NONE]);
+            printf("  %-16s%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "\n",
+                   vt_event_kind_name((uint8_t)kind), layers[VT_LAYER_DRIVER], layers[VT_LAYER_RUNTIME],
+                   layers[VT_LAYER_FRAMEWORK], layers[VT_LAYER_NONE]);
     }
 }
 
@@ -145,6 +155,7 @@ static int print_json(const struct vt_loaded *loaded, const struct counted *coun
     object = cJSON_AddObjectToObject(root, "trace");
     vt_json_trace(object, trace);
     vt_json_number(object, "file_bytes", counted->file_bytes);
+    vt_json_number(object, "chunk_bytes", counted->chunk_bytes);
     vt_json_number(object, "format_version", trace->header.format_version);
     cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
     cJSON_AddStringToObject(object, "host", trace->header.host);
@@ -197,9 +208,11 @@ static int verify_event(void *context, uint32_t event_index, const struct vt_cou
     verification->checked++;
     if (sum == counts->driver_bytes || ++verification->breaches > 10)
         return 0;
-    fprintf(stderr, "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64 "\n",
-            verification->trace->path, event_index, vt_event_kind_name(verification->trace->events[event_index].kind),
-            verification->device_index, sum, counts->driver_bytes);
+    fprintf(stderr,
+            "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64 "\n",
+            verification->trace->path, event_index,
+            vt_event_kind_name(verification->trace->events[event_index].kind), verification->device_index,
+            sum, counts->driver_bytes);
     return 0;
 }
 
@@ -217,8 +230,8 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
             return VT_EXIT_UNREADABLE;
         }
     }
-    printf("%s: %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n", loaded->trace->path,
-           vt_format_count(verification.checked, count), verification.breaches,
+    printf("%s: %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
+           loaded->trace->path, vt_format_count(verification.checked, count), verification.breaches,
            verification.breaches ? "do not sum" : "sum", verification.breaches ? "" : " at every one");
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }

@@ -32,8 +32,8 @@ static bool executable_folder(char *folder, size_t bytes)
 
 static char *find_beside(void)
 {
-    static const char *const places[] = {"../lib/" VT_MULTIARCH "/" LIBRARY, "../lib/" LIBRARY, "../lib64/" LIBRARY,
-                                         "../preload/" LIBRARY};
+    static const char *const places[] = {"../lib/" VT_MULTIARCH "/" LIBRARY, "../lib/" LIBRARY,
+                                         "../lib64/" LIBRARY, "../preload/" LIBRARY};
     char folder[PATH_MAX], path[PATH_MAX + 64];
 
     if (executable_folder(folder, sizeof folder)) {
@@ -57,11 +57,13 @@ char *vt_library_path(char *error, size_t error_bytes)
         snprintf(error, error_bytes, "VRAMTRACE_LIBRARY names %s: %s", chosen, strerror(errno));
     else if (!path)
         snprintf(error, error_bytes,
-                 LIBRARY " is neither beside this program nor in " VT_LIBDIR "; set VRAMTRACE_LIBRARY to its path");
+                 LIBRARY " is neither beside this program nor in " VT_LIBDIR
+                         "; set VRAMTRACE_LIBRARY to its path");
     else if (access(path, R_OK))
         snprintf(error, error_bytes, "%s cannot be read: %s", path, strerror(errno));
     else if (strpbrk(path, " :")) /* what LD_PRELOAD is split at */
-        snprintf(error, error_bytes, "%s: a path with a space or a colon cannot be preloaded; link it elsewhere", path);
+        snprintf(error, error_bytes,
+                 "%s: a path with a space or a colon cannot be preloaded; link it elsewhere", path);
     else
         return path;
     free(path);

@@ -16,8 +16,8 @@ static unsigned groups_for(const struct vt_arguments *arguments, const struct vt
     return groups | 1u << (arguments->by < 0 ? VT_BY_STACK : arguments->by);
 }
 
-static int report_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                      const struct vt_view *view, const struct vt_view_style *style)
+static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const char *path, const struct vt_view *view, const struct vt_view_style *style)
 {
     struct vt_report_options options = {
         .device_index = arguments->device, .at = arguments->at, .groups = groups_for(arguments, view)};
@@ -56,7 +56,8 @@ static int report_all(const struct vt_command *command, int argc, char **argv, c
         return vt_written(command, 0);
     }
     if (!arguments.operand_count)
-        return vt_wrong_use(command, "which trace? vramtrace %s TRACE (vramtrace run makes one)", command->name);
+        return vt_wrong_use(command, "which trace? vramtrace %s TRACE (vramtrace run makes one)",
+                            command->name);
     style = vt_style(&arguments);
     style.compact = arguments.operand_count > 1;
     for (int i = 0; i < arguments.operand_count; i++) {
@@ -64,7 +65,8 @@ static int report_all(const struct vt_command *command, int argc, char **argv, c
 
         if (i && !arguments.json)
             printf("\n%s\n\n", style.unicode ? "────────" : "--------");
-        result = report_one(command, &arguments, arguments.operands[i], arguments.json ? &vt_view_json : text, &style);
+        result = report_one(command, &arguments, arguments.operands[i], arguments.json ? &vt_view_json : text,
+                            &style);
         worst = result > worst ? result : worst;
     }
     return worst;

@@ -97,7 +97,8 @@ static int unknown_option(const struct vt_command *command, const char *text)
     nearest = vt_nearest(word, candidates);
     if (nearest)
         return vt_wrong_use(command, "unknown option '%s'; did you mean %s?", word, nearest);
-    return vt_wrong_use(command, "unknown option '%s'; vramtrace help run lists them (the command comes after --)", word);
+    return vt_wrong_use(
+        command, "unknown option '%s'; vramtrace help run lists them (the command comes after --)", word);
 }
 
 /* --name=value, --name value, -o value. */
@@ -132,7 +133,8 @@ static int set_preload(const struct vt_command *command)
 
     if (!library)
         return vt_wrong_use(command, "%s", error);
-    failed = before && before[0] ? asprintf(&preload, "%s:%s", library, before) < 0 : !(preload = strdup(library));
+    failed =
+        before && before[0] ? asprintf(&preload, "%s:%s", library, before) < 0 : !(preload = strdup(library));
     if (!failed)
         failed = setenv("LD_PRELOAD", preload, 1) || setenv("NVTX_INJECTION64_PATH", library, 0);
     free(preload);
@@ -164,13 +166,14 @@ int vt_command_run(const struct vt_command *command, int argc, char **argv)
             return vt_written(command, 0);
         }
         if (argv[i][0] != '-')
-            return vt_wrong_use(command, "put -- before the command: vramtrace run [OPTIONS] -- %s …", argv[i]);
+            return vt_wrong_use(command, "put -- before the command: vramtrace run [OPTIONS] -- %s ...",
+                                argv[i]);
         result = parse_option(command, argc, argv, &i);
         if (result)
             return result;
     }
     if (i + 1 >= argc)
-        return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] -- COMMAND…");
+        return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] -- COMMAND...");
     result = set_preload(command);
     return result ? result : become(command, argv + i + 1);
 }

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return vt_wrong_use(NULL, "which command? vramtrace help lists them");
     if (name[0] == '-')
-        return vt_wrong_use(NULL, "unknown option '%s'; a command comes first: vramtrace COMMAND [OPTIONS]", name);
+        return vt_wrong_use(NULL, "unknown option '%s'; a command comes first: vramtrace COMMAND [OPTIONS]",
+                            name);
     return unknown_command(name);
 }

@@ -74,7 +74,7 @@ void vt_options_read(struct vt_options *options)
 {
     struct {
         const char *OUT;
-        bool QUIET, ENABLE, NATIVE, PYTHON;
+        bool QUIET, ENABLE, NATIVE_STACKS, PYTHON_STACKS;
         uint64_t RING;
     } read;
 #define X(name, kind, standard, help) read_##kind("VRAMTRACE_" #name, standard, &read.name);
@@ -83,8 +83,8 @@ void vt_options_read(struct vt_options *options)
     *options = (struct vt_options){.out = read.OUT,
                                    .quiet = read.QUIET,
                                    .enable = read.ENABLE,
-                                   .native = read.NATIVE,
-                                   .python = read.PYTHON,
+                                   .native = read.NATIVE_STACKS,
+                                   .python = read.PYTHON_STACKS,
                                    .ring_bytes = read.RING};
 }
 

@@ -36,16 +36,28 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *path)
     return 1;
 }
 
+/* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
+ * is found by its name, without a look at any file; the program itself has no name there and stays anyway. */
+static void pin(void *symbol)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL && map->l_name[0] != '\0')
+        dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 /* Where to look symbols up: the global scope, or a libpython that was loaded with RTLD_LOCAL (a plugin's). */
 static void *find_scope(bool *present)
 {
     *present = true;
-    if (dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState") != NULL)
+    void *symbol = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    if (symbol != NULL) {
+        pin(symbol);
         return RTLD_DEFAULT;
+    }
     char path[PATH_MAX];
     if (dl_iterate_phdr(find_library, path) != 0) {
-        /* Kept open for good: it was loaded already, and the interpreter must not go away now. */
-        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         if (handle != NULL && dlsym(handle, "PyGILState_GetThisThreadState") != NULL)
             return handle;
     }

@@ -41,10 +41,10 @@ struct vt_python_layout {
 
     uint16_t code_argument_count;
     uint16_t code_first_line;
-    uint16_t code_local_count; /* of local_names */
-    uint16_t code_local_names; /* tuple */
-    uint16_t code_local_kinds; /* bytes, one per local; from 3.11 */
-    uint16_t code_cell_names;  /* tuple; before 3.11 */
+    uint16_t code_local_count;      /* of local_names */
+    uint16_t code_local_names;      /* tuple */
+    uint16_t code_local_kinds;      /* bytes, one per local; from 3.11 */
+    uint16_t code_cell_names;       /* tuple; before 3.11 */
     uint16_t code_cell_to_argument; /* Py_ssize_t *, before 3.11 */
     uint16_t code_file_name;
     uint16_t code_name;

@@ -12,6 +12,7 @@
 
 #include "guard.h"
 #include "log.h"
+#include "python_layout.h"
 #include "record.h"
 #include "stack_native.h"
 #include "vramtrace/version.h"
@@ -173,6 +174,8 @@ static struct vt_session *start(void)
         result = make_tables(session);
     if (!result) {
         vt_native_start(session->options.native);
+        if (session->options.python)
+            vt_python_look_up();
         result = vt_writer_start(session);
     }
     if (result) {

@@ -40,38 +40,39 @@ void vt_native_set_interpreter(const void *start, size_t bytes)
     atomic_store_explicit(&interpreter_start, (uintptr_t)start, memory_order_relaxed);
 }
 
-/* Own frames between unw_backtrace and the hook's caller differ with inlining, so they are told by address:
- * everything inside this library is ours. */
-extern const char vt_own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
-extern const char vt_own_end[] __asm__("_end") __attribute__((visibility("hidden")));
+/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): told by address,
+ * since inlining changes their number. */
+extern const char __ehdr_start __attribute__((visibility("hidden")));
+extern const char _end __attribute__((visibility("hidden")));
 
 size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash, bool *truncated)
 {
     int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
     const uintptr_t start = atomic_load_explicit(&interpreter_start, memory_order_relaxed);
     const uintptr_t end = atomic_load_explicit(&interpreter_end, memory_order_relaxed);
-    const uintptr_t own_start = (uintptr_t)vt_own_start, own_end = (uintptr_t)vt_own_end;
+    const uintptr_t own_start = (uintptr_t)&__ehdr_start, own_end = (uintptr_t)&_end;
     uint64_t mixed = *hash;
-    int count = 0, kept = 0, first = 0;
+    int count = 0, end_frame = 0, kept = 0;
     if (!walk)
         return 0;
     for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
         count = walk((void **)addresses, depth);
-        for (first = 0; first < count && addresses[first] - own_start < own_end - own_start; first++)
+        for (end_frame = 0; end_frame < count && addresses[end_frame] - start >= end - start; end_frame++)
             ;
-        for (kept = first; kept < count && addresses[kept] - start >= end - start; kept++)
-            ;
-        if (kept < count || count < depth || depth == VT_NATIVE_DEPTH)
+        if (end_frame < count || count < depth || depth == VT_NATIVE_DEPTH)
             break;
     }
-    if (below_python && kept < count)
-        expected_depth = kept >= expected_depth ? kept + 1 : expected_depth - (kept + 1 < expected_depth);
-    *truncated = kept == count && count == VT_NATIVE_DEPTH;
-    for (int i = first; i < kept; i++) {
-        addresses[i - first] = addresses[i];
+    if (below_python && end_frame < count)
+        expected_depth =
+            end_frame >= expected_depth ? end_frame + 1 : expected_depth - (end_frame + 1 < expected_depth);
+    *truncated = end_frame == count && count == VT_NATIVE_DEPTH;
+    for (int i = 0; i < end_frame; i++) {
+        if (addresses[i] - own_start < own_end - own_start)
+            continue;
+        addresses[kept++] = addresses[i];
         mixed = (mixed ^ addresses[i]) * UINT64_C(0x9E3779B97F4A7C15);
         mixed ^= mixed >> 29;
     }
     *hash = mixed;
-    return kept > first ? (size_t)(kept - first) : 0;
+    return (size_t)kept;
 }

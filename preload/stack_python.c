@@ -39,7 +39,7 @@ static inline bool has_type(const char *object, const void *type)
 
 struct text {
     const uint8_t *data;
-    size_t length; /* characters */
+    size_t length;  /* characters */
     unsigned width; /* bytes of a character: 1, 2, 4 */
     bool ascii;
 };
@@ -65,8 +65,8 @@ static bool read_text(const struct vt_python *python, const char *object, struct
         return false;
     text->width = width;
     text->length = length;
-    text->data = (const uint8_t *)object + (text->ascii ? python->layout->unicode_ascii_bytes
-                                                        : python->layout->unicode_compact_bytes);
+    text->data = (const uint8_t *)object +
+                 (text->ascii ? python->layout->unicode_ascii_bytes : python->layout->unicode_compact_bytes);
     return true;
 }
 
@@ -169,7 +169,8 @@ bool vt_python_describe_code(const void *code, struct vt_python_code_view *view)
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     char *buffer = view->buffer;
     size_t room = view->buffer != NULL ? view->buffer_bytes : 0;
-    tell_text(python, pointer_at(object, layout->code_file_name), &buffer, &room, &view->file, &view->file_bytes);
+    tell_text(python, pointer_at(object, layout->code_file_name), &buffer, &room, &view->file,
+              &view->file_bytes);
     tell_text(python, pointer_at(object, name), &buffer, &room, &view->name, &view->name_bytes);
 
     view->first_line = int_at(object, layout->code_first_line);
@@ -198,7 +199,8 @@ enum { SELF_NONE = 0, SELF_PLAIN = 1, SELF_CELL = 2 };
 
 static _Atomic uint64_t self_table[1u << SELF_TABLE_BITS];
 
-/* Module calls and optimizer steps; all take `self` first. */
+/* Module calls and optimizer steps; all take `self` first. Not any __call__: an object made for one call would make
+ * every stack a new one. */
 static bool wants_self(const struct vt_python *python, const char *code)
 {
     const struct vt_python_layout *layout = python->layout;
@@ -206,7 +208,7 @@ static bool wants_self(const struct vt_python *python, const char *code)
     if (!read_text(python, pointer_at(code, layout->code_name), &name))
         return false;
     bool step = text_is(&name, "step");
-    if (!step && !text_is(&name, "forward") && !text_is(&name, "__call__") && !text_is(&name, "_call_impl") &&
+    if (!step && !text_is(&name, "forward") && !text_is(&name, "_call_impl") &&
         !text_is(&name, "_wrapped_call_impl"))
         return false;
     /* torch/optim, and what others call theirs: bitsandbytes/optim, apex/optimizers … */
@@ -259,8 +261,8 @@ static __attribute__((noinline)) uint64_t remember_self(const struct vt_python *
     uint64_t note = decide_self(python, code);
     if ((note & 3) == SELF_CELL && !python->cells_readable)
         note = SELF_NONE;
-    atomic_store_explicit(&self_table[identity >> (64 - SELF_TABLE_BITS)], (identity & ~SELF_NOTE_MASK) | note,
-                          memory_order_relaxed);
+    atomic_store_explicit(&self_table[identity >> (64 - SELF_TABLE_BITS)],
+                          (identity & ~SELF_NOTE_MASK) | note, memory_order_relaxed);
     return note;
 }
 
@@ -286,20 +288,23 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Samples a string: where it lies, its length, its hash (there once it was interned or looked up), its first
- * and last 8 bytes. A compact string is never smaller than header + 8; another kind tells only where it is. */
+/* Samples a string: where it lies, its length, and its hash (names are interned, so theirs is known), else
+ * its first and last 8 bytes. A compact string is never smaller than header + 8; another kind tells only
+ * where it is. A hash that comes to be known later makes one more code object of one, no more. */
 static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
 {
     uint64_t sample = (uintptr_t)text;
+    uint64_t hash = word_at(text, VT_UNICODE_HASH);
+    uint64_t length = word_at(text, VT_UNICODE_LENGTH);
+    if (hash != UINT64_MAX)
+        return sample + hash + rotate(length, 48);
     uint32_t bits = (uint32_t)int_at(text, VT_UNICODE_STATE);
     if (__builtin_expect((bits & UNICODE_COMPACT) == 0, 0))
         return sample;
     const char *data =
         text + ((bits & UNICODE_ASCII) != 0 ? layout->unicode_ascii_bytes : layout->unicode_compact_bytes);
-    uint64_t length = word_at(text, VT_UNICODE_LENGTH);
     uint64_t tail = word_at(data, length > 8 ? length - 8 : 0);
-    sample += word_at(text, VT_UNICODE_HASH) ^ rotate(length, 48);
-    return sample ^ (word_at(data, 0) + rotate(tail, 29)) * MIX_TEXT;
+    return (sample + rotate(length, 48)) ^ (word_at(data, 0) + rotate(tail, 29)) * MIX_TEXT;
 }
 
 /* A code object's address comes back when it dies; what else changes then? From 3.12 on its version number,
@@ -315,8 +320,9 @@ static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, 
     guard ^= rotate(sample_text(layout, pointer_at(code, layout->code_file_name)), 17);
     guard += rotate((uintptr_t)table, 41);
     if (table_bytes >= 8)
-        guard ^= (word_at(table, VT_BYTES_DATA) + rotate(word_at(table, VT_BYTES_DATA + table_bytes - 8), 29)) *
-                 MIX_TEXT;
+        guard ^=
+            (word_at(table, VT_BYTES_DATA) + rotate(word_at(table, VT_BYTES_DATA + table_bytes - 8), 29)) *
+            MIX_TEXT;
     return guard;
 }
 
@@ -330,12 +336,13 @@ struct walk {
     bool unreadable;
 };
 
-static inline __attribute__((always_inline)) void
-take_frame(struct walk *walk, const struct vt_python_layout *layout, const char *code, const char *locals,
-           int32_t instruction_offset)
+static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
+                                                             const struct vt_python_layout *layout,
+                                                             const char *code, const char *locals,
+                                                             int32_t instruction_offset)
 {
     uint64_t guard = layout->code_version != 0 ? (uint32_t)int_at(code, layout->code_version)
-                                                : guard_by_contents(layout, code);
+                                               : guard_by_contents(layout, code);
     uint64_t identity = (uintptr_t)code * MIX_CODE + guard * MIX_GUARD;
     uint64_t note =
         atomic_load_explicit(&self_table[identity >> (64 - SELF_TABLE_BITS)], memory_order_relaxed);
@@ -349,8 +356,8 @@ take_frame(struct walk *walk, const struct vt_python_layout *layout, const char 
     frame->code = code;
     frame->instruction_offset = instruction_offset;
     frame->self_address = self;
-    walk->hash = (rotate(walk->hash, 29) ^ (identity + (uint32_t)instruction_offset * MIX_OFFSET +
-                                            rotate(self * MIX_CODE, 32))) *
+    walk->hash = (rotate(walk->hash, 29) ^
+                  (identity + (uint32_t)instruction_offset * MIX_OFFSET + rotate(self * MIX_CODE, 32))) *
                  MIX_STEP;
 }
 
@@ -370,14 +377,17 @@ walk_objects(struct walk *walk, const struct vt_python_layout *layout, const cha
             return;
         }
         int32_t offset = int_at(frame, layout->frame_instruction);
-        offset = offset < 0 ? -1 : offset * layout->instruction_scale;
-        take_frame(walk, layout, code, frame + layout->frame_locals, offset);
+        if (__builtin_expect(offset > INT32_MAX / 2, 0))
+            break;
+        take_frame(walk, layout, code, frame + layout->frame_locals,
+                   offset < 0 ? -1 : offset * layout->instruction_scale);
     }
     walk->unreadable = frame != NULL;
 }
 
 /* From 3.11 on. What sys._getframe leaves out is left out: the shim that stands on the C stack for each entry
- * from C, and frames that have not come to their first traceable instruction (they are making their cells). */
+ * from C, and frames that have not come to their first traceable instruction (they are making their cells).
+ */
 static inline __attribute__((always_inline)) void
 walk_interpreter_frames(struct walk *walk, const struct vt_python_layout *layout, const char *thread)
 {
@@ -394,7 +404,8 @@ walk_interpreter_frames(struct walk *walk, const struct vt_python_layout *layout
         const char *code = pointer_at(frame, layout->frame_code);
         if (__builtin_expect(!has_type(code, walk->python->code_type) || owner > 3, 0))
             break;
-        int64_t offset = pointer_at(frame, layout->frame_instruction) - (code + layout->code_instructions);
+        int64_t offset = (int64_t)(word_at(frame, layout->frame_instruction) -
+                                   (uintptr_t)(code + layout->code_instructions));
         if (__builtin_expect(offset < 2 * (int64_t)int_at(code, layout->code_first_traceable), 0) &&
             owner != layout->owner_generator)
             continue;
@@ -434,11 +445,21 @@ size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint6
     if (thread == NULL)
         return 0;
     switch (walk.python->layout->minor) {
-    case 9: walk_3_9(&walk, thread); break;
-    case 10: walk_3_10(&walk, thread); break;
-    case 11: walk_3_11(&walk, thread); break;
-    case 12: walk_3_12(&walk, thread); break;
-    case 13: walk_3_13(&walk, thread); break;
+    case 9:
+        walk_3_9(&walk, thread);
+        break;
+    case 10:
+        walk_3_10(&walk, thread);
+        break;
+    case 11:
+        walk_3_11(&walk, thread);
+        break;
+    case 12:
+        walk_3_12(&walk, thread);
+        break;
+    case 13:
+        walk_3_13(&walk, thread);
+        break;
     }
     *hash = walk.hash;
     *truncated = walk.truncated;

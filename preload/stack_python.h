@@ -20,7 +20,8 @@ struct vt_raw_python_frame {
 /* Walks the calling thread's frames, innermost first. Returns how many there are in `frames` (0 without
  * Python) and mixes them into *hash: two walks that differ in code, in place or in self differ in hash, also
  * where another code object took the address of one that died.
- * *truncated: there were more than `capacity`. *unreadable: the chain did not look as it should from there on. */
+ * *truncated: there were more than `capacity`. *unreadable: the chain did not look as it should from there
+ * on. */
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
                       bool *unreadable);
 

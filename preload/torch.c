@@ -21,8 +21,8 @@ typedef void oom_function(int64_t, uint64_t, uint64_t, uint16_t);
 
 EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
 EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE;
-EXPORT oom_function _ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE;
-EXPORT oom_function _ZN3c1028reportOutOfMemoryToProfilerElllNS_6DeviceE;
+EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE;
+EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
 
 /* A shared_ptr<Node> as the caller of get_current_node gets it, through a hidden pointer. */
 struct node_pointer {
@@ -69,11 +69,11 @@ static void look_up(void)
     if (atomic_load_explicit(&torch.looked_up, memory_order_acquire))
         return;
     void *usage = find("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    void *oom = find("libc10.so", "_ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+    void *oom = find("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
     if (!usage)
         usage = find("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
     if (!oom)
-        oom = find("libc10.so", "_ZN3c1028reportOutOfMemoryToProfilerElllNS_6DeviceE");
+        oom = find("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
     atomic_store(&torch.usage, (usage_function *)usage);
     atomic_store(&torch.oom, (oom_function *)oom);
     atomic_store(&torch.peek_sequence, (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at15sequence_number4peekEv"));
@@ -147,7 +147,8 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
                                                .with_stack = true,
                                                .bytes = (uint64_t)bytes,
                                                .detail = reserved,
-                                               .total_bytes = allocated});
+                                               .total_bytes = allocated,
+                                               .sequence = autograd_sequence()});
         vt_leave(saved_errno);
     }
     oom_function *real = atomic_load_explicit(&torch.oom, memory_order_relaxed);
@@ -167,13 +168,13 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_
     report_usage(address, bytes, allocated, reserved, device);
 }
 
-void _ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
                                                         uint16_t device)
 {
     report_oom(bytes, allocated, reserved, device);
 }
 
-void _ZN3c1028reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
+void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
                                                         uint16_t device)
 {
     report_oom(bytes, allocated, reserved, device);

@@ -46,13 +46,12 @@ setup_packages() {
         as_root=(sudo)
     fi
     setup_say "installing by apt:$missing"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2 ||
-        { "${as_root[@]}" apt-get update -q >&2 &&
-            "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2; } ||
-        {
-            setup_say "apt could not install them; get these packages another way and run this again:$missing"
-            return 1
-        }
+    local -a install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+        apt-get install -y -q --no-install-recommends $missing)
+    "${install[@]}" >&2 || { "${as_root[@]}" apt-get update -q >&2 && "${install[@]}" >&2; } || {
+        setup_say "apt could not install them; get these another way, then run this again:$missing"
+        return 1
+    }
 }
 
 # The interpreter that PyTorch's wheels are taken for: python3 of PATH, or another with wheels (3.10 to 3.13).

@@ -1,6 +1,6 @@
-/* Stacked bars by category. A column shows the largest moment of its time; a row's share of the scale is exact,
- * and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the category
- * that has most of it. */
+/* Stacked bars by category. A column shows the largest moment of its time; a row's share of the scale is
+ * exact, and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the
+ * category that has most of it. */
 #include "view/chart.h"
 #include "view/report_parts.h"
 
@@ -138,7 +138,8 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
     if (filled >= EIGHTHS / 2 && !chart->style->unicode)
         fputc(look->ascii_fill, chart->stream);
     else if (filled >= EIGHTHS / 2)
-        fputs(filled < EIGHTHS && !strcmp(look->fill, bars[EIGHTHS]) ? bars[filled] : look->fill, chart->stream);
+        fputs(filled < EIGHTHS && !strcmp(look->fill, bars[EIGHTHS]) ? bars[filled] : look->fill,
+              chart->stream);
     else if (filled && bottom)
         fputs(chart->style->unicode ? bars[1] : "_", chart->stream);
     else
@@ -153,8 +154,8 @@ static void draw_row(struct chart *chart, int row)
     double value = (row + 1) / chart->scale.rows_per_step * chart->scale.step / chart->scale.unit_bytes;
 
     if (tick)
-        fprintf(chart->stream, "%*.*f ┤", MARGIN - 2, value < 10 && value != floor(value) ? (value < 1 ? 2 : 1) : 0,
-                value);
+        fprintf(chart->stream, "%*.*f ┤", MARGIN - 2,
+                value < 10 && value != floor(value) ? (value < 1 ? 2 : 1) : 0, value);
     else
         fprintf(chart->stream, "%*s", MARGIN, "");
     for (int c = 0; c < chart->columns; c++) {
@@ -210,9 +211,10 @@ static bool place(char *row, int columns, int column, const char *text)
 #define CROSS '\x02'
 #define BAR '\x03'
 
-/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there is
- * none at all. */
-static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign, const char *text)
+/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there
+ * is none at all. */
+static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign,
+                         const char *text)
 {
     int column = column_at(chart, t_ns), length = (int)strlen(text) + 2;
     char right[80], left[80];
@@ -269,10 +271,14 @@ static double time_step(double least, const char **unit, double *unit_seconds)
     static const struct {
         double step, seconds;
         const char *unit;
-    } large[] = {{60, 60, "min"},   {120, 60, "min"},   {300, 60, "min"},  {600, 60, "min"},  {900, 60, "min"},
-                 {1800, 60, "min"}, {3600, 3600, "h"},  {7200, 3600, "h"}, {10800, 3600, "h"}, {21600, 3600, "h"},
-                 {43200, 3600, "h"}, {86400, 86400, "d"}, {172800, 86400, "d"}, {604800, 86400, "d"}};
-    double power = pow(10, floor(log10(least))), step = least <= power * 1.000001 ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+    } large[] = {{60, 60, "min"},      {120, 60, "min"},    {300, 60, "min"},   {600, 60, "min"},
+                 {900, 60, "min"},     {1800, 60, "min"},   {3600, 3600, "h"},  {7200, 3600, "h"},
+                 {10800, 3600, "h"},   {21600, 3600, "h"},  {43200, 3600, "h"}, {86400, 86400, "d"},
+                 {172800, 86400, "d"}, {604800, 86400, "d"}};
+    double power = pow(10, floor(log10(least))), step = least <= power * 1.000001 ? power
+                                                        : least <= 2 * power      ? 2 * power
+                                                        : least <= 5 * power      ? 5 * power
+                                                                                  : 10 * power;
 
     *unit_seconds = step >= 1 ? 1 : step >= 1e-3 ? 1e-3 : step >= 1e-6 ? 1e-6 : 1e-9;
     *unit = step >= 1 ? "s" : step >= 1e-3 ? "ms" : step >= 1e-6 ? "us" : "ns";
@@ -389,7 +395,8 @@ static void split(char *text, struct vt_lines *lines)
 }
 
 void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                   const struct vt_view_style *style, int columns, int rows, bool phases, struct vt_lines *lines)
+                   const struct vt_view_style *style, int columns, int rows, bool phases,
+                   struct vt_lines *lines)
 {
     struct chart chart = {.report = report, .device = device, .style = style, .columns = columns - MARGIN};
     uint64_t most = vt_used_bytes(device->peak.categories);

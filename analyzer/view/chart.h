@@ -21,7 +21,8 @@ struct vt_scale vt_scale_for(uint64_t max_bytes, int rows);
 /* Draws `device` in `columns` by about `rows` cells; `phases` adds the row of phases. Without memory, or with
  * nothing to show, count is 0. */
 void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                   const struct vt_view_style *style, int columns, int rows, bool phases, struct vt_lines *lines);
+                   const struct vt_view_style *style, int columns, int rows, bool phases,
+                   struct vt_lines *lines);
 /* True if one category is all that a device's picture shows: then its letter need not tell it apart. */
 bool vt_single_category(const struct vt_device_report *device);
 void vt_lines_free(struct vt_lines *lines);

@@ -50,9 +50,10 @@ const char *vt_layer_name(uint8_t layer)
 static const struct {
     uint8_t flag;
     const char *name;
-} flags[] = {{VT_FLAG_HOST, "host"},           {VT_FLAG_MANAGED, "managed"},   {VT_FLAG_ASYNC, "async"},
-             {VT_FLAG_FOREIGN, "foreign"},     {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
-             {VT_FLAG_ESTIMATE, "estimate"}};
+} flags[] = {
+    {VT_FLAG_HOST, "host"},        {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
+    {VT_FLAG_FOREIGN, "foreign"},  {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
+    {VT_FLAG_ESTIMATE, "estimate"}};
 
 static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, const struct vt_event *event)
 {
@@ -113,7 +114,8 @@ int vt_view_event_text(const struct vt_trace *trace, uint32_t event_index, bool 
 {
     const struct vt_event *event = &trace->events[event_index];
     struct vt_frame frames[FRAMES];
-    size_t count = vt_trace_frames(trace, event->stack_id, frames, FRAMES);
+    struct vt_frame user;
+    size_t count;
 
     fprintf(out, "%u %.6f s %s %s gpu %d", event_index, (double)vt_event_time(trace, event_index) / 1e9,
             vt_event_kind_name(event->kind), vt_layer_name(event->layer), event->device_index);
@@ -124,9 +126,13 @@ int vt_view_event_text(const struct vt_trace *trace, uint32_t event_index, bool 
     else if (event->bytes)
         fprintf(out, " %" PRIu64 " B", event->bytes);
     put_names(trace, event, out);
-    count = count < FRAMES ? count : FRAMES;
-    for (size_t i = 0; i < count && (with_stack || i < TOP_FRAMES); i++) {
-        fputs(with_stack ? "\n    " : i ? " < " : " at ", out);
+    if (vt_trace_user_frame(trace, event->stack_id, &user)) {
+        fputs(" at ", out);
+        put_frame(&user, out);
+    }
+    count = with_stack ? vt_trace_frames(trace, event->stack_id, frames, FRAMES) : 0;
+    for (size_t i = 0; i < count && i < FRAMES; i++) {
+        fputs("\n    ", out);
         put_frame(&frames[i], out);
     }
     fputc('\n', out);
@@ -151,14 +157,17 @@ static void add_event_names(cJSON *object, const struct vt_trace *trace, const s
     vt_json_number(object, "thread", stack->thread_id);
 }
 
+/* The innermost functions, and the frame that a person would name. */
 static void add_top_frames(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
 {
-    struct vt_frame frames[TOP_FRAMES];
+    struct vt_frame frames[TOP_FRAMES], user;
     size_t count = vt_trace_frames(trace, stack_id, frames, TOP_FRAMES);
     cJSON *array = cJSON_AddArrayToObject(object, "frames");
 
     for (size_t i = 0; i < count && i < TOP_FRAMES; i++)
         cJSON_AddItemToArray(array, cJSON_CreateString(frames[i].function));
+    if (vt_trace_user_frame(trace, stack_id, &user))
+        cJSON_AddItemToObject(object, "at", vt_json_frame(&user));
 }
 
 int vt_view_event_json(const struct vt_trace *trace, uint32_t event_index, bool with_stack, FILE *out)

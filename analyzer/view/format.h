@@ -18,8 +18,8 @@ int vt_text_columns(const char *text);
 
 enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START };
 
-/* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and tabs
- * become spaces. The caller frees it; NULL without memory. */
+/* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and
+ * tabs become spaces. The caller frees it; NULL without memory. */
 char *vt_shorten(const char *text, int columns, enum vt_cut cut);
 
 /* A path as a person names it: relative to the trace's working folder; else, in an installed package, from

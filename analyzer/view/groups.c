@@ -8,6 +8,7 @@
 
 #define FRAMES 512
 #define NAME_BYTES 512
+#define FOLDED_FRAMES 4
 
 /* What one stack is called in each way of grouping; found once. */
 struct stack_names {
@@ -89,7 +90,8 @@ static struct vt_group *group_of(struct table *table, uint64_t hash, const char 
 
     if (groups->count == table->capacity && grow(table))
         return NULL;
-    for (slot = hash & (table->slot_count - 1); table->slots[slot]; slot = (slot + 1) & (table->slot_count - 1))
+    for (slot = hash & (table->slot_count - 1); table->slots[slot];
+         slot = (slot + 1) & (table->slot_count - 1))
         if (table->hashes[table->slots[slot] - 1] == hash)
             return &groups->items[table->slots[slot] - 1];
     group = &groups->items[groups->count];
@@ -168,6 +170,19 @@ static uint32_t telling_stack(struct vt_grouper *grouper, const struct vt_alloca
                                                                              : allocation->stack_id;
 }
 
+uint32_t vt_forward_stack(const struct vt_replay *replay, uint64_t sequence)
+{
+    uint64_t number, other;
+    bool backward;
+
+    if (!node_of(sequence, &number, &backward) || !backward)
+        return 0;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (node_of(replay->allocations[i].sequence, &other, &backward) && !backward && other == number)
+            return replay->allocations[i].stack_id;
+    return 0;
+}
+
 static struct stack_names *names_of(struct vt_grouper *grouper, uint32_t stack_id)
 {
     return &grouper->names[stack_id < grouper->trace->stack_count ? stack_id : 0];
@@ -183,13 +198,14 @@ static const struct vt_frame *user_frame(struct vt_grouper *grouper, uint32_t st
     return names->user.function ? &names->user : NULL;
 }
 
-/* "model.py:141 forward"; without a file "main (program)". */
-static void name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
+void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
 {
     const char *module = strrchr(frame->module, '/');
 
     module = module ? module + 1 : frame->module;
-    if (frame->file[0] && frame->line > 0)
+    if (!strncmp(frame->function, "0x", 2) && module[0])
+        snprintf(text, bytes, "%s", module); /* no symbol: its address tells a person nothing */
+    else if (frame->file[0] && frame->line > 0)
         snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, frame->function);
     else if (frame->file[0])
         snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), frame->function);
@@ -197,25 +213,40 @@ static void name_frame(const struct vt_trace *trace, const struct vt_frame *fram
         snprintf(text, bytes, "%s (%s)", frame->function, module[0] ? module : "unknown");
 }
 
-/* Folds a stack for one line of text: the first frames that a person wrote, innermost first. */
-static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text, size_t bytes)
+/* Objects that stand between a program and what it asked for. */
+static bool is_plumbing(const struct vt_frame *frame)
+{
+    static const char *const names[] = {"libvramtrace.so", "libcuda.so", "libcudart.so", "libc.so",
+                                        "libpthread.so"};
+    const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
+
+    if (!strcmp(frame->function, "_start"))
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(module, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+/* Folds a stack for a line or two of text: the innermost frame, then those that a person wrote. Native frames
+ * are told only where there is no Python. */
+static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text,
+                 size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
 
     text[0] = '\0';
-    for (int pass = 0; pass < 2 && !shown; pass++) {
-        for (size_t i = 0; i < count && shown < 5 && used + 1 < bytes; i++) {
-            char name[NAME_BYTES];
+    for (size_t i = 0; i < count && shown < FOLDED_FRAMES && used + 1 < bytes; i++) {
+        char name[NAME_BYTES];
 
-            if (python && frames[i].kind != VT_FRAME_PYTHON)
-                continue;
-            if (!pass && vt_is_library_path(python ? frames[i].file : frames[i].module))
-                continue;
-            name_frame(trace, &frames[i], name, sizeof name);
-            used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
-            shown++;
-        }
+        if (python && frames[i].kind != VT_FRAME_PYTHON)
+            continue;
+        if (shown && (python ? vt_is_library_path(frames[i].file) : is_plumbing(&frames[i])))
+            continue;
+        vt_name_frame(trace, &frames[i], name, sizeof name);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
+        shown++;
     }
 }
 
@@ -248,10 +279,9 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct table *
     struct vt_group *group;
 
     if (frame) {
-        name_frame(grouper->trace, frame, name, sizeof name);
+        vt_name_frame(grouper->trace, frame, name, sizeof name);
         hash = hash_bytes(frame->file, strlen(frame->file) + 1, hash);
-        hash = hash_bytes(frame->function, strlen(frame->function) + 1, hash);
-        hash = hash_bytes(&frame->line, sizeof frame->line, hash);
+        hash = hash_bytes(name, strlen(name) + 1, hash);
         hash = hash_bytes(&allocation->phase, 1, hash);
     }
     group = group_of(table, hash, name);
@@ -326,7 +356,8 @@ static bool is_grouped(const struct vt_allocation *allocation)
            allocation->kind != VT_ALLOCATION_CONTEXT && allocation->kind != VT_ALLOCATION_HOST;
 }
 
-static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by, struct vt_instant *instant)
+static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                       struct vt_instant *instant)
 {
     const struct vt_replay *replay = grouper->attribution->replay;
     struct table table = {.groups = &instant->groups[by]};
@@ -349,7 +380,8 @@ static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by 
             group->stack_id = allocation->stack_id;
         group->bytes += allocation->bytes;
         group->blocks++;
-        group->categories[allocation->category < VT_CATEGORY_COUNT ? allocation->category : VT_CATEGORY_UNKNOWN] +=
+        group->categories[allocation->category < VT_CATEGORY_COUNT ? allocation->category
+                                                                   : VT_CATEGORY_UNKNOWN] +=
             allocation->bytes;
     }
     free(table.slots);
@@ -376,7 +408,8 @@ static void sum_evidence(const struct vt_replay *replay, int device_index, struc
     }
 }
 
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups, struct vt_instant *instant)
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                     struct vt_instant *instant)
 {
     int result = 0;
 

@@ -38,8 +38,8 @@ char *vt_text_device(const struct vt_device_report *device, char *text)
 
 static const char *state_of(const struct vt_trace *trace)
 {
-    static const char *const reasons[] = {"stopped", "stopped: disk full", "stopped: write error", "stopped: no memory",
-                                          "stopped: no thread"};
+    static const char *const reasons[] = {"stopped", "stopped: disk full", "stopped: write error",
+                                          "stopped: no memory", "stopped: no thread"};
 
     if (trace->truncated)
         return "damaged";
@@ -77,24 +77,29 @@ static void losses(struct vt_print *print, const struct vt_trace *trace)
     char count[32], more[32], bytes[32];
 
     if (header->dropped || header->dropped_definitions)
-        vt_print_paragraph(print, 0, 0,
-                           VT_ALARM "%s events and %s definitions were lost" VT_RESET
-                                    " because the ring was full: any number below may be wrong by what they told. A "
-                                    "larger ring holds more: see vramtrace run --help.",
-                           vt_format_count(header->dropped, count), vt_format_count(header->dropped_definitions, more));
+        vt_print_paragraph(
+            print, 0, 0,
+            VT_ALARM "%s events and %s definitions were lost" VT_RESET
+                     " because the ring was full: any number below may be wrong by what they told. A "
+                     "larger ring holds more: see vramtrace run --help.",
+            vt_format_count(header->dropped, count), vt_format_count(header->dropped_definitions, more));
     if (trace->truncated)
-        vt_print_paragraph(print, 0, 0, VT_ALARM "The file is damaged:" VT_RESET " %s could not be read; what they told is missing below.",
+        vt_print_paragraph(print, 0, 0,
+                           VT_ALARM "The file is damaged:" VT_RESET
+                                    " %s could not be read; what they told is missing below.",
                            trace->damaged_bytes ? vt_format_bytes(trace->damaged_bytes, bytes) : "parts");
     if (header->state == VT_STATE_STOPPED)
-        vt_print_paragraph(print, 0, 0, "Recording %s before the process ended: what came after is not here.", state_of(trace));
+        vt_print_paragraph(print, 0, 0, "Recording %s before the process ended: what came after is not here.",
+                           state_of(trace));
     else if (header->state == VT_STATE_RECORDING)
-        vt_print_paragraph(print, 0, 0,
-                           "The process was killed, or still runs: everything it had recorded up to then is here, %s "
-                           "events of it saved from the ring.%s",
-                           vt_format_count(trace->ring_events, count),
-                           trace->unfinished_records ? " Calls that were being recorded just then are not." : "");
-    if (header->dropped || header->dropped_definitions || trace->truncated || header->state == VT_STATE_STOPPED ||
-        header->state == VT_STATE_RECORDING)
+        vt_print_paragraph(
+            print, 0, 0,
+            "The process was killed, or still runs: everything it had recorded up to then is here, %s "
+            "events of it saved from the ring.%s",
+            vt_format_count(trace->ring_events, count),
+            trace->unfinished_records ? " Calls that were being recorded just then are not." : "");
+    if (header->dropped || header->dropped_definitions || trace->truncated ||
+        header->state == VT_STATE_STOPPED || header->state == VT_STATE_RECORDING)
         fputc('\n', print->stream);
 }
 
@@ -110,7 +115,8 @@ void vt_text_header(struct vt_print *print, const struct vt_report *report, cons
         count++;
     if (asprintf(&items[count], "pid %u", trace->header.pid) > 0)
         count++;
-    if (report->device_count == 1 && asprintf(&items[count], "%s", vt_text_device(&report->devices[0], name)) > 0)
+    if (report->device_count == 1 &&
+        asprintf(&items[count], "%s", vt_text_device(&report->devices[0], name)) > 0)
         count++;
     vt_format_duration(report->duration_ns, time);
     if (steps && asprintf(&items[count], "%u step%s in %s", steps, steps > 1 ? "s" : "", time) > 0)
@@ -119,8 +125,8 @@ void vt_text_header(struct vt_print *print, const struct vt_report *report, cons
         count++;
     if (asprintf(&items[count], "%s", state_of(trace)) > 0)
         count++;
-    if (trace->header.dropped &&
-        asprintf(&items[count], VT_ALARM "%s EVENTS LOST" VT_RESET, vt_format_count(trace->header.dropped, time)) > 0)
+    if (trace->header.dropped && asprintf(&items[count], VT_ALARM "%s EVENTS LOST" VT_RESET,
+                                          vt_format_count(trace->header.dropped, time)) > 0)
         count++;
     print_items(print, items, count);
     for (size_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
-/* The report as JSON: a contract (see the manual page), fields are added but never changed. Sizes and times are
- * written digit by digit, because a number that went through a double can lose its last ones. */
+/* The report as JSON: a contract (see the manual page), fields are added but never changed. Sizes and times
+ * are written digit by digit, because a number that went through a double can lose its last ones. */
 #include "view/json.h"
 #include "view/report_parts.h"
 #include "view/format.h"
@@ -20,7 +20,8 @@ bool vt_json_number(cJSON *object, const char *name, uint64_t value)
 }
 
 /* A number array in one raw piece: thousands of items each would take long. */
-static void add_numbers(cJSON *object, const char *name, const void *values, size_t count, size_t stride, size_t width)
+static void add_numbers(cJSON *object, const char *name, const void *values, size_t count, size_t stride,
+                        size_t width)
 {
     char *text = NULL;
     size_t bytes;
@@ -31,7 +32,8 @@ static void add_numbers(cJSON *object, const char *name, const void *values, siz
     fputc('[', stream);
     for (size_t i = 0; i < count; i++) {
         const char *place = (const char *)values + i * stride;
-        uint64_t value = width == 8 ? *(const uint64_t *)(const void *)place : *(const uint32_t *)(const void *)place;
+        uint64_t value =
+            width == 8 ? *(const uint64_t *)(const void *)place : *(const uint32_t *)(const void *)place;
         fprintf(stream, i ? ",%" PRIu64 : "%" PRIu64, value);
     }
     fputc(']', stream);
@@ -72,8 +74,8 @@ static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_
             vt_json_number(added, vt_category_name((enum vt_category)c), categories[c]);
 }
 
-static void add_groups(cJSON *view, const char *name, const struct vt_trace *trace, const struct vt_groups *groups,
-                       enum vt_by by, int top)
+static void add_groups(cJSON *view, const char *name, const struct vt_trace *trace,
+                       const struct vt_groups *groups, enum vt_by by, int top)
 {
     cJSON *array = cJSON_AddArrayToObject(view, name);
 
@@ -97,13 +99,17 @@ static void add_groups(cJSON *view, const char *name, const struct vt_trace *tra
     }
 }
 
-static void add_view(cJSON *device, const char *name, const struct vt_report *report, const struct vt_instant *instant,
-                     int top)
+static void add_view(cJSON *device, const char *name, const struct vt_report *report,
+                     const struct vt_instant *instant, int top)
 {
     static const struct {
         const char *name;
         enum vt_by by;
-    } tables[] = {{"modules", VT_BY_MODULE}, {"owners", VT_BY_OWNER}, {"lines", VT_BY_LINE}, {"stacks", VT_BY_STACK}, {"ops", VT_BY_OP}};
+    } tables[] = {{"modules", VT_BY_MODULE},
+                  {"owners", VT_BY_OWNER},
+                  {"lines", VT_BY_LINE},
+                  {"stacks", VT_BY_STACK},
+                  {"ops", VT_BY_OP}};
     cJSON *view = cJSON_AddObjectToObject(device, name), *evidence;
 
     vt_json_number(view, "t_ns", instant->t_ns);
@@ -204,13 +210,15 @@ static void add_refusals(cJSON *root, const struct vt_report *report)
         vt_json_number(object, "asked_bytes", refusal->asked_bytes);
         if (refusal->free_told)
             vt_json_number(object, "free_bytes", refusal->free_bytes);
-        cJSON_AddItemToObject(object, "stack",
-                              vt_json_stack(report->trace, report->trace->events[refusal->event_index].stack_id));
+        cJSON_AddItemToObject(
+            object, "stack",
+            vt_json_stack(report->trace, report->trace->events[refusal->event_index].stack_id));
         cJSON_AddItemToArray(array, object);
     }
 }
 
-static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device, int top)
+static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
+                       int top)
 {
     cJSON *object = cJSON_CreateObject();
 

@@ -55,7 +55,8 @@ static char *make_name(const struct vt_module_family *family)
     return name;
 }
 
-static void add(struct vt_module_family *family, const struct vt_group *group, const unsigned *numbers, size_t count)
+static void add(struct vt_module_family *family, const struct vt_group *group, const unsigned *numbers,
+                size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         family->low[i] = !family->members || numbers[i] < family->low[i] ? numbers[i] : family->low[i];

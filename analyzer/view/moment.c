@@ -46,17 +46,17 @@ static void list_marks(const struct vt_trace *trace, char *text, size_t bytes)
         listed[count++] = name;
     }
     if (count == 8 && used + 8 < bytes)
-        snprintf(text + used, bytes - used, ", …");
+        snprintf(text + used, bytes - used, ", ...");
 }
 
-static int no_mark(const struct vt_trace *trace, const char *name, uint64_t number, uint64_t found, char *error,
-                   size_t error_bytes)
+static int no_mark(const struct vt_trace *trace, const char *name, uint64_t number, uint64_t found,
+                   char *error, size_t error_bytes)
 {
     char marks[256];
 
     if (found) {
-        snprintf(error, error_bytes, "the trace has mark '%.64s' only %" PRIu64 " times, not %" PRIu64, name, found,
-                 number);
+        snprintf(error, error_bytes, "the trace has mark '%.64s' only %" PRIu64 " times, not %" PRIu64, name,
+                 found, number);
         return -EINVAL;
     }
     list_marks(trace, marks, sizeof marks);
@@ -126,10 +126,12 @@ static int find_step(const struct vt_report *report, const char *text, struct vt
     if (found)
         return 0;
     if (attribution->step_count)
-        snprintf(error, error_bytes, "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)", step,
+        snprintf(error, error_bytes,
+                 "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)", step,
                  attribution->step_count);
     else
-        snprintf(error, error_bytes, "no step %lu in the trace: no training steps were recognised in it", step);
+        snprintf(error, error_bytes, "no step %lu in the trace: no training steps were recognised in it",
+                 step);
     return -EINVAL;
 }
 
@@ -139,7 +141,8 @@ static bool parse_time(const char *text, double *seconds)
     static const struct {
         const char *name;
         double seconds;
-    } units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"µs", 1e-6}, {"ns", 1e-9}, {"min", 60}, {"m", 60}, {"h", 3600}};
+    } units[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6}, {"µs", 1e-6},
+                 {"ns", 1e-9}, {"min", 60},  {"m", 60},    {"h", 3600}};
     char *end;
 
     if (text[0] < '0' || text[0] > '9')
@@ -166,7 +169,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 
     if (!parse_time(text, &seconds)) {
         snprintf(error, error_bytes,
-                 "'%.64s' is no moment: use peak, end, oom, mark:NAME, mark:NAME#2, step:N or a time such as 3.2s or 150ms",
+                 "'%.64s' is no moment: use peak, end, oom, mark:NAME, mark:NAME#2, step:N or a time such as "
+                 "3.2s or 150ms",
                  text);
         return -EINVAL;
     }

@@ -35,8 +35,9 @@ static char ascii_of(uint32_t code)
         uint32_t code;
         char ascii;
     } map[] = {
-        {0xb7, '-'},   {0xb5, 'u'},   {0xd7, 'x'},   {0x2013, '-'}, {0x2014, '-'}, {0x2026, '~'}, {0x2190, '<'},
-        {0x2191, '^'}, {0x2212, '-'}, {0x2264, '<'}, {0x2500, '-'}, {0x2502, '|'}, {0x2524, '+'}, {0x2534, '+'}, {0x253c, '+'},
+        {0xb7, '-'},   {0xb5, 'u'},   {0xd7, 'x'},   {0x2013, '-'}, {0x2014, '-'},
+        {0x2026, '~'}, {0x2190, '<'}, {0x2191, '^'}, {0x2212, '-'}, {0x2264, '<'},
+        {0x2500, '-'}, {0x2502, '|'}, {0x2524, '+'}, {0x2534, '+'}, {0x253c, '+'},
         {0x25b2, '^'}, {0x25be, 'v'}, {0x2717, 'X'}, {0x251c, '+'}, {0x2514, '`'},
     };
 
@@ -49,9 +50,9 @@ static char ascii_of(uint32_t code)
 /* Letters that would move the cursor or turn the direction of the text: only a trace can bring them here. */
 static bool is_unsafe(uint32_t code)
 {
-    return (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069) || code == 0x200e || code == 0x200f || code == 0x2028 ||
-           code == 0x2029 || code == 0xfffd;
+    return (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0) ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
+           code == 0x200f || code == 0x2028 || code == 0x2029 || code == 0xfffd;
 }
 
 void vt_put_clean(const char *text, FILE *out)
@@ -107,7 +108,7 @@ static bool is_number(const char *word, size_t bytes)
 {
     bool digit = false;
 
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = bytes && word[0] == '('; i < bytes; i++) {
         if (word[i] >= '0' && word[i] <= '9')
             digit = true;
         else if (!strchr(".,", word[i]))
@@ -116,12 +117,14 @@ static bool is_number(const char *word, size_t bytes)
     return digit;
 }
 
-/* End of the next piece that must stay on one line: a word, with a unit after a number. */
+/* End of the next piece that must stay on one line: a word, with a unit after a number, a number after "GPU".
+ */
 static const char *piece_end(const char *text)
 {
     for (;;) {
         size_t bytes = strcspn(text, " \n\t");
-        if (!is_number(text, bytes) || text[bytes] != ' ')
+        bool joins = is_number(text, bytes) || !strncmp(text, "GPU ", 4) || !strncmp(text, "step ", 5);
+        if (!joins || text[bytes] != ' ')
             return text + bytes;
         text += bytes + 1;
     }

@@ -1,7 +1,8 @@
 /* Writing text: paragraphs, tables, colours, and one last filter that makes the whole safe and plain.
  *
- * Views compose in UTF-8 with colour marks; vt_print_finish turns the marks to escape sequences or to nothing,
- * letters to ASCII where the terminal is not UTF-8, and control characters that came from the trace to '?'. */
+ * Views compose in UTF-8 with colour marks; vt_print_finish turns the marks to escape sequences or to
+ * nothing, letters to ASCII where the terminal is not UTF-8, and control characters that came from the trace
+ * to '?'. */
 #ifndef VT_PRINT_H
 #define VT_PRINT_H
 
@@ -9,10 +10,18 @@
 
 /* A colour mark is VT_MARK and one code byte. */
 #define VT_MARK 0x0e
-#define VT_RESET "\x0e" "0"
-#define VT_BOLD "\x0e" "1"
-#define VT_DIM "\x0e" "2"
-#define VT_ALARM "\x0e" "3"
+#define VT_RESET                                                                                             \
+    "\x0e"                                                                                                   \
+    "0"
+#define VT_BOLD                                                                                              \
+    "\x0e"                                                                                                   \
+    "1"
+#define VT_DIM                                                                                               \
+    "\x0e"                                                                                                   \
+    "2"
+#define VT_ALARM                                                                                             \
+    "\x0e"                                                                                                   \
+    "3"
 #define VT_MARK_INK 0x40   /* + category */
 #define VT_MARK_PAPER 0x60 /* + category */
 

@@ -85,24 +85,42 @@ static void describe(const struct vt_report *report, uint32_t event_index, struc
         vt_free_near(report->trace, event_index, event->device_index, &refusal->free_bytes, &total);
 }
 
+/* Whose word counts. A framework may get memory after all when the driver first refuses, so its own events go
+ * first. One that tells nothing (an unknown version) is taken to have failed if it never allocated again
+ * after the driver refused. Returns the kind, and the first event that counts. */
+static uint8_t choose_kind(const struct vt_trace *trace, size_t *first)
+{
+    *first = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].kind == VT_EVENT_OOM)
+            return VT_EVENT_OOM;
+        if (trace->events[i].layer == VT_LAYER_FRAMEWORK && trace->events[i].kind == VT_EVENT_ALLOC)
+            *first = i + 1;
+    }
+    return VT_EVENT_ALLOC_FAILED;
+}
+
 int vt_find_refusals(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
-    uint8_t kind = VT_EVENT_ALLOC_FAILED;
-    size_t count = 0;
+    size_t count = 0, first;
+    uint8_t kind = choose_kind(trace, &first);
+    bool retried = kind == VT_EVENT_ALLOC_FAILED && first; /* the same request again, with the cache freed */
 
-    /* A framework may get memory after all when the driver first refuses: only its own word counts then. */
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].kind == VT_EVENT_OOM || trace->events[i].layer == VT_LAYER_FRAMEWORK)
-            kind = VT_EVENT_OOM;
-    for (size_t i = 0; i < trace->event_count; i++)
+    if (kind == VT_EVENT_OOM)
+        first = 0;
+    for (size_t i = first; i < trace->event_count; i++)
         count += is_refusal(&trace->events[i], kind);
     report->refusals = calloc(count + 1, sizeof *report->refusals);
     if (!report->refusals)
         return -ENOMEM;
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (is_refusal(&trace->events[i], kind))
-            describe(report, (uint32_t)i, &report->refusals[report->refusal_count++]);
+    for (size_t i = first; i < trace->event_count; i++) {
+        if (!is_refusal(&trace->events[i], kind))
+            continue;
+        if (!retried || !report->refusal_count)
+            report->refusal_count++;
+        describe(report, (uint32_t)i, &report->refusals[report->refusal_count - 1]);
+    }
     if (report->refusal_count)
         complete_last(report, &report->refusals[report->refusal_count - 1]);
     return 0;

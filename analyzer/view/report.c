@@ -33,22 +33,25 @@ static void keep(struct state *state, uint32_t event_index, const struct vt_coun
     memcpy(state->categories, categories, sizeof state->categories);
 }
 
-static uint64_t measure(const struct walk *walk, const struct vt_counts *counts)
+/* What the peak goes by. */
+static uint64_t measure(const struct walk *walk, const struct vt_counts *counts, const uint64_t *categories)
 {
-    return walk->blocks ? counts->block_bytes : counts->driver_bytes;
+    return walk->blocks ? counts->block_bytes : counts->driver_bytes - categories[VT_CATEGORY_CACHED];
 }
 
 static void keep_larger(const struct walk *walk, struct state *state, uint32_t event_index,
                         const struct vt_counts *counts, const uint64_t categories[VT_CATEGORY_COUNT])
 {
-    if (!state->present || measure(walk, counts) > measure(walk, &state->counts))
+    if (!state->present ||
+        measure(walk, counts, categories) > measure(walk, &state->counts, state->categories))
         keep(state, event_index, counts, categories);
 }
 
 static size_t column_of(const struct walk *walk, uint32_t event_index)
 {
     uint64_t duration_ns = walk->report->duration_ns, t_ns = vt_event_time(walk->report->trace, event_index);
-    size_t column = duration_ns ? (size_t)((double)t_ns / (double)duration_ns * (double)walk->timeline->columns) : 0;
+    size_t column =
+        duration_ns ? (size_t)((double)t_ns / (double)duration_ns * (double)walk->timeline->columns) : 0;
 
     return column < walk->timeline->columns ? column : walk->timeline->columns - 1;
 }
@@ -70,7 +73,7 @@ static void advance(struct walk *walk, size_t column)
 static void show_in_timeline(struct walk *walk)
 {
     const struct state *now = &walk->last;
-    uint64_t (*shown)[VT_CATEGORY_COUNT] = &walk->timeline->categories[walk->column];
+    uint64_t(*shown)[VT_CATEGORY_COUNT] = &walk->timeline->categories[walk->column];
     uint64_t shown_bytes = walk->timeline->driver_bytes[walk->column] - (*shown)[VT_CATEGORY_CACHED];
 
     if (walk->column_events[walk->column] == VT_NEVER ||
@@ -126,7 +129,8 @@ static int make_timeline(struct vt_timeline *timeline, size_t columns, uint64_t 
     timeline->driver_bytes = calloc(columns, sizeof *timeline->driver_bytes);
     timeline->step = calloc(columns, sizeof *timeline->step);
     timeline->phase = calloc(columns, sizeof *timeline->phase);
-    if (!timeline->t_ns || !timeline->categories || !timeline->driver_bytes || !timeline->step || !timeline->phase)
+    if (!timeline->t_ns || !timeline->categories || !timeline->driver_bytes || !timeline->step ||
+        !timeline->phase)
         return -ENOMEM;
     for (size_t i = 0; i < columns; i++)
         timeline->t_ns[i] = (uint64_t)((double)duration_ns * (double)i / (double)columns);
@@ -136,12 +140,14 @@ static int make_timeline(struct vt_timeline *timeline, size_t columns, uint64_t 
 static bool has_blocks(const struct vt_replay *replay, int device_index)
 {
     for (size_t i = 0; i < replay->allocation_count; i++)
-        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK && replay->allocations[i].device_index == device_index)
+        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK &&
+            replay->allocations[i].device_index == device_index)
             return true;
     return false;
 }
 
-static int walk_device(const struct vt_report *report, const struct vt_moment *at, struct vt_device_report *device)
+static int walk_device(const struct vt_report *report, const struct vt_moment *at,
+                       struct vt_device_report *device)
 {
     struct vt_timeline *timeline = &device->timeline;
     const struct vt_replay *replay = report->attribution->replay;
@@ -161,8 +167,8 @@ static int walk_device(const struct vt_report *report, const struct vt_moment *a
     }
     advance(&walk, timeline->columns - 1);
     at_event = walk.at.largest && walk.at_state.event_index > walk.at.first ? walk.at_state.event_index
-               : walk.at.largest                                             ? walk.at.first
-                                                                             : walk.at.last;
+               : walk.at.largest                                            ? walk.at.first
+                                                                            : walk.at.last;
     for (size_t i = 0; i < timeline->columns; i++)
         locate(report, walk.column_events[i] == VT_NEVER ? 0 : walk.column_events[i], &timeline->step[i],
                &timeline->phase[i]);
@@ -179,7 +185,8 @@ static int walk_device(const struct vt_report *report, const struct vt_moment *a
 }
 
 static int make_device(const struct vt_report *report, const struct vt_report_options *options,
-                       const struct vt_moment *at, struct vt_grouper *grouper, struct vt_device_report *device)
+                       const struct vt_moment *at, struct vt_grouper *grouper,
+                       struct vt_device_report *device)
 {
     size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
     unsigned groups = options->groups ? options->groups : (1u << VT_BY_COUNT) - 1;
@@ -204,7 +211,8 @@ static int make_device(const struct vt_report *report, const struct vt_report_op
 }
 
 /* A device is reported if it ever held memory, or if it is asked for. */
-static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options, int device_index)
+static bool is_wanted(const struct vt_report *report, const struct vt_report_options *options,
+                      int device_index)
 {
     const struct vt_replay *replay = report->attribution->replay;
 
@@ -226,7 +234,8 @@ static int known_devices(const struct vt_report *report)
     return count < (int)VT_MAX_DEVICES ? count : (int)VT_MAX_DEVICES;
 }
 
-static int make_devices(struct vt_report *report, const struct vt_report_options *options, const struct vt_moment *at)
+static int make_devices(struct vt_report *report, const struct vt_report_options *options,
+                        const struct vt_moment *at)
 {
     struct vt_grouper *grouper = NULL;
     int count = known_devices(report), result = vt_grouper_make(report->attribution, &grouper);

@@ -18,13 +18,21 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 
-/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker serves
- * all instants of a report: it remembers what it found out about each stack. */
+/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker
+ * serves all instants of a report: it remembers what it found out about each stack. */
 struct vt_grouper;
 int vt_grouper_make(const struct vt_attribution *attribution, struct vt_grouper **grouper);
 void vt_grouper_free(struct vt_grouper *grouper);
-int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups, struct vt_instant *instant);
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                     struct vt_instant *instant);
 void vt_groups_free(struct vt_groups *groups);
+
+/* "model.py:141 forward"; without a file "main (program)"; without a symbol the object's name. */
+void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes);
+
+/* The stack of the forward operator whose autograd node runs at a backward event with this sequence; 0 = not
+ * known, or not backward. */
+uint32_t vt_forward_stack(const struct vt_replay *replay, uint64_t sequence);
 
 /* What the driver said was free on the whole card within a second of an event; false if nobody asked it. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,

@@ -11,7 +11,8 @@
 /* The trace is untrusted: only what looks like a source file is opened, and nothing that could block. */
 static bool is_source_name(const char *path)
 {
-    static const char *const endings[] = {".py", ".pyx", ".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp", ".rs"};
+    static const char *const endings[] = {".py", ".pyx", ".c", ".cc",  ".cpp", ".cxx",
+                                          ".cu", ".cuh", ".h", ".hpp", ".rs"};
     const char *dot = strrchr(path, '.');
 
     for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)

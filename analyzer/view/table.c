@@ -63,7 +63,8 @@ static int total(const struct vt_table *table, const int *widths)
 
 static int least(const struct vt_table *table, const int *widths, int c)
 {
-    int minimum = table->columns[c].minimum, title = c ? 0 : vt_text_columns(table->columns[0].title) - INDENT;
+    int minimum = table->columns[c].minimum,
+        title = c ? 0 : vt_text_columns(table->columns[0].title) - INDENT;
 
     minimum = minimum && minimum < title ? title : minimum;
     return minimum && minimum < widths[c] ? minimum : widths[c];
@@ -145,8 +146,8 @@ void vt_table_print(struct vt_table *table, struct vt_print *print, int width)
             for (int c = 0; c <= last; c++) {
                 if (!widths[c])
                     continue;
-                print_cell(print->stream, &table->columns[c], table->cells[r * (size_t)table->column_count + (size_t)c],
-                           widths[c], c == last);
+                print_cell(print->stream, &table->columns[c],
+                           table->cells[r * (size_t)table->column_count + (size_t)c], widths[c], c == last);
                 if (c < last)
                     fprintf(print->stream, "%*s", GAP, "");
             }

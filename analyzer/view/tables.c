@@ -36,7 +36,8 @@ static void size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
 }
 
 /* The row of what the table does not show. */
-static void rest_row(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before, int after)
+static void rest_row(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before,
+                     int after)
 {
     if (!rest)
         return;
@@ -64,8 +65,8 @@ static const char *lossy_title(const struct vt_report *report, const char *title
     return text;
 }
 
-void vt_text_modules(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device,
-                     int rows)
+void vt_text_modules(struct vt_print *print, const struct vt_report *report,
+                     const struct vt_device_report *device, int rows)
 {
     const struct vt_instant *instant = vt_text_instant(device);
     uint64_t whole = vt_used_bytes(instant->categories), rest = 0, none = 0;
@@ -73,14 +74,16 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report, con
     struct vt_table table;
     char title[64];
     const struct vt_column columns[] = {
-        {lossy_title(report, device->at.present ? "Where it was made" : "Where the peak was made", title, sizeof title), false,
-         VT_CUT_MIDDLE, 24, 0},
+        {lossy_title(report, device->at.present ? "Where it was made" : "Where the peak was made", title,
+                     sizeof title),
+         false, VT_CUT_MIDDLE, 24, 0},
         {"each", true, VT_CUT_END, 0, 2},
         {"all", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
         {"mostly", false, VT_CUT_END, 0, 1}};
 
-    if (!has_names(&instant->groups[VT_BY_MODULE]) || vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
+    if (!has_names(&instant->groups[VT_BY_MODULE]) ||
+        vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
         return;
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < families.count; i++) {
@@ -95,7 +98,8 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report, con
         if (family->members == 1)
             vt_table_cell(&table, "%s", "");
         else if (family->same)
-            vt_table_cell(&table, "%" PRIu64 " × %s", family->members, vt_format_bytes(family->first_bytes, text));
+            vt_table_cell(&table, "%" PRIu64 " × %s", family->members,
+                          vt_format_bytes(family->first_bytes, text));
         else
             vt_table_cell(&table, "%" PRIu64 " modules", family->members);
         size_cells(&table, family->bytes, whole);
@@ -139,12 +143,13 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64];
-    const struct vt_column columns[] = {{lossy_title(report, "By line", title, sizeof title), false, VT_CUT_START, 24, 0},
-                                        {"", false, VT_CUT_END, 14, 3},
-                                        {"", true, VT_CUT_END, 0, 0},
-                                        {vt_text_whole(device), true, VT_CUT_END, 0, 0},
-                                        {"mostly", false, VT_CUT_END, 0, 1},
-                                        {"made in", false, VT_CUT_END, 0, 4}};
+    const struct vt_column columns[] = {
+        {lossy_title(report, "By line", title, sizeof title), false, VT_CUT_START, 34, 0},
+        {"", false, VT_CUT_END, 24, 4},
+        {"", true, VT_CUT_END, 0, 0},
+        {vt_text_whole(device), true, VT_CUT_END, 0, 0},
+        {"mostly", false, VT_CUT_END, 0, 1},
+        {"made in", false, VT_CUT_END, 0, 3}};
 
     if (!has_names(groups))
         return;
@@ -161,7 +166,8 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
             vt_table_cell(&table, "%s", vt_phase_name(group->phase));
         free(source);
     }
-    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1, report->attribution->step_count ? 2 : 1);
+    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
+             report->attribution->step_count ? 2 : 1);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
@@ -208,19 +214,20 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
 static void plain_table(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, enum vt_by by, size_t rows)
 {
-    static const char *const titles[VT_BY_COUNT] = {"By category", "By module", "By owner", "By line", "By stack",
-                                                    "By operator"};
+    static const char *const titles[VT_BY_COUNT] = {"By category", "By module", "By owner",
+                                                    "By line",     "By stack",  "By operator"};
     const struct vt_instant *instant = vt_text_instant(device);
     const struct vt_groups *groups = &instant->groups[by];
     uint64_t whole = vt_used_bytes(instant->categories);
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64], count[32];
-    const struct vt_column columns[] = {{lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_MIDDLE, 24, 0},
-                                        {"blocks", true, VT_CUT_END, 0, 2},
-                                        {"", true, VT_CUT_END, 0, 0},
-                                        {vt_text_whole(device), true, VT_CUT_END, 0, 0},
-                                        {by == VT_BY_CATEGORY ? "" : "mostly", false, VT_CUT_END, 0, 1}};
+    const struct vt_column columns[] = {
+        {lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_MIDDLE, 24, 0},
+        {"blocks", true, VT_CUT_END, 0, 2},
+        {"", true, VT_CUT_END, 0, 0},
+        {vt_text_whole(device), true, VT_CUT_END, 0, 0},
+        {by == VT_BY_CATEGORY ? "" : "mostly", false, VT_CUT_END, 0, 1}};
 
     vt_table_begin(&table, columns, by == VT_BY_CATEGORY ? 4 : 5);
     for (size_t i = 0; i < shown; i++) {
@@ -230,12 +237,14 @@ static void plain_table(struct vt_print *print, const struct vt_report *report,
         if (by != VT_BY_CATEGORY)
             category_cell(&table, groups->items[i].categories);
     }
-    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1, by == VT_BY_CATEGORY ? 0 : 1);
+    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
+             by == VT_BY_CATEGORY ? 0 : 1);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
 
-void vt_text_tables(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_tables(struct vt_print *print, const struct vt_report *report,
+                    const struct vt_device_report *device)
 {
     int top = print->style->top, by = print->style->by;
 

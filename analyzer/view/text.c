@@ -33,8 +33,8 @@ static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned c
 }
 
 /* The legend is the table of categories as well. */
-static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories, unsigned category,
-                        uint64_t whole, bool single)
+static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
+                        unsigned category, uint64_t whole, bool single)
 {
     const struct vt_category_look *look = vt_category_look(category);
     char bytes[32], percent[32];
@@ -51,14 +51,15 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
     uint64_t whole = vt_used_bytes(instant->categories);
     bool done[VT_CATEGORY_COUNT] = {false};
 
-    fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n", device->at.present ? "at that time" : "at the peak", "",
-            "of use");
+    fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n",
+            device->at.present ? "at that time" : "at the peak", "", "of use");
     for (size_t n = 0; n < vt_stacked_category_count; n++) {
         unsigned largest = VT_CATEGORY_COUNT;
 
         for (size_t i = 0; i < vt_stacked_category_count; i++) {
             unsigned c = vt_stacked_categories[i];
-            if (!done[c] && (largest == VT_CATEGORY_COUNT || instant->categories[c] > instant->categories[largest]))
+            if (!done[c] &&
+                (largest == VT_CATEGORY_COUNT || instant->categories[c] > instant->categories[largest]))
                 largest = c;
         }
         done[largest] = true;
@@ -71,7 +72,8 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
-static void picture(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+static void picture(struct vt_print *print, const struct vt_report *report,
+                    const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
@@ -114,8 +116,9 @@ static void more(struct vt_print *print, const struct vt_report *report)
         vt_print_paragraph(print, 0, 2, VT_BOLD "More:" VT_RESET " vramtrace info --events %s", path);
     else
         vt_print_paragraph(print, 0, 2,
-                           VT_BOLD "More:" VT_RESET " vramtrace timeline|info %s · vramtrace report --by owner|op|stack "
-                                                    "--at %s %s",
+                           VT_BOLD "More:" VT_RESET
+                                   " vramtrace timeline|info %s · vramtrace report --by owner|op|stack "
+                                   "--at %s %s",
                            path, report->refusal_count ? "oom" : "end", path);
 }
 
@@ -146,8 +149,9 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
     vt_text_header(&print, report, "report");
     vt_text_out_of_memory(&print, report);
     if (!report->device_count && !report->trace->event_count)
-        vt_print_paragraph(&print, 0, 0, "The trace has no events: while it was recorded, no call that VRAMTrace can see "
-                                      "took or gave back GPU memory.");
+        vt_print_paragraph(&print, 0, 0,
+                           "The trace has no events: while it was recorded, no call that VRAMTrace can see "
+                           "took or gave back GPU memory.");
     else if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
     for (size_t i = 0; i < report->device_count; i++) {
@@ -203,16 +207,19 @@ static int write_timeline(const struct vt_report *report, const struct vt_view_s
         for (size_t k = 0; k < chart.count; k++)
             fprintf(print.stream, "%s\n", chart.items[k]);
         if (!chart.count)
-            vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.", device->index);
+            vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.",
+                               device->index);
         else
             print_key(&print, device);
         vt_lines_free(&chart);
     }
     if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0, "Nothing to draw: no GPU memory was held at any time of this trace.");
+        vt_print_paragraph(&print, 0, 0,
+                           "Nothing to draw: no GPU memory was held at any time of this trace.");
     else if (report->attribution->step_count)
-        vt_print_paragraph(&print, 2, 2, "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
-                                      "A column shows the largest moment of its time.");
+        vt_print_paragraph(&print, 2, 2,
+                           "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
+                           "A column shows the largest moment of its time.");
     return vt_print_finish(&print, out);
 }
 

@@ -18,14 +18,18 @@ char *vt_text_device(const struct vt_device_report *device, char *text);
 
 void vt_text_header(struct vt_print *print, const struct vt_report *report, const char *command);
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report);
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device);
-void vt_text_card(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device);
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device);
+void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
+                     const struct vt_device_report *device);
+void vt_text_card(struct vt_print *print, const struct vt_report *report,
+                  const struct vt_device_report *device);
+void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
+                      const struct vt_device_report *device);
 
 /* The report's own tables, or with --by the one asked for. */
-void vt_text_tables(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device);
-void vt_text_modules(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device,
-                     int rows);
+void vt_text_tables(struct vt_print *print, const struct vt_report *report,
+                    const struct vt_device_report *device);
+void vt_text_modules(struct vt_print *print, const struct vt_report *report,
+                     const struct vt_device_report *device, int rows);
 
 /* Modules that differ only in the numbers of their names, as one. */
 struct vt_module_family {

@@ -20,23 +20,43 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
+/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of
+ * Python, else an operator, else what the native stack says. */
+static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
+                         size_t bytes)
 {
-    const struct vt_trace *trace = report->trace;
-    uint32_t stack_id = trace->events[refusal->event_index].stack_id;
+    const struct vt_event *event = &report->trace->events[refusal->event_index];
+    uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
+    const char *operator= vt_operator_of(report->attribution, event->stack_id);
     struct vt_frame frame;
+    bool known = vt_trace_user_frame(report->trace, event->stack_id, &frame);
 
-    if (!vt_trace_user_frame(trace, stack_id, &frame))
+    if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
+        int used = snprintf(text, bytes, "the backward of ");
+        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
+    } else if (operator&& !(known &&frame.kind == VT_FRAME_PYTHON)) {
+        snprintf(text, bytes, "%s", operator);
+    } else if (known) {
+        vt_name_frame(report->trace, &frame, text, bytes);
+    } else {
         snprintf(text, bytes, "a call without a recorded stack");
-    else if (frame.file[0] && frame.line > 0)
-        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame.file), frame.line, frame.function);
-    else
-        snprintf(text, bytes, "%s", frame.function);
+    }
     return text;
 }
 
+/* How long the process went on to allocate after an event; 0 = it did not. */
+static uint64_t went_on(const struct vt_report *report, const struct vt_refusal *refusal)
+{
+    const struct vt_trace *trace = report->trace;
+
+    for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
+        if (trace->events[i].kind == VT_EVENT_ALLOC)
+            return vt_event_time(trace, (uint32_t)i) - refusal->t_ns;
+    return 0;
+}
+
 /* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
-static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_COUNT])
+static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     uint64_t left[VT_CATEGORY_COUNT];
 
@@ -48,6 +68,10 @@ static void print_holding(FILE *stream, const uint64_t categories[VT_CATEGORY_CO
 
         if (!left[largest])
             break;
+        if (!i && left[largest] == total) {
+            fprintf(stream, ", all of it %s", vt_category_look(largest)->many);
+            break;
+        }
         fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
                 largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
         left[largest] = 0;
@@ -61,11 +85,13 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
     if (refusal->free_told)
         fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
     else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s beside this process", vt_format_bytes(refusal->free_bytes, bytes));
+        fprintf(stream, " The card had at most %s beside this process",
+                vt_format_bytes(refusal->free_bytes, bytes));
     else
         return;
     if (refusal->asked_bytes > refusal->free_bytes)
-        fprintf(stream, ": %s too little", vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
+        fprintf(stream, ": %s too little",
+                vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
     fputc('.', stream);
 }
 
@@ -87,13 +113,14 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     print_room(stream, refusal);
     if (refusal->driver_bytes) {
         fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
-        print_holding(stream, refusal->categories);
+        print_holding(stream, refusal->driver_bytes, refusal->categories);
         fputc('.', stream);
     }
     if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
-    if (report->duration_ns > refusal->t_ns + 1000000000u)
-        fprintf(stream, " The process went on for %s.", vt_format_duration(report->duration_ns - refusal->t_ns, bytes));
+    if (went_on(report, refusal))
+        fprintf(stream, " The process went on to allocate for %s.",
+                vt_format_duration(went_on(report, refusal), bytes));
     if (!fclose(stream))
         vt_print_paragraph(print, 0, 0, "%s", text);
     fputc('\n', print->stream);
@@ -106,7 +133,8 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
     struct vt_module_families families;
     const struct vt_module_family *module = NULL;
     const struct vt_group *line = NULL;
-    char each[32];
+    const char *part;
+    char size[32];
 
     text[0] = '\0';
     if (vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
@@ -116,16 +144,22 @@ static void name_largest(const struct vt_instant *instant, unsigned category, ch
             module = &families.items[i];
     for (size_t i = 0; i < instant->groups[VT_BY_LINE].count; i++)
         if (instant->groups[VT_BY_LINE].items[i].name[0] &&
-            instant->groups[VT_BY_LINE].items[i].categories[category] > (line ? line->categories[category] : 0))
+            instant->groups[VT_BY_LINE].items[i].categories[category] >
+                (line ? line->categories[category] : 0))
             line = &instant->groups[VT_BY_LINE].items[i];
-    if (module && module->members > 1)
-        snprintf(text, bytes, ", most in %.200s (%" PRIu64 " modules%s%s)", module->name, module->members,
-                 module->same ? ", each " : "", module->same ? vt_format_bytes(module->first_bytes, each) : "");
-    else if (module)
-        snprintf(text, bytes, ", most in %.200s (%s)", module->name, vt_format_bytes(module->categories[category], each));
-    else if (line)
-        snprintf(text, bytes, ", most of it made at %.300s (%s)", line->name,
-                 vt_format_bytes(line->categories[category], each));
+    if (module) {
+        part = module->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
+        if (module->members > 1 && module->same)
+            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name,
+                     module->members, vt_format_bytes(module->first_bytes, size));
+        else
+            snprintf(text, bytes, ", %s in %.200s (%s)", part, module->name,
+                     vt_format_bytes(module->categories[category], size));
+    } else if (line) {
+        part = line->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
+        snprintf(text, bytes, ", %s made at %.300s (%s)", part, line->name,
+                 vt_format_bytes(line->categories[category], size));
+    }
     vt_module_families_free(&families);
 }
 
@@ -147,7 +181,8 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
 }
 
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
+                     const struct vt_device_report *device)
 {
     const struct vt_instant *peak = &device->peak, *at = &device->at;
     uint64_t end_bytes = vt_used_bytes(device->end.categories);
@@ -160,10 +195,11 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report, con
     if (!peak->counts.driver_bytes) {
         fprintf(stream, "GPU %d held no memory of this process.", device->index);
     } else {
-        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s at the end.",
+        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.",
                 vt_format_bytes(vt_used_bytes(peak->categories), bytes),
                 vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
-                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing");
+                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing",
+                report->trace->header.state == VT_STATE_COMPLETE ? "at the end" : "where the trace ends");
         if (at->present)
             fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
                     vt_text_when(report, at->t_ns, at->step, at->phase, when),
@@ -175,7 +211,8 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report, con
     free(text);
 }
 
-void vt_text_card(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_card(struct vt_print *print, const struct vt_report *report,
+                  const struct vt_device_report *device)
 {
     const struct vt_instant *instant = vt_text_instant(device);
     const struct vt_counts *counts = &instant->counts;
@@ -195,7 +232,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
 
     if (!stream)
         return;
-    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process", vt_format_bytes(counts->driver_bytes, bytes));
+    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process",
+            vt_format_bytes(counts->driver_bytes, bytes));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes)
             continue;
@@ -207,7 +245,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
         fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
     if (vt_free_near(report->trace, instant->event_index, device->index, &free_bytes, &total_bytes) &&
         total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
-        fprintf(stream, " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
+        fprintf(stream,
+                " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
                 vt_format_bytes(total_bytes - free_bytes, bytes),
                 vt_format_bytes(total_bytes - free_bytes - counts->driver_bytes, other));
     if (!fclose(stream))
@@ -215,10 +254,12 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report, const 
     free(text);
 }
 
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report, const struct vt_device_report *device)
+void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
+                      const struct vt_device_report *device)
 {
     const struct vt_instant *instant = vt_text_instant(device);
-    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
+    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK],
+             whole = 0;
     const struct {
         uint64_t bytes;
         const char *name;

@@ -53,7 +53,8 @@ struct vt_device_report {
     int index;
     const char *name;
     uint64_t total_bytes;
-    struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most driver bytes */
+    struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most
+                               driver bytes that are not cached (in a pool) */
     struct vt_instant end;
     struct vt_instant at; /* present only with --at */
     struct vt_timeline timeline;

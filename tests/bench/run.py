@@ -27,8 +27,8 @@ VARIANTS = {
     "nothing": ([], {}),
     "PyTorch history, stacks=python": (["--history", "python"], {}),
     "PyTorch history, stacks=all": (["--history", "all"], {}),
-    "vramtrace, Python stacks": ([], {"VRAMTRACE_NATIVE": "0"}),
-    "vramtrace, native and Python stacks": ([], {"VRAMTRACE_NATIVE": "1"}),
+    "vramtrace, Python stacks": ([], {"VRAMTRACE_NATIVE_STACKS": "0"}),
+    "vramtrace, native and Python stacks": ([], {"VRAMTRACE_NATIVE_STACKS": "1"}),
 }
 
 

@@ -18,6 +18,7 @@ HEADER_BYTES = 8192
 
 def run(*arguments, env=None, cwd=None):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("VRAMTRACE_", "LD_PRELOAD"))}
+    environment.setdefault("ASAN_OPTIONS", "verify_asan_link_order=0")  # a sanitized build is no reason not to preload
     environment.update(env or {})
     return subprocess.run(
         [str(PROGRAM.resolve()), *map(str, arguments)], capture_output=True, text=True, env=environment, cwd=cwd, timeout=60

@@ -13,8 +13,8 @@ RECORDER = {
     "vramtrace_mark", "vramtrace_range_push", "vramtrace_range_pop",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE",
-    "_ZN3c1028reportOutOfMemoryToProfilerElmmNS_6DeviceE",
-    "_ZN3c1028reportOutOfMemoryToProfilerElllNS_6DeviceE",
+    "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+    "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE",
 }
 
 

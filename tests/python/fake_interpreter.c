@@ -14,7 +14,8 @@
 #define EXPORT __attribute__((visibility("default")))
 typedef uint64_t words[512];
 
-EXPORT extern words PyType_Type, PyCode_Type, PyFrame_Type, PyUnicode_Type, PyCell_Type, PyTuple_Type, PyBytes_Type;
+EXPORT extern words PyType_Type, PyCode_Type, PyFrame_Type, PyUnicode_Type, PyCell_Type, PyTuple_Type,
+    PyBytes_Type;
 EXPORT extern words _PyRuntime;
 words PyType_Type, PyCode_Type, PyFrame_Type, PyUnicode_Type, PyCell_Type, PyTuple_Type, PyBytes_Type;
 words _PyRuntime;
@@ -139,13 +140,24 @@ static void set_version(int minor)
 static void make_debug_offsets(void)
 {
     memcpy(_PyRuntime, "xdebugpy", 8);
-    const uint64_t values[][2] = {
-        {1, 0x030d0af0}, {23, layout->thread_frame}, {24, layout->thread_thread_id}, {29, layout->frame_previous},
-        {30, layout->frame_code}, {31, layout->frame_instruction}, {32, layout->frame_locals},
-        {33, layout->frame_owner}, {35, layout->code_file_name}, {36, layout->code_name},
-        {37, layout->code_qualified_name}, {38, layout->code_line_table}, {39, layout->code_first_line},
-        {40, layout->code_argument_count}, {41, layout->code_local_names}, {42, layout->code_local_kinds},
-        {43, layout->code_instructions}, {45, VT_OBJECT_TYPE}};
+    const uint64_t values[][2] = {{1, 0x030d0af0},
+                                  {23, layout->thread_frame},
+                                  {24, layout->thread_thread_id},
+                                  {29, layout->frame_previous},
+                                  {30, layout->frame_code},
+                                  {31, layout->frame_instruction},
+                                  {32, layout->frame_locals},
+                                  {33, layout->frame_owner},
+                                  {35, layout->code_file_name},
+                                  {36, layout->code_name},
+                                  {37, layout->code_qualified_name},
+                                  {38, layout->code_line_table},
+                                  {39, layout->code_first_line},
+                                  {40, layout->code_argument_count},
+                                  {41, layout->code_local_names},
+                                  {42, layout->code_local_kinds},
+                                  {43, layout->code_instructions},
+                                  {45, VT_OBJECT_TYPE}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         _PyRuntime[values[i][0]] = values[i][1];
 }
@@ -349,10 +361,11 @@ static int garbage_chains(int minor)
         frame_memory[2][layout->frame_owner] = 9;
         CHECK(walk(&hash) == 2 && unreadable);
         frame_memory[2][layout->frame_owner] = 0;
-        put_pointer(frame_memory[2], layout->frame_instruction, code_memory[2] + (UINT64_C(1) << 40));
+        put(frame_memory[2], layout->frame_instruction, (uintptr_t)code_memory[2] + (UINT64_C(1) << 40));
         CHECK(walk(&hash) == 2 && unreadable);
         /* Not begun: left out; a ring of such frames ends. */
-        put_pointer(frame_memory[2], layout->frame_instruction, code_memory[2] + layout->code_instructions - 2);
+        put_pointer(frame_memory[2], layout->frame_instruction,
+                    code_memory[2] + layout->code_instructions - 2);
         CHECK(walk(&hash) == 3 && !unreadable);
         put_pointer(frame_memory[2], layout->frame_previous, frame_memory[2]);
         CHECK(walk(&hash) == 2 && unreadable);
@@ -367,7 +380,8 @@ static int garbage_descriptions(void)
     CHECK(walk(&hash) == 1);
     struct vt_python_code_view view = {0};
     CHECK(vt_python_describe_code(code_memory[0], &view));
-    CHECK(view.file_bytes == 19 && view.name_bytes == 14 && view.first_line == 10 && view.line_table_bytes == 26);
+    CHECK(view.file_bytes == 19 && view.name_bytes == 14 && view.first_line == 10 &&
+          view.line_table_bytes == 26);
     CHECK(memcmp(view.name, "Layer1.forward", 14) == 0 && view.python_minor == 12);
     put(code_memory[0], layout->code_line_table, 0);
     put_pointer(code_memory[0], layout->code_qualified_name, code_memory[0]);

@@ -39,7 +39,8 @@ size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_wal
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
     bool truncated, unreadable;
     memset(told, 0, sizeof *told);
-    size_t count = vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated, &unreadable);
+    size_t count =
+        vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated, &unreadable);
     told->truncated = truncated;
     told->unreadable = unreadable;
     told->frames = (uint32_t)count;
@@ -51,12 +52,12 @@ size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_wal
             told->failed++;
             continue;
         }
-        int32_t line = vt_python_line(view.python_minor, view.line_table, view.line_table_bytes, view.first_line,
-                                      frames[i].instruction_offset);
+        int32_t line = vt_python_line(view.python_minor, view.line_table, view.line_table_bytes,
+                                      view.first_line, frames[i].instruction_offset);
         int written = snprintf(text + used, text_bytes - used,
-                               "%.*s" FIELD "%.*s" FIELD "%d" FIELD "%d" FIELD "%llu" RECORD, (int)view.file_bytes,
-                               view.file, (int)view.name_bytes, view.name, line, frames[i].instruction_offset,
-                               (unsigned long long)frames[i].self_address);
+                               "%.*s" FIELD "%.*s" FIELD "%d" FIELD "%d" FIELD "%llu" RECORD,
+                               (int)view.file_bytes, view.file, (int)view.name_bytes, view.name, line,
+                               frames[i].instruction_offset, (unsigned long long)frames[i].self_address);
         if (written < 0 || (size_t)written >= text_bytes - used) {
             told->failed++;
             break;
@@ -113,7 +114,8 @@ double test_walk_cold_ns(size_t capacity, unsigned walks)
     return total / walks;
 }
 
-void test_lines(int minor, const uint8_t *table, size_t bytes, int32_t first_line, int32_t count, int32_t *lines)
+void test_lines(int minor, const uint8_t *table, size_t bytes, int32_t first_line, int32_t count,
+                int32_t *lines)
 {
     /* A copy of its own size, so that a sanitizer sees a read past its end. */
     uint8_t *copy = malloc(bytes != 0 ? bytes : 1);

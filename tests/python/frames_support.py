@@ -2,6 +2,7 @@
 import ctypes
 import os
 import sys
+import threading
 import traceback
 
 LIBRARY = os.environ["VT_FRAMES_LIBRARY"]
@@ -28,6 +29,7 @@ def load(kind):
 WITH_GIL = load(ctypes.PyDLL)
 WITHOUT_GIL = load(ctypes.CDLL)
 LIBRARIES = (WITH_GIL, WITHOUT_GIL)
+buffers = threading.local()
 
 
 class Frame:
@@ -41,9 +43,11 @@ class Frame:
 def walk(library=WITHOUT_GIL, capacity=CAPACITY):
     """What the product sees from here: this function's own frame is the first."""
     told = Told()
-    text = ctypes.create_string_buffer(1 << 20)
+    if not hasattr(buffers, "text"):
+        buffers.text = ctypes.create_string_buffer(1 << 19)
+    text = buffers.text
     used = library.test_walk(text, ctypes.c_size_t(len(text)), ctypes.c_size_t(capacity), ctypes.byref(told))
-    records = text.raw[:used].decode("utf-8").split("\x1e")[:-1]
+    records = ctypes.string_at(text, used).decode("utf-8").split("\x1e")[:-1]
     return told, [Frame(record) for record in records]
 
 

@@ -1,5 +1,5 @@
-/* A program that loads libpython late, with RTLD_LOCAL or RTLD_GLOBAL, as a plugin host does: no frames before,
- * the right ones after, none once the interpreter has ended or on a thread that Python does not know.
+/* A program that loads libpython late, with RTLD_LOCAL or RTLD_GLOBAL, as a plugin host does: no frames
+ * before, the right ones after, none once the interpreter has ended or on a thread that Python does not know.
  * Usage: host LIBPYTHON local|global */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -94,6 +94,10 @@ int main(int argc, char **argv)
     LOOK_UP(void *(*PyImport_AddModule)(const char *), PyImport_AddModule)
     LOOK_UP(int (*PyObject_SetAttrString)(void *, const char *, void *), PyObject_SetAttrString)
     LOOK_UP(int (*PyRun_SimpleString)(const char *), PyRun_SimpleString)
+    LOOK_UP(void *(*PyThreadState_Get)(void), PyThreadState_Get)
+    LOOK_UP(void *(*PyThreadState_Swap)(void *), PyThreadState_Swap)
+    LOOK_UP(void *(*Py_NewInterpreter)(void), Py_NewInterpreter)
+    LOOK_UP(void (*Py_EndInterpreter)(void *), Py_EndInterpreter)
     none = dlsym(library, "_Py_NoneStruct");
     vt_python_look_up();
     check("found", vt_python_loaded() && vt_python_hex_version() >> 24 == 3);
@@ -105,10 +109,25 @@ int main(int argc, char **argv)
 
     static struct method method = {"look", called_from_python, 4 /* METH_NOARGS */, NULL};
     PyObject_SetAttrString(PyImport_AddModule("__main__"), "look", PyCFunction_NewEx(&method, NULL, NULL));
-    check("script", PyRun_SimpleString("def f():\n  look()\ndef g():\n  return list(map(lambda _: f(), [1]))\ng()\n") == 0);
+    check("script", PyRun_SimpleString(
+                        "def f():\n  look()\ndef g():\n  return list(map(lambda _: f(), [1]))\ng()\n") == 0);
     check("frames", count == 4 && (strcmp(names, "f <lambda> g <module> ") == 0 ||
                                    strcmp(names, "f g.<locals>.<lambda> g <module> ") == 0));
     check("lines", lines[0] == 2 && lines[1] == 4 && lines[2] == 4 && lines[3] == 5);
+
+    /* A second interpreter on this thread. Before 3.12 the thread's state stays that of the first one, which
+     * runs no code now; then it is the second's. Either is safe to read. */
+    void *main_thread = PyThreadState_Get();
+    void *other_thread = Py_NewInterpreter();
+    check("second interpreter", other_thread != NULL);
+    PyObject_SetAttrString(PyImport_AddModule("__main__"), "look", PyCFunction_NewEx(&method, NULL, NULL));
+    check("its script", PyRun_SimpleString("def f():\n  look()\nf()\n") == 0);
+    check("its frames", count == 0 || (count == 2 && strcmp(names, "f <module> ") == 0));
+    Py_EndInterpreter(other_thread);
+    PyThreadState_Swap(main_thread);
+    walk();
+    check("no frames between", count == 0);
+    check("script again", PyRun_SimpleString("g()\n") == 0 && count == 4);
 
     pthread_t thread;
     pthread_create(&thread, NULL, foreign_thread, NULL);
@@ -120,6 +139,11 @@ int main(int argc, char **argv)
     check("no frames while it ends", count == 0);
     walk();
     check("no frames after it", count == 0);
-    printf("%-51s %d passed, %d failed\n", argv[2][0] == 'l' ? "libpython loaded late, local" : "libpython loaded late, global", passed, failed);
+    dlclose(library);
+    walk();
+    check("the library stays", count == 0);
+    printf("%-51s %d passed, %d failed\n",
+           argv[2][0] == 'l' ? "libpython loaded late, local" : "libpython loaded late, global", passed,
+           failed);
     return failed != 0;
 }

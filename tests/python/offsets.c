@@ -84,7 +84,8 @@ static void check_frames(const struct vt_python_layout *layout)
     SIZE(owner_c_stack, VT_NO_OWNER);
     ABSENT(code_version);
 #endif
-    SIZE(frame_basic_bytes, offsetof(PyFrameObject, _f_frame_data) + offsetof(_PyInterpreterFrame, localsplus));
+    SIZE(frame_basic_bytes,
+         offsetof(PyFrameObject, _f_frame_data) + offsetof(_PyInterpreterFrame, localsplus));
 
     OFFSET(code_local_count, PyCodeObject, co_nlocalsplus);
     OFFSET(code_local_names, PyCodeObject, co_localsplusnames);

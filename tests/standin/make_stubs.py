@@ -106,7 +106,8 @@ def make_library(output, soname, symbols):
         if not nodes:
             out.write(f"{soname} {{ local: *; }};\n")
     command = [*os.environ.get("CC", "gcc").split(), "-shared", "-fPIC", "-O1", "-w", "-fvisibility=hidden"]
-    command += [f"-DSTANDIN_{soname.split('.')[0]}", f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
+    command += [f"-DSTANDIN_{soname.split('.')[0]}"]
+    command += [f"-Wl,-soname,{soname}", f"-Wl,--version-script={script}"]
     run(*command, "-o", str(output / soname), str(source), str(HERE / "maths.c"))
     source.unlink()
     script.unlink()

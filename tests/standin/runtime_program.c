@@ -1,5 +1,5 @@
-/* A program of the runtime: what it allocates shows in the driver's books. Run as a test, and an easy thing to
- * trace. */
+/* A program of the runtime: what it allocates shows in the driver's books. Run as a test, and an easy thing
+ * to trace. */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <stdint.h>

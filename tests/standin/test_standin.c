@@ -160,7 +160,8 @@ static void virtual_memory(void)
     int descriptor;
     OK(cuMemCreate(&handle, 2 * MIB, &properties, 0));
     OK(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    OK(cuMemImportFromShareableHandle(&again, (void *)(intptr_t)descriptor,
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(descriptor);
     OK(cuMemRelease(handle));
     expect(CONTEXT + 2 * MIB);
@@ -311,8 +312,15 @@ static void graphs(void)
     OK(cuMemFreeAsync(parameters.dptr, NULL));
     OK(cuDeviceGraphMemTrim(0));
     expect(CONTEXT);
+    OK(cuGraphLaunch(instance, NULL));
     OK(cuGraphExecDestroy(instance));
     OK(cuGraphDestroy(graph));
+    OK(cuDeviceGraphMemTrim(0));
+    expect(CONTEXT + 64 * MIB); /* what a launch gave outlives the graph */
+    OK(cuMemFree(parameters.dptr));
+    OK(cuDeviceGraphMemTrim(0));
+    expect(CONTEXT);
+    CHECK(cuMemFree(parameters.dptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
 static void capture(void)

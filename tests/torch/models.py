@@ -42,7 +42,12 @@ def on_device(*tensors):
 
 def mlp(optimizer="sgd"):
     model = nn.Sequential(
-        nn.Linear(512, 1024), nn.ReLU(), nn.BatchNorm1d(1024), nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 10)
+        nn.Linear(512, 1024),
+        nn.ReLU(),
+        nn.BatchNorm1d(1024),
+        nn.Linear(1024, 1024),
+        nn.GELU(),
+        nn.Linear(1024, 10),
     ).cuda()
     if optimizer == "adam":
         chosen = torch.optim.Adam(model.parameters(), lr=1e-3)

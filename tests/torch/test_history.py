@@ -14,7 +14,7 @@ BLOCK_ROUNDING = 512
 UNSPLIT_REST = 1 << 20  # a remainder up to this stays with the block
 
 
-@pytest.fixture(scope="module", params=("mlp", "transformer_amp", "resnet50"))
+@pytest.fixture(scope="module", params=("mlp_adam", "transformer_amp", "resnet50"))
 def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     run([PYTHON, SCRIPT, request.param, "--steps", STEPS, "--history", folder / "history.pickle", "--stacks", "python"],
@@ -30,8 +30,7 @@ def both(request, tmp_path_factory):
 def test_same_order_addresses_and_sizes(both):
     ours, theirs = both
     assert len(theirs) > 300
-    # the recorder was switched on after the first CUDA call at the earliest, and never off
-    ours = ours[len(ours) - len(theirs):]
+    assert len(ours) >= len(theirs)  # ours goes on to the end of the process, theirs to the dump
     live = {}
     for mine, its in zip(ours, theirs):
         assert mine["kind"] == {"alloc": "alloc", "free_completed": "free"}[its["action"]]
@@ -48,7 +47,6 @@ def test_same_order_addresses_and_sizes(both):
 
 def test_same_python_frames(both):
     ours, theirs = both
-    ours = ours[len(ours) - len(theirs):]
     compared = 0
     for mine, its in zip(ours, theirs):
         if its["action"] != "alloc":

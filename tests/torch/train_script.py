@@ -3,11 +3,12 @@
 
     train_script.py NAME [--steps N] [--truth FILE] [--history FILE] [--stacks python|all]
 
-Marks `fwd`, `bwd` and `step` (after forward, backward and optimizer step) are also given to vramtrace where it
-is loaded. The truth file is JSON, {"model", "steps", "context_bytes", "marks": [MARK...]}; a MARK has "name",
-"step", "allocated", "max_allocated", "reserved" (what PyTorch says), "driver_bytes" and "allocation_bytes" (what
-the stand-in driver says, null without one), and "categories": bytes of the blocks that hold the storages of
-parameters, buffers, gradients, optimizer state and inputs, each block in one category only (the first).
+Marks `fwd`, `bwd` and `step` (after forward, backward and optimizer step) are also given to vramtrace
+where it is loaded. The truth file is JSON, {"model", "steps", "context_bytes", "marks": [MARK...]}; a MARK
+has "name", "step", "allocated", "max_allocated", "reserved" (what PyTorch says), "driver_bytes" and
+"allocation_bytes" (what the stand-in driver says, null without one), and "categories": bytes of the blocks
+that hold the storages of parameters, buffers, gradients, optimizer state and inputs, each block in one
+category only (the first).
 
 Taking the truth allocates no CUDA memory: it reads addresses and the allocator's own snapshot.
 """
@@ -63,8 +64,10 @@ class Blocks:
     """The allocator's live blocks of a device, to look an address up in."""
 
     def __init__(self, device):
+        # cudaMallocAsync has no blocks to tell of: there a storage is its own block.
+        self.known = torch.cuda.get_allocator_backend() == "native"
         spans = []
-        for segment in torch.cuda.memory_snapshot():
+        for segment in torch.cuda.memory_snapshot() if self.known else []:
             if segment["device"] != device:
                 continue
             address = segment["address"]
@@ -76,17 +79,21 @@ class Blocks:
         self.starts = [start for start, _ in spans]
         self.sizes = [size for _, size in spans]
 
-    def holding(self, address):
+    def holding(self, storage):
+        """(start, bytes) of the block that holds this storage, or None."""
+        address = storage.data_ptr()
+        if not self.known:
+            return address, storage.nbytes()
         index = bisect.bisect_right(self.starts, address) - 1
         if index < 0 or address >= self.starts[index] + self.sizes[index]:
             return None
-        return index
+        return self.starts[index], self.sizes[index]
 
 
 def storages(tensors, device):
     for tensor in tensors:
         if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == device:
-            yield tensor.untyped_storage().data_ptr()
+            yield tensor.untyped_storage()
 
 
 def tensors_of_state(optimizer):
@@ -106,11 +113,11 @@ def categories(workload, inputs, device):
     }
     for category, tensors in groups.items():
         found[category] = 0
-        for address in storages(tensors, device):
-            block = blocks.holding(address)
+        for storage in storages(tensors, device):
+            block = blocks.holding(storage)
             if block is not None and block not in seen:
                 seen.add(block)
-                found[category] += blocks.sizes[block]
+                found[category] += block[1]
     return found
 
 
@@ -138,8 +145,12 @@ class Truth:
         self.marks.append(entry)
 
     def document(self, steps):
-        context_bytes = self.driver.context_bytes(torch.cuda.current_device())
-        return {"model": self.workload.name, "steps": steps, "context_bytes": context_bytes, "marks": self.marks}
+        return {
+            "model": self.workload.name,
+            "steps": steps,
+            "context_bytes": self.driver.context_bytes(torch.cuda.current_device()),
+            "marks": self.marks,
+        }
 
 
 def train(workload, steps, truth):

@@ -51,7 +51,8 @@ static CUresult array_new(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *descripto
 {
     size_t element = element_bytes(descriptor);
     REQUIRE(element != 0 && descriptor->Width != 0);
-    size_t bytes = element * descriptor->Width * at_least_one(descriptor->Height) * at_least_one(descriptor->Depth);
+    size_t bytes =
+        element * descriptor->Width * at_least_one(descriptor->Height) * at_least_one(descriptor->Depth);
     if (!standin_take(context->device, USE_ARRAY, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUarray array = calloc(1, sizeof(*array));

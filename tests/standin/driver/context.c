@@ -7,8 +7,8 @@
 #define RESIDENT_THREADS (108ull * 2048) /* what a byte of stack per thread costs: an A100's */
 
 static const uint64_t default_limits[LIMIT_COUNT] = {
-    [LIMIT_STACK] = 1024,     [LIMIT_PRINTF] = 1 << 20,  [LIMIT_HEAP] = 8 << 20,
-    [LIMIT_SYNC_DEPTH] = 2,   [LIMIT_PENDING] = 2048,
+    [LIMIT_STACK] = 1024,   [LIMIT_PRINTF] = 1 << 20, [LIMIT_HEAP] = 8 << 20,
+    [LIMIT_SYNC_DEPTH] = 2, [LIMIT_PENDING] = 2048,
 };
 
 static CUcontext contexts; /* those made by cuCtxCreate; primary ones live in their devices */

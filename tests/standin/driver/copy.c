@@ -39,8 +39,8 @@ COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, dstDevice, const void *, srcHost)
 COPY_ASYNC(cuMemcpyDtoHAsync_v2, void *, dstHost, CUdeviceptr, srcDevice)
 COPY_ASYNC(cuMemcpyDtoDAsync_v2, CUdeviceptr, dstDevice, CUdeviceptr, srcDevice)
 
-CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                      size_t ByteCount)
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                      CUcontext srcContext, size_t ByteCount)
 {
     (void)dstContext;
     (void)srcContext;
@@ -72,10 +72,10 @@ static uintptr_t start_of(CUmemorytype type, const void *host, CUdeviceptr devic
 static CUresult copy_rows(const CUDA_MEMCPY2D *copied)
 {
     REQUIRE(copied != NULL);
-    uintptr_t source = start_of(copied->srcMemoryType, copied->srcHost, copied->srcDevice, copied->srcXInBytes,
-                                copied->srcY, copied->srcPitch);
-    uintptr_t target = start_of(copied->dstMemoryType, copied->dstHost, copied->dstDevice, copied->dstXInBytes,
-                                copied->dstY, copied->dstPitch);
+    uintptr_t source = start_of(copied->srcMemoryType, copied->srcHost, copied->srcDevice,
+                                copied->srcXInBytes, copied->srcY, copied->srcPitch);
+    uintptr_t target = start_of(copied->dstMemoryType, copied->dstHost, copied->dstDevice,
+                                copied->dstXInBytes, copied->dstY, copied->dstPitch);
     if (source == 0 || target == 0)
         return CUDA_SUCCESS;
     size_t left = standin_settings.copy_limit_bytes;
@@ -148,15 +148,16 @@ static CUresult fill(CUdeviceptr address, const void *value, size_t value_bytes,
     CUresult name##Async(CUdeviceptr dstDevice, type value, size_t N, CUstream hStream)                      \
     {                                                                                                        \
         CONTEXT_CALL();                                                                                      \
-        return standin_capturing(hStream) != NULL ? CUDA_SUCCESS : fill(dstDevice, &value, sizeof(value), N); \
+        return standin_capturing(hStream) != NULL ? CUDA_SUCCESS                                             \
+                                                  : fill(dstDevice, &value, sizeof(value), N);               \
     }
 
 FILL(cuMemsetD8, unsigned char)
 FILL(cuMemsetD16, unsigned short)
 FILL(cuMemsetD32, unsigned int)
 
-static CUresult fill_rows(CUdeviceptr address, size_t pitch, const void *value, size_t value_bytes, size_t width,
-                          size_t height)
+static CUresult fill_rows(CUdeviceptr address, size_t pitch, const void *value, size_t value_bytes,
+                          size_t width, size_t height)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t row = 0; row < height && result == CUDA_SUCCESS; row++)

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* Address space of an allocation node: lives as long as a graph or an instance refers to it. */
+/* Address space of an allocation node: lives as long as a graph or an instance refers to it, and further
+ * until what a launch allocated there is freed. */
 struct node_memory {
     unsigned references;
     struct standin_range *range;
@@ -40,15 +41,27 @@ static CUgraphNode node_add(CUgraph graph, CUgraphNodeType type)
     return node;
 }
 
+static void forget(struct standin_range *range)
+{
+    standin_unmap((void *)range->start, range->bytes);
+    standin_range_remove(range);
+}
+
+void standin_graph_memory_freed(struct standin_range *range)
+{
+    range->live = false;
+    standin_pool_unuse(standin_devices[range->device].graph_pool, range->bytes);
+    if (range->owner == NULL)
+        forget(range);
+}
+
 static void memory_unref(struct node_memory *memory)
 {
     if (memory == NULL || --memory->references != 0)
         return;
-    struct standin_range *range = memory->range;
-    if (range->live)
-        standin_pool_unuse(standin_devices[range->device].graph_pool, range->bytes);
-    standin_unmap((void *)range->start, range->bytes);
-    standin_range_remove(range);
+    memory->range->owner = NULL;
+    if (!memory->range->live)
+        forget(memory->range);
     free(memory);
 }
 
@@ -62,6 +75,7 @@ static CUgraphNode add_alloc(CUgraph graph, CUdevice device, size_t bytes)
         abort();
     memory->references = 1;
     memory->range = range;
+    range->owner = memory;
     CUgraphNode node = node_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
     node->memory = memory;
     node->address = range->start;
@@ -79,6 +93,13 @@ CUresult standin_graph_free(CUgraph graph, CUdeviceptr address)
     REQUIRE(standin_range_at((uintptr_t)address, KIND_GRAPH) != NULL);
     node_add(graph, CU_GRAPH_NODE_TYPE_MEM_FREE)->address = address;
     return CUDA_SUCCESS;
+}
+
+void standin_graph_launch(CUstream stream)
+{
+    CUgraph graph = standin_capturing(stream);
+    if (graph != NULL)
+        node_add(graph, CU_GRAPH_NODE_TYPE_KERNEL);
 }
 
 CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)
@@ -194,8 +215,8 @@ CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
     return CUDA_SUCCESS;
 }
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
-                                       size_t *numDependencies)
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+                                       CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
     (void)dependencies;
     (void)edgeData;
@@ -238,8 +259,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, u
     return instantiate(phGraphExec, hGraph, flags);
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-                            size_t bufferSize)
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+                            char *logBuffer, size_t bufferSize)
 {
     (void)phErrorNode;
     (void)logBuffer;
@@ -266,8 +287,8 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
     DRIVER_CALL();
     REQUIRE(instantiateParams != NULL);
     CUresult result = instantiate(phGraphExec, hGraph, instantiateParams->flags);
-    instantiateParams->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                                                           : CUDA_GRAPH_INSTANTIATE_ERROR;
+    instantiateParams->result_out =
+        result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     if (result == CUDA_SUCCESS && (instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
         result = upload(*phGraphExec);
     return result;

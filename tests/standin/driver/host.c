@@ -5,7 +5,8 @@ static CUresult allocate_host(void **address, size_t bytes, unsigned flags)
 {
     REQUIRE(address != NULL && bytes != 0);
     void *start = standin_map(bytes, 0, false);
-    struct standin_range *range = start != NULL ? standin_range_add((uintptr_t)start, bytes, KIND_HOST, -1) : NULL;
+    struct standin_range *range =
+        start != NULL ? standin_range_add((uintptr_t)start, bytes, KIND_HOST, -1) : NULL;
     if (range == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     range->context = standin_current_context();

@@ -64,7 +64,10 @@ static const struct {
     CUresult error;
     const char *name, *text;
 } errors[] = {
-#define ERROR(error, text) {error, #error, text}
+#define ERROR(error, text)                                                                                   \
+    {                                                                                                        \
+        error, #error, text                                                                                  \
+    }
     ERROR(CUDA_SUCCESS, "no error"),
     ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
     ERROR(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
@@ -79,7 +82,8 @@ static const struct {
     ERROR(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"),
     ERROR(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
     ERROR(CUDA_ERROR_NOT_READY, "device not ready"),
-    ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped"),
+    ERROR(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+          "part or all of the requested memory range is already mapped"),
     ERROR(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region"),
     ERROR(CUDA_ERROR_NOT_SUPPORTED, "operation not supported"),
     ERROR(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),

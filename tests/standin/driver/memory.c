@@ -94,8 +94,7 @@ CUresult standin_free_range(struct standin_range *range)
         return CUDA_SUCCESS;
     case KIND_GRAPH:
         REQUIRE(range->live);
-        range->live = false;
-        standin_pool_unuse(standin_devices[range->device].graph_pool, range->bytes);
+        standin_graph_memory_freed(range);
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;

@@ -22,7 +22,8 @@ static CUresult attribute_of(void *data, CUpointer_attribute attribute, const st
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-        if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && range->device >= 0 && range->kind != KIND_MANAGED)
+        if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && range->device >= 0 &&
+            range->kind != KIND_MANAGED)
             return CUDA_ERROR_INVALID_VALUE;
         *(CUdeviceptr *)data = address;
         return CUDA_SUCCESS;

@@ -103,7 +103,8 @@ struct CUextMemory_st {
     CUdevice device;
 };
 
-CUresult cuImportExternalMemory(CUexternalMemory *extMem_out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
+CUresult cuImportExternalMemory(CUexternalMemory *extMem_out,
+                                const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *memHandleDesc)
 {
     CONTEXT_CALL();
     REQUIRE(extMem_out != NULL && memHandleDesc != NULL && memHandleDesc->size != 0);
@@ -126,7 +127,8 @@ CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory e
     REQUIRE(bufferDesc->offset <= extMem->bytes && bufferDesc->size <= extMem->bytes - bufferDesc->offset);
     void *start = standin_map(bufferDesc->size, 0, false);
     struct standin_range *range =
-        start != NULL ? standin_range_add((uintptr_t)start, bufferDesc->size, KIND_FOREIGN, extMem->device) : NULL;
+        start != NULL ? standin_range_add((uintptr_t)start, bufferDesc->size, KIND_FOREIGN, extMem->device)
+                      : NULL;
     if (range == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     range->owner = extMem; /* tells cuMemFree that this one is its to free */

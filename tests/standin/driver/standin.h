@@ -31,7 +31,14 @@ enum standin_use {
     USE_COUNT
 };
 
-enum standin_limit_kind { LIMIT_STACK, LIMIT_PRINTF, LIMIT_HEAP, LIMIT_SYNC_DEPTH, LIMIT_PENDING, LIMIT_COUNT };
+enum standin_limit_kind {
+    LIMIT_STACK,
+    LIMIT_PRINTF,
+    LIMIT_HEAP,
+    LIMIT_SYNC_DEPTH,
+    LIMIT_PENDING,
+    LIMIT_COUNT
+};
 
 struct CUctx_st {
     CUcontext next;
@@ -49,9 +56,9 @@ struct CUmemPoolHandle_st {
     CUmemoryPool next;
     CUmemLocation location;
     CUmemAllocationHandleType handle_types;
-    bool built_in; /* a default pool or the graphs' pool: cannot be destroyed */
-    bool destroyed; /* freed when its last allocation is */
-    bool imported;  /* another process's: its bytes are not ours */
+    bool built_in;     /* a default pool or the graphs' pool: cannot be destroyed */
+    bool destroyed;    /* freed when its last allocation is */
+    bool imported;     /* another process's: its bytes are not ours */
     unsigned flags[3]; /* the three reuse attributes */
     uint64_t release_threshold_bytes;
     uint64_t maximum_bytes; /* 0 = the device's */
@@ -69,9 +76,9 @@ struct standin_device {
 
 struct standin_settings {
     int devices;
-    uint64_t memory_bytes;  /* of each device */
-    uint64_t context_bytes; /* what each context costs */
-    uint64_t module_bytes;  /* what each loaded module costs */
+    uint64_t memory_bytes;     /* of each device */
+    uint64_t context_bytes;    /* what each context costs */
+    uint64_t module_bytes;     /* what each loaded module costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
 };
 extern struct standin_settings standin_settings;
@@ -79,7 +86,7 @@ extern struct standin_device standin_devices[STANDIN_MAXIMUM_DEVICES];
 
 /* ---- Memory known by address. */
 enum standin_kind {
-    KIND_DEVICE,     /* cuMemAlloc, Pitch */
+    KIND_DEVICE, /* cuMemAlloc, Pitch */
     KIND_MANAGED,
     KIND_POOL,       /* stream-ordered */
     KIND_GRAPH,      /* of a graph's allocation node */
@@ -94,7 +101,7 @@ struct standin_range {
     uintptr_t start;
     size_t bytes;
     enum standin_kind kind;
-    CUdevice device; /* -1: none (host) */
+    CUdevice device;   /* -1: none (host) */
     CUcontext context; /* NULL: belongs to no context */
     unsigned flags;
     unsigned references; /* KIND_FOREIGN: times opened */
@@ -104,7 +111,8 @@ struct standin_range {
     void *owner;   /* CUmemoryPool, struct standin_physical, CUgraph … by kind */
 };
 
-struct standin_range *standin_range_add(uintptr_t start, size_t bytes, enum standin_kind kind, CUdevice device);
+struct standin_range *standin_range_add(uintptr_t start, size_t bytes, enum standin_kind kind,
+                                        CUdevice device);
 /* The range that holds this address, not only one that starts there. NULL if none. */
 struct standin_range *standin_range_find(uintptr_t address);
 struct standin_range *standin_range_at(uintptr_t start, enum standin_kind kind);
@@ -137,6 +145,8 @@ void standin_pool_unuse(CUmemoryPool pool, uint64_t bytes);
 CUgraph standin_capturing(CUstream stream); /* the graph being captured, or NULL */
 CUresult standin_graph_allocate(CUgraph graph, CUdevice device, size_t bytes, CUdeviceptr *address);
 CUresult standin_graph_free(CUgraph graph, CUdeviceptr address);
+void standin_graph_memory_freed(struct standin_range *range);
+void standin_graph_launch(CUstream stream); /* a kernel node, where the stream is being captured */
 
 /* ---- Heads of entry points. */
 struct standin_counter {
@@ -149,7 +159,8 @@ int standin_lock(void);
 void standin_unlock(int *guard);
 
 #define COUNT_CALL()                                                                                         \
-    static struct standin_counter counter_ __attribute__((section("standin_counters"), used)) = {__func__, 0}; \
+    static struct standin_counter counter_                                                                   \
+        __attribute__((section("standin_counters"), used)) = {__func__, 0};                                  \
     __atomic_fetch_add(&counter_.calls, 1, __ATOMIC_RELAXED)
 
 #define DRIVER_CALL()                                                                                        \

@@ -14,7 +14,7 @@ uint64_t standin_host_used_bytes, standin_registered_used_bytes;
 
 static pthread_mutex_t state_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static bool initialized;
-static bool forked; /* a child of a process that used CUDA cannot use it, as with the real driver */
+static bool forked;  /* a child of a process that used CUDA cannot use it, as with the real driver */
 static void *ranges; /* tsearch tree of struct standin_range, compared by overlap */
 
 int standin_lock(void)
@@ -31,7 +31,8 @@ void standin_unlock(int *guard)
 
 CUresult standin_check(void)
 {
-    return initialized && !forked ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+    bool usable = __atomic_load_n(&initialized, __ATOMIC_ACQUIRE) && !forked;
+    return usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 uint64_t standin_next_id(void)
@@ -62,7 +63,9 @@ __attribute__((constructor)) static void read_settings(void)
 {
     const char *devices = getenv("VRAMTRACE_STANDIN_DEVICES");
     int count = devices != NULL ? atoi(devices) : 1;
-    standin_settings.devices = count < 0 ? 0 : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES : count;
+    standin_settings.devices = count < 0                         ? 0
+                               : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES
+                                                                 : count;
     standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
     standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
@@ -71,8 +74,14 @@ __attribute__((constructor)) static void read_settings(void)
         standin_devices[i].total_bytes = standin_settings.memory_bytes;
 }
 
-static void before_fork(void) { standin_lock(); }
-static void after_fork_parent(void) { standin_unlock(NULL); }
+static void before_fork(void)
+{
+    standin_lock();
+}
+static void after_fork_parent(void)
+{
+    standin_unlock(NULL);
+}
 static void after_fork_child(void)
 {
     pthread_mutex_t fresh = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -96,7 +105,7 @@ CUresult cuInit(unsigned int flags)
         standin_devices[i].default_pool = standin_devices[i].current_pool = standin_pool_new(i, true);
         standin_devices[i].graph_pool = standin_pool_new(i, true);
     }
-    initialized = true;
+    __atomic_store_n(&initialized, true, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
 }
 
@@ -178,7 +187,8 @@ static int compare_ranges(const void *a, const void *b)
     return right->start + right->bytes <= left->start ? 1 : 0;
 }
 
-struct standin_range *standin_range_add(uintptr_t start, size_t bytes, enum standin_kind kind, CUdevice device)
+struct standin_range *standin_range_add(uintptr_t start, size_t bytes, enum standin_kind kind,
+                                        CUdevice device)
 {
     struct standin_range *range = calloc(1, sizeof(*range));
     if (range == NULL)

@@ -24,8 +24,14 @@ static uint64_t sum_of(int device, bool with_load)
     return sum;
 }
 
-uint64_t standin_device_bytes(int device) { return sum_of(device, true); }
-uint64_t standin_allocation_bytes(int device) { return sum_of(device, false); }
+uint64_t standin_device_bytes(int device)
+{
+    return sum_of(device, true);
+}
+uint64_t standin_allocation_bytes(int device)
+{
+    return sum_of(device, false);
+}
 
 uint64_t standin_use_bytes(int device, const char *use)
 {
@@ -57,7 +63,8 @@ uint64_t standin_registered_bytes(void)
 uint64_t standin_calls(const char *name)
 {
     uint64_t calls = 0;
-    for (struct standin_counter *counter = __start_standin_counters; counter < __stop_standin_counters; counter++) {
+    for (struct standin_counter *counter = __start_standin_counters; counter < __stop_standin_counters;
+         counter++) {
         if (name == NULL || strcmp(counter->name, name) == 0)
             calls += __atomic_load_n(&counter->calls, __ATOMIC_RELAXED);
     }

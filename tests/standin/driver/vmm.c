@@ -145,7 +145,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                CUmemGenericAllocationHandle handle)
 {
     DRIVER_CALL();
     struct standin_physical *physical = physical_of(handle);
@@ -240,7 +241,8 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
         REQUIRE(range != NULL && range->kind == KIND_MAPPED);
         at = range->start + range->bytes;
     }
-    mprotect((void *)(uintptr_t)ptr, size, PROT_READ | PROT_WRITE); /* of any device: the host plays them all */
+    mprotect((void *)(uintptr_t)ptr, size,
+             PROT_READ | PROT_WRITE); /* of any device: the host plays them all */
     return CUDA_SUCCESS;
 }
 
@@ -270,7 +272,8 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         physical->mappings--;
         drop_if_unused(physical);
     }
-    mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
     return CUDA_SUCCESS;
 }
 

@@ -10,63 +10,67 @@ static int attribute(CUdevice device, CUdevice_attribute which)
     return value;
 }
 
+static const struct {
+    size_t offset;
+    CUdevice_attribute which;
+    bool wide; /* a size_t, else an int */
+} fields[] = {
+#define FIELD(name, which)                                                                                   \
+    {                                                                                                        \
+        offsetof(struct cudaDeviceProp, name), CU_DEVICE_ATTRIBUTE_##which,                                  \
+            sizeof(((struct cudaDeviceProp *)0)->name) == sizeof(size_t)                                     \
+    }
+    FIELD(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK),
+    FIELD(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
+    FIELD(warpSize, WARP_SIZE),
+    FIELD(memPitch, MAX_PITCH),
+    FIELD(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
+    FIELD(maxThreadsDim[0], MAX_BLOCK_DIM_X),
+    FIELD(maxThreadsDim[1], MAX_BLOCK_DIM_Y),
+    FIELD(maxThreadsDim[2], MAX_BLOCK_DIM_Z),
+    FIELD(maxGridSize[0], MAX_GRID_DIM_X),
+    FIELD(maxGridSize[1], MAX_GRID_DIM_Y),
+    FIELD(maxGridSize[2], MAX_GRID_DIM_Z),
+    FIELD(totalConstMem, TOTAL_CONSTANT_MEMORY),
+    FIELD(major, COMPUTE_CAPABILITY_MAJOR),
+    FIELD(minor, COMPUTE_CAPABILITY_MINOR),
+    FIELD(textureAlignment, TEXTURE_ALIGNMENT),
+    FIELD(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT),
+    FIELD(multiProcessorCount, MULTIPROCESSOR_COUNT),
+    FIELD(canMapHostMemory, CAN_MAP_HOST_MEMORY),
+    FIELD(surfaceAlignment, SURFACE_ALIGNMENT),
+    FIELD(concurrentKernels, CONCURRENT_KERNELS),
+    FIELD(pciBusID, PCI_BUS_ID),
+    FIELD(pciDeviceID, PCI_DEVICE_ID),
+    FIELD(pciDomainID, PCI_DOMAIN_ID),
+    FIELD(asyncEngineCount, ASYNC_ENGINE_COUNT),
+    FIELD(unifiedAddressing, UNIFIED_ADDRESSING),
+    FIELD(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
+    FIELD(l2CacheSize, L2_CACHE_SIZE),
+    FIELD(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR),
+    FIELD(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED),
+    FIELD(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
+    FIELD(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED),
+    FIELD(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+    FIELD(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
+    FIELD(managedMemory, MANAGED_MEMORY),
+    FIELD(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
+    FIELD(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED),
+    FIELD(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
+    FIELD(cooperativeLaunch, COOPERATIVE_LAUNCH),
+    FIELD(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+    FIELD(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR),
+    FIELD(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK),
+    FIELD(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
+    FIELD(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED),
+    FIELD(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES),
+    FIELD(ipcEventSupported, IPC_EVENT_SUPPORTED),
+    FIELD(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS),
+#undef FIELD
+};
+
 static void fill_properties(struct cudaDeviceProp *properties, CUdevice device)
 {
-    static const struct {
-        size_t offset;
-        CUdevice_attribute which;
-        bool wide; /* a size_t, else an int */
-    } fields[] = {
-#define FIELD(name, which) {offsetof(struct cudaDeviceProp, name), CU_DEVICE_ATTRIBUTE_##which, \
-                            sizeof(((struct cudaDeviceProp *)0)->name) == sizeof(size_t)}
-        FIELD(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK),
-        FIELD(regsPerBlock, MAX_REGISTERS_PER_BLOCK),
-        FIELD(warpSize, WARP_SIZE),
-        FIELD(memPitch, MAX_PITCH),
-        FIELD(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK),
-        FIELD(maxThreadsDim[0], MAX_BLOCK_DIM_X),
-        FIELD(maxThreadsDim[1], MAX_BLOCK_DIM_Y),
-        FIELD(maxThreadsDim[2], MAX_BLOCK_DIM_Z),
-        FIELD(maxGridSize[0], MAX_GRID_DIM_X),
-        FIELD(maxGridSize[1], MAX_GRID_DIM_Y),
-        FIELD(maxGridSize[2], MAX_GRID_DIM_Z),
-        FIELD(totalConstMem, TOTAL_CONSTANT_MEMORY),
-        FIELD(major, COMPUTE_CAPABILITY_MAJOR),
-        FIELD(minor, COMPUTE_CAPABILITY_MINOR),
-        FIELD(textureAlignment, TEXTURE_ALIGNMENT),
-        FIELD(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT),
-        FIELD(multiProcessorCount, MULTIPROCESSOR_COUNT),
-        FIELD(canMapHostMemory, CAN_MAP_HOST_MEMORY),
-        FIELD(surfaceAlignment, SURFACE_ALIGNMENT),
-        FIELD(concurrentKernels, CONCURRENT_KERNELS),
-        FIELD(pciBusID, PCI_BUS_ID),
-        FIELD(pciDeviceID, PCI_DEVICE_ID),
-        FIELD(pciDomainID, PCI_DOMAIN_ID),
-        FIELD(asyncEngineCount, ASYNC_ENGINE_COUNT),
-        FIELD(unifiedAddressing, UNIFIED_ADDRESSING),
-        FIELD(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH),
-        FIELD(l2CacheSize, L2_CACHE_SIZE),
-        FIELD(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR),
-        FIELD(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED),
-        FIELD(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED),
-        FIELD(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED),
-        FIELD(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
-        FIELD(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR),
-        FIELD(managedMemory, MANAGED_MEMORY),
-        FIELD(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS),
-        FIELD(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED),
-        FIELD(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
-        FIELD(cooperativeLaunch, COOPERATIVE_LAUNCH),
-        FIELD(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
-        FIELD(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR),
-        FIELD(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK),
-        FIELD(hostRegisterSupported, HOST_REGISTER_SUPPORTED),
-        FIELD(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED),
-        FIELD(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES),
-        FIELD(ipcEventSupported, IPC_EVENT_SUPPORTED),
-        FIELD(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS),
-#undef FIELD
-    };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         void *field = (char *)properties + fields[i].offset;
         int value = attribute(device, fields[i].which);

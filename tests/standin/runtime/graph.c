@@ -1,7 +1,8 @@
 /* Graphs and capture. */
 #include "runtime.h"
 
-_Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS), "the driver's layout");
+_Static_assert(sizeof(struct cudaMemAllocNodeParams) == sizeof(CUDA_MEM_ALLOC_NODE_PARAMS),
+               "the driver's layout");
 _Static_assert(sizeof(struct cudaGraphNodeParams) == sizeof(CUgraphNodeParams), "the driver's layout");
 
 #define GRAPH_CALL(name, parameters, call)                                                                   \
@@ -31,9 +32,10 @@ GRAPH_CALL(cudaGraphAddMemFreeNode,
            GraphAddMemFreeNode(pGraphNode, graph, pDependencies, numDependencies, ADDRESS(dptr)))
 GRAPH_CALL(cudaGraphAddNode,
            (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-            const cudaGraphEdgeData *dependencyData, size_t numDependencies, struct cudaGraphNodeParams *nodeParams),
-           GraphAddNode(pGraphNode, graph, pDependencies, (const CUgraphEdgeData *)dependencyData, numDependencies,
-                        (CUgraphNodeParams *)nodeParams))
+            const cudaGraphEdgeData *dependencyData, size_t numDependencies,
+            struct cudaGraphNodeParams *nodeParams),
+           GraphAddNode(pGraphNode, graph, pDependencies, (const CUgraphEdgeData *)dependencyData,
+                        numDependencies, (CUgraphNodeParams *)nodeParams))
 GRAPH_CALL(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *numNodes),
            GraphGetNodes(graph, nodes, numNodes))
 GRAPH_CALL(cudaGraphNodeGetDependencies,
@@ -51,7 +53,8 @@ GRAPH_CALL(cudaGraphInstantiateWithParams,
            (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, cudaGraphInstantiateParams *instantiateParams),
            GraphInstantiateWithParams(pGraphExec, graph, (CUDA_GRAPH_INSTANTIATE_PARAMS *)instantiateParams))
 GRAPH_CALL_PTSZ(cudaGraphInstantiateWithParams,
-                (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, cudaGraphInstantiateParams *instantiateParams),
+                (cudaGraphExec_t * pGraphExec, cudaGraph_t graph,
+                 cudaGraphInstantiateParams *instantiateParams),
                 GraphInstantiateWithParams_ptsz(pGraphExec, graph,
                                                 (CUDA_GRAPH_INSTANTIATE_PARAMS *)instantiateParams))
 GRAPH_CALL(cudaGraphUpload, (cudaGraphExec_t graphExec, cudaStream_t stream), GraphUpload(graphExec, stream))
@@ -86,7 +89,8 @@ GRAPH_CALL(cudaStreamGetCaptureInfo,
            (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out, unsigned long long *id_out,
             cudaGraph_t *graph_out, const cudaGraphNode_t **dependencies_out,
             const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out),
-           StreamGetCaptureInfo(stream, (CUstreamCaptureStatus *)captureStatus_out, (cuuint64_t *)id_out, graph_out,
-                                dependencies_out, (const CUgraphEdgeData **)edgeData_out, numDependencies_out))
+           StreamGetCaptureInfo(stream, (CUstreamCaptureStatus *)captureStatus_out, (cuuint64_t *)id_out,
+                                graph_out, dependencies_out, (const CUgraphEdgeData **)edgeData_out,
+                                numDependencies_out))
 GRAPH_CALL(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode),
            ThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode))

@@ -79,19 +79,21 @@ void **__cudaRegisterFatBinary(void *fatCubin);
 void __cudaRegisterFatBinaryEnd(void **fatCubinHandle);
 void __cudaUnregisterFatBinary(void **fatCubinHandle);
 char __cudaInitModule(void **fatCubinHandle);
-void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun, const char *deviceName,
-                            int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim, dim3 *gDim, int *wSize);
-void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress, const char *deviceName, int ext,
-                       size_t size, int constant, int global);
+void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun,
+                            const char *deviceName, int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim,
+                            dim3 *gDim, int *wSize);
+void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress, const char *deviceName,
+                       int ext, size_t size, int constant, int global);
 void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *deviceAddress,
                               const char *deviceName, int ext, size_t size, int constant, int global);
-unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, struct CUstream_st *stream);
+unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
+                                     struct CUstream_st *stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem, void *stream);
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *entryFuncAddr);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
-                               cudaStream_t stream);
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
-                                    cudaStream_t stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
+                               size_t sharedMem, cudaStream_t stream);
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
+                                    size_t sharedMem, cudaStream_t stream);
 
 void **__cudaRegisterFatBinary(void *fatCubin)
 {
@@ -125,8 +127,9 @@ char __cudaInitModule(void **fatCubinHandle)
     return 1;
 }
 
-void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun, const char *deviceName,
-                            int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim, dim3 *gDim, int *wSize)
+void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *deviceFun,
+                            const char *deviceName, int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim,
+                            dim3 *gDim, int *wSize)
 {
     (void)deviceFun;
     (void)thread_limit;
@@ -138,8 +141,8 @@ void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *de
     add(hostFun, deviceName, (struct fat_binary *)fatCubinHandle);
 }
 
-void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress, const char *deviceName, int ext,
-                       size_t size, int constant, int global)
+void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress, const char *deviceName,
+                       int ext, size_t size, int constant, int global)
 {
     (void)deviceAddress;
     (void)ext;
@@ -162,13 +165,15 @@ void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, c
 
 /* ---- Use. */
 
+static pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static CUresult load(struct fat_binary *binary)
 {
-    static pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&load_mutex);
     if (binary->library == NULL)
-        result = runtime_driver.LibraryLoadData(&binary->library, binary->image, NULL, NULL, 0, NULL, NULL, 0);
+        result =
+            runtime_driver.LibraryLoadData(&binary->library, binary->image, NULL, NULL, 0, NULL, NULL, 0);
     pthread_mutex_unlock(&load_mutex);
     return result;
 }
@@ -179,9 +184,11 @@ static cudaError_t kernel_of(const void *host_function, CUkernel *kernel)
     if (entry == NULL || entry->bytes != 0)
         return cudaErrorInvalidDeviceFunction;
     CUresult result = load(entry->binary);
+    pthread_mutex_lock(&load_mutex);
     if (result == CUDA_SUCCESS && entry->kernel == NULL)
         result = runtime_driver.LibraryGetKernel(&entry->kernel, entry->binary->library, entry->name);
     *kernel = entry->kernel;
+    pthread_mutex_unlock(&load_mutex);
     return (cudaError_t)result;
 }
 
@@ -210,22 +217,23 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
     return launch(function, gridDim, blockDim, args, sharedMem, stream);
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
-                                        cudaStream_t stream)
+cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
+                                        size_t sharedMem, cudaStream_t stream)
 {
     RUNTIME_CALL();
     CUfunction function;
     cudaError_t error = runtime_function(func, &function);
     if (error != cudaSuccess)
         return runtime_record(error);
-    RECORD(runtime_driver.LaunchCooperativeKernel(function, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y,
-                                                  blockDim.z, (unsigned)sharedMem, stream, args));
+    RECORD(runtime_driver.LaunchCooperativeKernel(function, gridDim.x, gridDim.y, gridDim.z, blockDim.x,
+                                                  blockDim.y, blockDim.z, (unsigned)sharedMem, stream, args));
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
     REQUIRE(config != NULL);
-    return cudaLaunchKernel(func, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, config->stream);
+    return cudaLaunchKernel(func, config->gridDim, config->blockDim, args, config->dynamicSmemBytes,
+                            config->stream);
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *entryFuncAddr)
@@ -235,15 +243,15 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *entryFuncAddr)
     return runtime_record(kernel_of(entryFuncAddr, (CUkernel *)kernel));
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
-                               cudaStream_t stream)
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
+                               size_t sharedMem, cudaStream_t stream)
 {
     RUNTIME_CALL();
     return launch((CUfunction)kernel, gridDim, blockDim, args, sharedMem, stream);
 }
 
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
-                                    cudaStream_t stream)
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args,
+                                    size_t sharedMem, cudaStream_t stream)
 {
     return __cudaLaunchKernel(kernel, gridDim, blockDim, args, sharedMem, stream);
 }
@@ -256,7 +264,8 @@ struct configuration {
 static _Thread_local struct configuration configurations[16];
 static _Thread_local unsigned configuration_count;
 
-unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, struct CUstream_st *stream)
+unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
+                                     struct CUstream_st *stream)
 {
     if (configuration_count == sizeof(configurations) / sizeof(configurations[0]))
         return 1;
@@ -299,7 +308,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *f
     if (error != cudaSuccess)
         return runtime_record(error);
     memset(attr, 0, sizeof(*attr));
-    runtime_driver.FuncGetAttribute(&attr->maxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+    runtime_driver.FuncGetAttribute(&attr->maxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                    function);
     runtime_driver.FuncGetAttribute(&attr->numRegs, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
     runtime_driver.FuncGetAttribute(&attr->ptxVersion, CU_FUNC_ATTRIBUTE_PTX_VERSION, function);
     runtime_driver.FuncGetAttribute(&attr->binaryVersion, CU_FUNC_ATTRIBUTE_BINARY_VERSION, function);
@@ -325,8 +335,9 @@ cudaError_t cudaFuncSetCacheConfig(const void *func, enum cudaFuncCache cacheCon
     return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func, int blockSize,
-                                                                   size_t dynamicSMemSize, unsigned int flags)
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func,
+                                                                   int blockSize, size_t dynamicSMemSize,
+                                                                   unsigned int flags)
 {
     RUNTIME_CALL();
     CUfunction function;
@@ -340,7 +351,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlock
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
                                                           size_t dynamicSMemSize)
 {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, 0);
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
+                                                                  0);
 }
 
 /* ---- Variables. */
@@ -353,9 +365,11 @@ cudaError_t cudaGetSymbolAddress(void **devPtr, const void *symbol)
         return runtime_record(cudaErrorInvalidSymbol);
     CUresult result = load(entry->binary);
     if (result == CUDA_SUCCESS && entry->managed)
-        result = runtime_driver.LibraryGetManaged((CUdeviceptr *)devPtr, NULL, entry->binary->library, entry->name);
+        result = runtime_driver.LibraryGetManaged((CUdeviceptr *)devPtr, NULL, entry->binary->library,
+                                                  entry->name);
     else if (result == CUDA_SUCCESS)
-        result = runtime_driver.LibraryGetGlobal((CUdeviceptr *)devPtr, NULL, entry->binary->library, entry->name);
+        result =
+            runtime_driver.LibraryGetGlobal((CUdeviceptr *)devPtr, NULL, entry->binary->library, entry->name);
     RECORD(result);
 }
 
@@ -404,9 +418,9 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum c
                                 unsigned int numLibraryOptions)
 {
     RUNTIME_CALL();
-    RECORD(runtime_driver.LibraryLoadData((CUlibrary *)library, code, (CUjit_option *)jitOptions, jitOptionsValues,
-                                          numJitOptions, (CUlibraryOption *)libraryOptions, libraryOptionValues,
-                                          numLibraryOptions));
+    RECORD(runtime_driver.LibraryLoadData((CUlibrary *)library, code, (CUjit_option *)jitOptions,
+                                          jitOptionsValues, numJitOptions, (CUlibraryOption *)libraryOptions,
+                                          libraryOptionValues, numLibraryOptions));
 }
 
 cudaError_t cudaLibraryUnload(cudaLibrary_t library)

@@ -43,7 +43,8 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
     REQUIRE(pitchedDevPtr != NULL);
     pitchedDevPtr->xsize = extent.width;
     pitchedDevPtr->ysize = extent.height;
-    return cudaMallocPitch(&pitchedDevPtr->ptr, &pitchedDevPtr->pitch, extent.width, extent.height * extent.depth);
+    return cudaMallocPitch(&pitchedDevPtr->ptr, &pitchedDevPtr->pitch, extent.width,
+                           extent.height * extent.depth);
 }
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
@@ -111,8 +112,8 @@ static CUarray_format format_of(const struct cudaChannelFormatDesc *channel)
     return is_signed ? CU_AD_FORMAT_SIGNED_INT32 : CU_AD_FORMAT_UNSIGNED_INT32;
 }
 
-static CUDA_ARRAY3D_DESCRIPTOR descriptor_of(const struct cudaChannelFormatDesc *channel, struct cudaExtent extent,
-                                             unsigned flags)
+static CUDA_ARRAY3D_DESCRIPTOR descriptor_of(const struct cudaChannelFormatDesc *channel,
+                                             struct cudaExtent extent, unsigned flags)
 {
     unsigned channels = (channel->x != 0) + (channel->y != 0) + (channel->z != 0) + (channel->w != 0);
     return (CUDA_ARRAY3D_DESCRIPTOR){.Width = extent.width,
@@ -164,8 +165,8 @@ cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *levelArray, cudaMipmappedArr
                                        unsigned int level)
 {
     RUNTIME_CALL();
-    RECORD(runtime_driver.MipmappedArrayGetLevel((CUarray *)levelArray, (CUmipmappedArray)(uintptr_t)mipmappedArray,
-                                                 level));
+    RECORD(runtime_driver.MipmappedArrayGetLevel((CUarray *)levelArray,
+                                                 (CUmipmappedArray)(uintptr_t)mipmappedArray, level));
 }
 
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t mipmappedArray)

@@ -19,7 +19,8 @@ _Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "the dri
         RECORD(runtime_driver.call_ptsz);                                                                    \
     }
 
-static CUresult allocate(PFN_cuMemAllocAsync_v11020 allocate_async, void **out, size_t size, cudaStream_t stream)
+static CUresult allocate(PFN_cuMemAllocAsync_v11020 allocate_async, void **out, size_t size,
+                         cudaStream_t stream)
 {
     CUdeviceptr address = 0;
     if (out == NULL)
@@ -55,15 +56,17 @@ BOTH(cudaFreeAsync, (void *devPtr, cudaStream_t hStream), MemFreeAsync(ADDRESS(d
         RECORD(runtime_driver.call);                                                                         \
     }
 
-POOL_CALL(cudaMemPoolCreate, (cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps),
+POOL_CALL(cudaMemPoolCreate, (cudaMemPool_t * memPool, const struct cudaMemPoolProps *poolProps),
           MemPoolCreate(memPool, (const CUmemPoolProps *)poolProps))
 POOL_CALL(cudaMemPoolDestroy, (cudaMemPool_t memPool), MemPoolDestroy(memPool))
-POOL_CALL(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep), MemPoolTrimTo(memPool, minBytesToKeep))
+POOL_CALL(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep),
+          MemPoolTrimTo(memPool, minBytesToKeep))
 POOL_CALL(cudaMemPoolSetAttribute, (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value),
           MemPoolSetAttribute(memPool, (CUmemPool_attribute)attr, value))
 POOL_CALL(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value),
           MemPoolGetAttribute(memPool, (CUmemPool_attribute)attr, value))
-POOL_CALL(cudaMemPoolSetAccess, (cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count),
+POOL_CALL(cudaMemPoolSetAccess,
+          (cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count),
           MemPoolSetAccess(memPool, (const CUmemAccessDesc *)descList, count))
 POOL_CALL(cudaMemPoolGetAccess,
           (enum cudaMemAccessFlags * flags, cudaMemPool_t memPool, struct cudaMemLocation *location),
@@ -71,11 +74,13 @@ POOL_CALL(cudaMemPoolGetAccess,
 POOL_CALL(cudaMemPoolExportToShareableHandle,
           (void *shareableHandle, cudaMemPool_t memPool, enum cudaMemAllocationHandleType handleType,
            unsigned int flags),
-          MemPoolExportToShareableHandle(shareableHandle, memPool, (CUmemAllocationHandleType)handleType, flags))
+          MemPoolExportToShareableHandle(shareableHandle, memPool, (CUmemAllocationHandleType)handleType,
+                                         flags))
 POOL_CALL(cudaMemPoolImportFromShareableHandle,
           (cudaMemPool_t * memPool, void *shareableHandle, enum cudaMemAllocationHandleType handleType,
            unsigned int flags),
-          MemPoolImportFromShareableHandle(memPool, shareableHandle, (CUmemAllocationHandleType)handleType, flags))
+          MemPoolImportFromShareableHandle(memPool, shareableHandle, (CUmemAllocationHandleType)handleType,
+                                           flags))
 POOL_CALL(cudaMemPoolExportPointer, (struct cudaMemPoolPtrExportData * exportData, void *ptr),
           MemPoolExportPointer((CUmemPoolPtrExportData *)exportData, ADDRESS(ptr)))
 POOL_CALL(cudaMemPoolImportPointer,

@@ -20,7 +20,8 @@ static _Thread_local cudaError_t last_error;
 static void look_up(const char *name, void **function, int version, cuuint64_t flags)
 {
     CUdriverProcAddressQueryResult status;
-    if (runtime_driver.GetProcAddress(name, function, version, flags, &status) != CUDA_SUCCESS || *function == NULL)
+    if (runtime_driver.GetProcAddress(name, function, version, flags, &status) != CUDA_SUCCESS ||
+        *function == NULL)
         find_error = cudaErrorInsufficientDriver;
 }
 
@@ -40,7 +41,7 @@ static void find_driver(void)
 #define DRIVER(name, version) look_up("cu" #name, (void **)&runtime_driver.name, version, 0);
 #define PER_THREAD(name, version)                                                                            \
     DRIVER(name, version)                                                                                    \
-    look_up("cu" #name, (void **)&runtime_driver.name##_ptsz, version < 7000 ? 7000 : version,                \
+    look_up("cu" #name, (void **)&runtime_driver.name##_ptsz, version < 7000 ? 7000 : version,               \
             CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 #include "driver_functions.def"
 }
@@ -131,7 +132,10 @@ static const struct {
     cudaError_t error;
     const char *name, *text;
 } errors[] = {
-#define ERROR(error, text) {error, #error, text}
+#define ERROR(error, text)                                                                                   \
+    {                                                                                                        \
+        error, #error, text                                                                                  \
+    }
     ERROR(cudaSuccess, "no error"),
     ERROR(cudaErrorInvalidValue, "invalid argument"),
     ERROR(cudaErrorMemoryAllocation, "out of memory"),
@@ -146,7 +150,8 @@ static const struct {
     ERROR(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
     ERROR(cudaErrorNotReady, "device not ready"),
     ERROR(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"),
-    ERROR(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"),
+    ERROR(cudaErrorHostMemoryAlreadyRegistered,
+          "part or all of the requested memory range is already mapped"),
     ERROR(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"),
     ERROR(cudaErrorNotSupported, "operation not supported"),
     ERROR(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
@@ -271,11 +276,11 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
     return entry_point(symbol, funcPtr, (int)cudaVersion, flags, driverStatus);
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-                                                  unsigned long long flags,
+cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr,
+                                                  unsigned int cudaVersion, unsigned long long flags,
                                                   enum cudaDriverEntryPointQueryResult *driverStatus);
-cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-                                                  unsigned long long flags,
+cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr,
+                                                  unsigned int cudaVersion, unsigned long long flags,
                                                   enum cudaDriverEntryPointQueryResult *driverStatus)
 {
     return entry_point(symbol, funcPtr, (int)cudaVersion, flags != 0 ? flags : 2, driverStatus);

@@ -9,7 +9,8 @@
     }
 
 STREAM_CALL(cudaStreamCreate, (cudaStream_t * pStream), StreamCreate(pStream, 0))
-STREAM_CALL(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags), StreamCreate(pStream, flags))
+STREAM_CALL(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags),
+            StreamCreate(pStream, flags))
 STREAM_CALL(cudaStreamCreateWithPriority, (cudaStream_t * pStream, unsigned int flags, int priority),
             StreamCreateWithPriority(pStream, flags, priority))
 STREAM_CALL(cudaStreamDestroy, (cudaStream_t stream), StreamDestroy(stream))
@@ -17,9 +18,11 @@ STREAM_CALL(cudaStreamSynchronize, (cudaStream_t stream), StreamSynchronize(stre
 STREAM_CALL(cudaStreamQuery, (cudaStream_t stream), StreamQuery(stream))
 STREAM_CALL(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
             StreamWaitEvent(stream, event, flags))
-STREAM_CALL(cudaStreamGetPriority, (cudaStream_t hStream, int *priority), StreamGetPriority(hStream, priority))
+STREAM_CALL(cudaStreamGetPriority, (cudaStream_t hStream, int *priority),
+            StreamGetPriority(hStream, priority))
 STREAM_CALL(cudaStreamGetFlags, (cudaStream_t hStream, unsigned int *flags), StreamGetFlags(hStream, flags))
-STREAM_CALL(cudaStreamGetId, (cudaStream_t hStream, unsigned long long *streamId), StreamGetId(hStream, streamId))
+STREAM_CALL(cudaStreamGetId, (cudaStream_t hStream, unsigned long long *streamId),
+            StreamGetId(hStream, streamId))
 STREAM_CALL(cudaStreamGetDevice, (cudaStream_t hStream, int *device), StreamGetDevice(hStream, device))
 STREAM_CALL(cudaStreamAddCallback,
             (cudaStream_t stream, cudaStreamCallback_t callback, void *userData, unsigned int flags),
@@ -35,7 +38,8 @@ STREAM_CALL(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, u
             EventRecordWithFlags(event, stream, flags))
 STREAM_CALL(cudaEventQuery, (cudaEvent_t event), EventQuery(event))
 STREAM_CALL(cudaEventSynchronize, (cudaEvent_t event), EventSynchronize(event))
-STREAM_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), EventElapsedTime(ms, start, end))
+STREAM_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end),
+            EventElapsedTime(ms, start, end))
 
 /* ---- Copies, by their kinds. */
 
@@ -56,7 +60,8 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpy
     }
 }
 
-cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
 {
     RUNTIME_CALL();
     if (count == 0)
@@ -88,7 +93,8 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int s
     return cudaMemcpyAsync(dst, src, count, cudaMemcpyDeviceToDevice, stream);
 }
 
-static CUDA_MEMCPY2D rows(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height)
+static CUDA_MEMCPY2D rows(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                          size_t height)
 {
     return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
                            .srcDevice = ADDRESS(src),
@@ -100,8 +106,8 @@ static CUDA_MEMCPY2D rows(void *dst, size_t dpitch, const void *src, size_t spit
                            .Height = height};
 }
 
-cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-                         enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                         size_t height, enum cudaMemcpyKind kind)
 {
     (void)kind;
     RUNTIME_CALL();
@@ -109,8 +115,8 @@ cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitc
     RECORD(runtime_driver.Memcpy2DUnaligned(&copied));
 }
 
-cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-                              enum cudaMemcpyKind kind, cudaStream_t stream)
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+                              size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     (void)kind;
     RUNTIME_CALL();

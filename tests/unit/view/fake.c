@@ -45,7 +45,8 @@ struct fake *fake_make(double seconds)
                                                  .start_realtime_ns = 1700000000000000000u,
                                                  .start_monotonic_ns = 1000,
                                                  .end_monotonic_ns = 1000 + (uint64_t)(seconds * 1e9)};
-    fake->replay = (struct vt_replay){.trace = &fake->trace, .allocations = fake->allocations, .device_count = 1};
+    fake->replay =
+        (struct vt_replay){.trace = &fake->trace, .allocations = fake->allocations, .device_count = 1};
     fake->attribution =
         (struct vt_attribution){.trace = &fake->trace, .replay = &fake->replay, .spans = fake->spans};
     return fake;
@@ -60,7 +61,9 @@ void fake_span(struct fake *fake, uint32_t step, uint8_t phase)
 {
     struct vt_span *span = &fake->spans[fake->attribution.span_count++];
 
-    *span = (struct vt_span){.step = step, .phase = phase, .first_event = (uint32_t)fake->trace.event_count,
+    *span = (struct vt_span){.step = step,
+                             .phase = phase,
+                             .first_event = (uint32_t)fake->trace.event_count,
                              .last_event = (uint32_t)fake->trace.event_count};
     fake->attribution.step_count = step > fake->attribution.step_count ? step : fake->attribution.step_count;
 }
@@ -72,17 +75,23 @@ uint32_t fake_event(struct fake *fake, double seconds, uint8_t kind, uint8_t lay
     if (!fake->attribution.span_count)
         fake_span(fake, 0, VT_PHASE_INIT), fake->spans[0].first_event = 0;
     fake->spans[fake->attribution.span_count - 1].last_event = index;
-    fake->events[index] = (struct vt_event){.t_ns = 1000 + (uint64_t)(seconds * 1e9), .kind = kind, .layer = layer, .bytes = bytes};
+    fake->events[index] = (struct vt_event){
+        .t_ns = 1000 + (uint64_t)(seconds * 1e9), .kind = kind, .layer = layer, .bytes = bytes};
     return index;
 }
 
-struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category, uint64_t bytes)
+struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category,
+                                 uint64_t bytes)
 {
     struct vt_allocation *allocation = &fake->allocations[fake->replay.allocation_count++];
     uint8_t layer = kind == VT_ALLOCATION_BLOCK ? VT_LAYER_FRAMEWORK : VT_LAYER_DRIVER;
 
-    *allocation = (struct vt_allocation){.bytes = bytes, .kind = kind, .category = category, .free_event = VT_NEVER,
-                                         .parent = VT_NEVER, .evidence = VT_EVIDENCE_STRONG};
+    *allocation = (struct vt_allocation){.bytes = bytes,
+                                         .kind = kind,
+                                         .category = category,
+                                         .free_event = VT_NEVER,
+                                         .parent = VT_NEVER,
+                                         .evidence = VT_EVIDENCE_STRONG};
     allocation->alloc_event = fake_event(fake, seconds, VT_EVENT_ALLOC, layer, bytes);
     allocation->phase = fake->spans[fake->attribution.span_count - 1].phase;
     allocation->step = fake->spans[fake->attribution.span_count - 1].step;
@@ -99,8 +108,11 @@ void fake_frame(struct fake *fake, uint32_t stack_id, enum vt_frame_kind kind, c
 {
     struct vt_frame *frame = &fake->frames[stack_id][fake->frame_counts[stack_id]++];
 
-    *frame = (struct vt_frame){.kind = kind, .function = function, .file = kind == VT_FRAME_PYTHON ? file : "",
-                               .module = kind == VT_FRAME_PYTHON ? "" : file, .line = line};
+    *frame = (struct vt_frame){.kind = kind,
+                               .function = function,
+                               .file = kind == VT_FRAME_PYTHON ? file : "",
+                               .module = kind == VT_FRAME_PYTHON ? "" : file,
+                               .line = line};
 }
 
 uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function)
@@ -124,7 +136,8 @@ const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
     return id == 1 ? "cuMemAlloc_v2" : id == 2 ? "cudaMalloc" : NULL;
 }
 
-size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames, size_t capacity)
+size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,
+                       size_t capacity)
 {
     const struct fake *fake = fake_of(trace);
     size_t count = stack_id < FAKE_STACKS ? fake->frame_counts[stack_id] : 0;
@@ -200,7 +213,8 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_v
         bool touched = false;
         for (size_t k = 0; k < replay->allocation_count; k++) {
             const struct vt_allocation *allocation = &replay->allocations[k];
-            if (allocation->device_index != device_index || (allocation->alloc_event != i && allocation->free_event != i))
+            if (allocation->device_index != device_index ||
+                (allocation->alloc_event != i && allocation->free_event != i))
                 continue;
             add(&sums, allocation, allocation->alloc_event == i ? allocation->bytes : -allocation->bytes);
             touched = true;

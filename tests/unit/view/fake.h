@@ -1,5 +1,5 @@
-/* A hand-made trace, replay and attribution: the interfaces of the analyzer's other halves over plain arrays, so
- * that the views are tested by themselves. */
+/* A hand-made trace, replay and attribution: the interfaces of the analyzer's other halves over plain arrays,
+ * so that the views are tested by themselves. */
 #ifndef VT_FAKE_H
 #define VT_FAKE_H
 
@@ -33,7 +33,8 @@ uint32_t fake_event(struct fake *fake, double seconds, uint8_t kind, uint8_t lay
 /* From the next event on. */
 void fake_span(struct fake *fake, uint32_t step, uint8_t phase);
 /* An event that makes an allocation; the pointer holds until fake_free. */
-struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category, uint64_t bytes);
+struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category,
+                                 uint64_t bytes);
 void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation);
 /* Adds a stack of one Python frame and returns its id. */
 uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function);

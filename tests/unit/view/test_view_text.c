@@ -9,7 +9,8 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static char *write_text(struct fake *fake, const struct vt_view *view, struct vt_view_style style, const char *at)
+static char *write_text(struct fake *fake, const struct vt_view *view, struct vt_view_style style,
+                        const char *at)
 {
     struct vt_report_options options = {.device_index = -1, .at = at};
     struct vt_report *report = NULL;
@@ -39,7 +40,8 @@ static struct fake *training(bool refused)
     fake_alloc(fake, 0, VT_ALLOCATION_CONTEXT, VT_CATEGORY_CONTEXT, 500 * MIB);
     fake_alloc(fake, 0.1, VT_ALLOCATION_SEGMENT, 0, 6000 * MIB);
     for (int i = 0; i < 8; i++) {
-        struct vt_allocation *parameter = fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB);
+        struct vt_allocation *parameter =
+            fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB);
         snprintf(names[i], sizeof names[i], "model.layers.%d.mlp", i);
         parameter->module = names[i];
         parameter->stack_id = build;
@@ -49,7 +51,8 @@ static struct fake *training(bool refused)
         struct vt_allocation *activations[8];
         fake_span(fake, step, VT_PHASE_FORWARD);
         for (int i = 0; i < 8; i++) {
-            activations[i] = fake_alloc(fake, step * 2 + i * 0.1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 300 * MIB);
+            activations[i] =
+                fake_alloc(fake, step * 2 + i * 0.1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 300 * MIB);
             activations[i]->module = names[i];
             activations[i]->stack_id = line;
         }
@@ -71,7 +74,8 @@ static void check_widths(const char *text, int width, const char *what)
         char *line = strndup(text, length);
 
         cr_expect(vt_text_columns(line) <= width, "%s at %d: '%s'", what, width, line);
-        cr_expect(!length || line[length - 1] != ' ', "%s at %d: blanks at the end of '%s'", what, width, line);
+        cr_expect(!length || line[length - 1] != ' ', "%s at %d: blanks at the end of '%s'", what, width,
+                  line);
         free(line);
         text += length + (text[length] == '\n');
     }
@@ -103,10 +107,16 @@ Test(text, fits_the_width)
 Test(text, tells_the_verdict)
 {
     struct fake *fake = training(false);
-    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
+    char *text = write_text(fake, &vt_view_text,
+                            (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
 
-    cr_expect(strstr(text, "Peak 2.84 GiB in use at step 1, in forward (2.70 s after start); 512.00 MiB at the end."), "%s", text);
-    cr_expect(strstr(text, "82 % of it is activations, most in model.layers.0–7.mlp (8 modules, each 364.00 MiB)."), "%s", text);
+    cr_expect(
+        strstr(text,
+               "Peak 2.84 GiB in use at step 1, in forward (2.70 s after start); 512.00 MiB at the end."),
+        "%s", text);
+    cr_expect(
+        strstr(text, "82 % of it is activations, most in model.layers.0–7.mlp (8 modules, each 364.00 MiB)."),
+        "%s", text);
     cr_expect(strstr(text, "model/layers.py:141 MLP.forward"));
     cr_expect(strstr(text, "MLP.forward ← train.py:88 main"));
     cr_expect(strstr(text, "17.6 % exact (read from the live object), 82.4 % strong"), "%s", text);
@@ -121,8 +131,10 @@ Test(text, tells_the_verdict)
 Test(text, begins_with_out_of_memory)
 {
     struct fake *fake = training(true);
-    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
-    char *refused = strstr(text, "Out of memory at step 3, in forward (6.90 s after start): model/layers.py:141 MLP.forward asked for 2.00 GiB on GPU 0.");
+    char *text = write_text(fake, &vt_view_text,
+                            (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
+    char *refused = strstr(text, "Out of memory at step 3, in forward (6.90 s after start): "
+                                 "model/layers.py:141 MLP.forward asked for 2.00 GiB on GPU 0.");
 
     cr_assert(refused, "%s", text);
     cr_expect_lt(refused, strstr(text, "Peak"));
@@ -152,8 +164,10 @@ Test(text, colours_when_asked_and_nothing_of_the_trace_reaches_the_terminal)
 
     fake->events[fake_event(fake, 7.9, VT_EVENT_MARK, 0, 0)].detail = 1;
     fake->allocations[5].module = "evil\033]0;title\a\nmodule";
-    fake->allocations[6].module = "\xc2\x9b" "31m \xe2\x80\xae turned";
-    text = write_text(fake, &vt_view_text, (struct vt_view_style){.unicode = true, .colour = true, .width = 80, .by = -1}, NULL);
+    fake->allocations[6].module = "\xc2\x9b"
+                                  "31m \xe2\x80\xae turned";
+    text = write_text(fake, &vt_view_text,
+                      (struct vt_view_style){.unicode = true, .colour = true, .width = 80, .by = -1}, NULL);
     cr_expect(strstr(text, "\033[38;5;71m"), "activation is green");
     cr_expect_null(strstr(text, "\033]"));
     cr_expect_null(strchr(text, '\a'));

@@ -1,0 +1,71 @@
+"""Python frames in a trace, for every interpreter found, against what that interpreter says of its own stack."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import BUILD, HERE, environment
+
+LIBRARY = BUILD / "preload" / "libvramtrace.so"
+PROGRAM = BUILD / "analyzer" / "vramtrace"
+SCRIPT = HERE / "programs" / "python_stacks.py"
+SUPPORTED = range(9, 14)
+
+
+def interpreters():
+    """{minor version: path}, one of each."""
+    places = [pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"]
+    found = [path for place in places if place.is_dir() for path in sorted(place.glob("3.*/bin/python3"))]
+    found += [pathlib.Path(path) for minor in range(8, 16) if (path := shutil.which(f"python3.{minor}"))]
+    found += [pathlib.Path("/usr/bin/python3")]
+    versions = {}
+    for path in found:
+        done = subprocess.run([path, "-c", "import sys; print(sys.version_info[1])"], text=True, capture_output=True)
+        if done.returncode == 0 and re.fullmatch(r"\d+\n", done.stdout):
+            versions.setdefault(int(done.stdout), path)
+    return versions
+
+
+FOUND = interpreters()
+
+
+def record(tmp_path, minor):
+    done = subprocess.run([FOUND[minor], SCRIPT], text=True, capture_output=True, timeout=120,
+                          env=environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt"))
+    assert done.returncode == 0, done.stderr
+    lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", "--stacks", tmp_path / "run.vrt"], text=True)
+    allocs = [event for event in map(json.loads, lines.splitlines()) if event["kind"] == "alloc"]
+    return [json.loads(line) for line in done.stdout.splitlines()], allocs
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_frames(tmp_path, minor):
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    said, allocs = record(tmp_path, minor)
+    said = dict(map(tuple, ((address, frames) for address, frames in said)))
+    assert len(allocs) == len(said) >= 35
+    for event in allocs:
+        seen = [[frame["file"], frame["line"], frame["function"].split(".")[-1]] for frame in event["stack"]
+                if frame["kind"] == "python"]
+        assert seen == said[int(event["address"], 16)]
+
+
+@pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])
+def test_unknown_version(tmp_path, minor):
+    """Native frames only, and the trace says so."""
+    if minor == 0:
+        pytest.skip("no Python here whose frames are not known")
+    said, allocs = record(tmp_path, minor)
+    assert len(said) == len(allocs)
+    for event in allocs:
+        assert [frame for frame in event["stack"] if frame["kind"] == "python"] == []
+        assert [frame for frame in event["stack"] if frame["kind"] == "native"]
+    information = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"]))
+    assert information["trace"]["python_unsupported_minor"] == minor
+    text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
+    assert f"3.{minor}" in text
