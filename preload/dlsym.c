@@ -1,11 +1,11 @@
 /* What our dlsym (dlsym_*.S) answers. */
 #include "dlsym.h"
 
-#include "elf_walk.h"
 #include "hooks.h"
 #include "lookup.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,22 +16,33 @@ typedef void *dlsym_function(void *handle, const char *name);
 static _Atomic(dlsym_function *) library_dlsym; /* the C library's */
 static _Atomic(dlsym_function *) next_dlsym;    /* the host's, if we were not there */
 
-/* glibc names dlsym's version by architecture and release. Looked up in the tables, since dlvsym would
- * allocate memory for each name that is not there, and an allocator may be what calls us. */
-static bool take_dlsym(const struct vt_elf *object, void *context)
+/* The C library's minor version, 2.<minor>, read without calling what an interposer may have replaced. */
+static int library_minor_version(void)
 {
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-    void **found = context;
-    *found = NULL;
-    for (size_t i = 0; *found == NULL && i < sizeof(versions) / sizeof(versions[0]); i++)
-        *found = vt_elf_symbol(object, "dlsym", versions[i]);
-    return *found != NULL;
+    const char *text = gnu_get_libc_version();
+    int minor = 0;
+    if (text[0] != '2' || text[1] != '.')
+        return 0;
+    for (text += 2; *text >= '0' && *text <= '9'; text++)
+        minor = minor * 10 + (*text - '0');
+    return minor;
 }
 
+/* glibc names dlsym's version by architecture and release. A name that is not there would make dlvsym
+ * allocate an error text, and an allocator's or a sanitizer's very first steps may be what calls us: they
+ * look up, through dlsym, the functions that they replace. So the right name comes first, and nothing else is
+ * called. */
 static dlsym_function *find_library_dlsym(void)
 {
-    void *found = NULL;
-    vt_elf_find(take_dlsym, &found);
+#if defined(__x86_64__)
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
+#else
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17"};
+#endif
+    bool recent = library_minor_version() >= 34;
+    void *found = dlvsym(RTLD_NEXT, "dlsym", versions[recent ? 0 : 1]);
+    if (found == NULL)
+        found = dlvsym(RTLD_NEXT, "dlsym", versions[recent ? 1 : 0]);
     return (dlsym_function *)found;
 }
 

@@ -123,15 +123,16 @@ static bool is_captured(CUstream stream, bool per_thread)
     return ask != NULL && ask(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Older drivers cannot tell a stream's device: the current one then. */
+/* Default streams (their handles are small numbers) are the current device's. Older drivers cannot tell of
+ * others: the current device then too. */
 static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_device)
 {
     VT_NEED(get_device, cuStreamGetDevice);
     VT_NEED(get_device_ptsz, cuStreamGetDevice_ptsz);
     stream_device_function *ask = per_thread ? get_device_ptsz : get_device;
     CUdevice device;
-    if (ask == NULL || ask(stream, &device) != CUDA_SUCCESS || device < 0 ||
-        device >= (CUdevice)VT_MAX_DEVICES)
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || ask == NULL ||
+        ask(stream, &device) != CUDA_SUCCESS || device < 0 || device >= (CUdevice)VT_MAX_DEVICES)
         return current_device;
     return (int8_t)device;
 }
@@ -144,9 +145,10 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
     struct vt_question question = vt_question_begin();
     if (!question.begun)
         return call;
-    call.device_index = stream_device(stream, per_thread, call.device_index);
     if (is_captured(stream, per_thread))
         call.flags |= VT_FLAG_CAPTURED;
+    else
+        call.device_index = stream_device(stream, per_thread, call.device_index);
     VT_NEED(get_pool, cuDeviceGetMemPool);
     if (pool_handle == NULL && (get_pool == NULL || call.device_index < 0 ||
                                 get_pool(&pool_handle, call.device_index) != CUDA_SUCCESS))

@@ -186,14 +186,14 @@ void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function
 
 static enum vt_function function_of_address(const void *address, const char *asked)
 {
-    size_t asked_length = asked != NULL ? strlen(asked) : 0;
+    size_t asked_length = strlen(asked);
     for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++) {
         if (wrappers[i] == NULL ||
             atomic_load_explicit(&driver.functions[i], memory_order_relaxed) != address)
             continue;
         /* NVIDIA's libcuda has one address per name. Others may fold functions that do the same, so the
          * name must fit too: what is handed out for cuX is always cuX with some suffix. */
-        if (strncmp(vt_function_name(i), asked != NULL ? asked : "", asked_length) == 0)
+        if (strncmp(vt_function_name(i), asked, asked_length) == 0)
             return (enum vt_function)i;
     }
     return VT_FUNCTION_NONE;
@@ -201,12 +201,7 @@ static enum vt_function function_of_address(const void *address, const char *ask
 
 void *vt_wrapper_of_address(const void *address, const char *asked)
 {
-    if (address == NULL || !library_ready(&driver))
+    if (address == NULL || asked == NULL || !library_ready(&driver))
         return NULL;
     return vt_wrapper(function_of_address(address, asked));
-}
-
-bool vt_is_hooked_address(const void *address)
-{
-    return vt_wrapper_of_address(address, NULL) != NULL;
 }

@@ -30,9 +30,6 @@ void *vt_wrapper(enum vt_function function);
  * suffix), or NULL if it is no function that we wrap. */
 void *vt_wrapper_of_address(const void *address, const char *asked);
 
-/* True if `address` is a real function that we wrap. */
-bool vt_is_hooked_address(const void *address);
-
 /* Keeps the libraries found so far from being unloaded under our pointers. It takes the loader's lock, so the
  * writer thread calls it (at its start and whenever it wakes; cheap once done), and so does the dlsym
  * wrapper, whose caller takes that lock anyway. Until then each call looks again. */

@@ -5,6 +5,8 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +281,28 @@ static void contexts(void)
     GOOD(cuDevicePrimaryCtxReset_v2(0));
 }
 
+/* The first call of all, with nothing known yet, and later ones, good and bad. */
+static void leaves_errno(void)
+{
+    CUdeviceptr address, pooled, none;
+    CUmemoryPool pool;
+    size_t too_much = (size_t)1 << 50;
+#define ERRNO_AFTER(call)                                                                                    \
+    errno = 4711;                                                                                            \
+    printf("%s: result %d, errno %d\n", #call, call, errno)
+    ERRNO_AFTER(cuMemAlloc_v2(&address, MIB));
+    ERRNO_AFTER(cuMemAlloc_v2(&none, too_much));
+    ERRNO_AFTER(cuMemAllocAsync(&pooled, MIB, NULL));
+    ERRNO_AFTER(cuDeviceGetDefaultMemPool(&pool, 0));
+    ERRNO_AFTER(cuMemFreeAsync(pooled, NULL));
+    ERRNO_AFTER(cuMemPoolTrimTo(pool, 0));
+    ERRNO_AFTER(cuMemFree_v2(address + 1));
+    ERRNO_AFTER(cuMemFree_v2(address));
+    ERRNO_AFTER(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 64 * MIB));
+    errno = 4711;
+    printf("dlsym %d, errno %d\n", dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") != NULL, errno);
+}
+
 static void no_context(void)
 {
     CUdeviceptr address;
@@ -293,10 +317,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } families[] = {{"linear", linear},     {"first_abi", first_abi},  {"failures", failures},
-                    {"pools", pools},       {"capture", capture},      {"virtual_memory", virtual_memory},
-                    {"arrays", arrays},     {"foreign", foreign},      {"loads", loads},
-                    {"contexts", contexts}, {"no_context", no_context}};
+    } families[] = {{"linear", linear},     {"first_abi", first_abi},   {"failures", failures},
+                    {"pools", pools},       {"capture", capture},       {"virtual_memory", virtual_memory},
+                    {"arrays", arrays},     {"foreign", foreign},       {"loads", loads},
+                    {"contexts", contexts}, {"no_context", no_context}, {"errno", leaves_errno}};
     for (size_t i = 0; argc > 1 && i < sizeof(families) / sizeof(families[0]); i++) {
         if (strcmp(argv[1], families[i].name) != 0)
             continue;

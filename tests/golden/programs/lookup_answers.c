@@ -4,6 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* libcudart's functions are the real ones; what is ours has another library by right. */
+static const char *found_where(const char *name, void *found)
+{
+    Dl_info info;
+    if (found == NULL)
+        return "NULL";
+    if (strncmp(name, "cuda", 4) != 0 || dladdr(found, &info) == 0)
+        return "found";
+    const char *slash = strrchr(info.dli_fname, '/');
+    return slash != NULL ? slash + 1 : info.dli_fname;
+}
+
 static void ask(const char *where, void *handle, const char *name)
 {
     dlerror();
@@ -12,8 +24,9 @@ static void ask(const char *where, void *handle, const char *name)
     const char *error = dlerror();
     /* The text names an object file; what it says of the symbol is compared. */
     const char *text = error != NULL ? strstr(error, "undefined symbol") : NULL;
-    printf("%s %s: %s, %s, errno %d\n", where, name, found != NULL ? "found" : "NULL",
-           error == NULL ? "no error" : (text != NULL ? text : "other error"), errno);
+    int after = errno;
+    printf("%s %s: %s, %s, errno %d\n", where, name, found_where(name, found),
+           error == NULL ? "no error" : (text != NULL ? text : "other error"), after);
 }
 
 static void ask_all(const char *when, void *handle)
@@ -40,5 +53,10 @@ int main(void)
     ask_all("default, global", RTLD_DEFAULT);
     ask_all("program, global", dlopen(NULL, RTLD_NOW));
     ask_all("next, global", RTLD_NEXT);
+    ask_all("runtime", dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL));
+    ask_all("default, runtime local", RTLD_DEFAULT);
+    dlopen("libcudart.so.13", RTLD_NOW | RTLD_GLOBAL);
+    ask_all("default, runtime global", RTLD_DEFAULT);
+    ask_all("next, runtime global", RTLD_NEXT);
     return 0;
 }
