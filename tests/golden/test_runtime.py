@@ -32,6 +32,13 @@ def test_two_releases(tmp_path, recorder):
     assert sorted(recorded) == sorted(said)
 
 
+def test_label_ends_with_its_call(tmp_path, recorder):
+    done = run(tmp_path, ["way_host", PROGRAMS / "way_runtime_plugin.so", PROGRAMS / "way_linked_plugin.so"], recorder)
+    check_exactly_once(done)
+    unlabelled = [address for address, label in labels(done)[0] if label == ""]
+    assert len(unlabelled) == 18  # what the second plugin does, without libcudart
+
+
 def test_entry_point(tmp_path, recorder):
     check_exactly_once(run(tmp_path, ["way_entry_point"], recorder))
 
