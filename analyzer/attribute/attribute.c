@@ -63,7 +63,10 @@ static void find_closures(const struct vt_trace *trace, struct vt_matcher *match
         for (uint32_t i = 0; i < stack->python_count; i++) {
             uint32_t code_id = stack->python[i].code_id;
             const char *file = code_id < trace->code_count ? trace->codes[code_id].file : NULL;
-            if (file && strstr(file, "/optim"))
+            const char *name = file ? trace->codes[code_id].name : "";
+            size_t bytes = strlen(name);
+            /* a script may also have an optimizer of its own */
+            if (file && (strstr(file, "/optim") || (bytes >= 4 && strcmp(name + bytes - 4, "step") == 0)))
                 break;
             script_inside |= file && !vt_trace_code_is_library(trace, code_id);
         }

@@ -91,10 +91,24 @@ static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
     }
 }
 
+/* Functions whose names say so; frees in between go along. */
+static void follow_names(struct vt_finder *finder)
+{
+    bool inside = false;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        enum vt_sign sign = (enum vt_sign)finder->signs[i];
+        if (sign == SIGN_FORWARD || sign == SIGN_SCRIPT || sign == SIGN_SOURCE || sign == SIGN_DATA)
+            inside = vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(EVALUATION);
+        else if (finder->labels[i] != VT_PHASE_FORWARD)
+            inside = false;
+        if (inside && finder->labels[i] == VT_PHASE_FORWARD)
+            finder->labels[i] = VT_PHASE_EVAL;
+    }
+}
+
 int vt_evaluation_find(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
-    const struct vt_phases *phases = finder->phases;
     struct votes votes = {.finder = finder};
     votes.keys = calloc(trace->stack_count, sizeof *votes.keys);
     votes.cast = calloc(trace->event_count + 1, 1);
@@ -111,12 +125,8 @@ int vt_evaluation_find(struct vt_finder *finder)
             mark_evaluation(&votes, i, end);
         i = end + (end == i);
     }
-    for (size_t i = 0; i < phases->module_event_count && !error; i++) {
-        uint32_t event = phases->module_events[i];
-        if (finder->labels[event] == VT_PHASE_FORWARD &&
-            (vt_finder_traits(finder, trace->events[event].stack_id) & VT_TRAIT(EVALUATION)))
-            finder->labels[event] = VT_PHASE_EVAL;
-    }
+    if (!error)
+        follow_names(finder);
     vt_index_free(&votes.makers);
     free(votes.keys);
     free(votes.cast);
