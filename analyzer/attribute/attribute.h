@@ -13,11 +13,13 @@ struct vt_span {
 
 struct vt_attribution {
     const struct vt_trace *trace;
-    struct vt_replay *replay; /* its allocations' category, evidence, phase, step, rule, owner, module are set */
-    struct vt_span *spans;    /* in order, without gaps over all events */
+    struct vt_replay
+        *replay;           /* its allocations' category, evidence, phase, step, rule, owner, module are set */
+    struct vt_span *spans; /* in order, without gaps over all events */
     size_t span_count;
     uint32_t step_count;
-    struct vt_rules *rules; /* private */
+    struct vt_rules *rules;               /* private */
+    struct vt_attribution_tables *tables; /* private */
 };
 
 /* `rules_path` NULL = the built-in table only (rules.def), else its rules come first. On a bad rules file
@@ -30,7 +32,8 @@ void vt_attribution_free(struct vt_attribution *attribution);
 const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index);
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule);
 
-/* What the stack says about the operator that made an allocation: "aten::addmm", "AddmmBackward0", or NULL. */
+/* What the stack says about the operator that made an allocation: "aten::addmm", "AddmmBackward0", or NULL.
+ */
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id);
 
 #endif

@@ -1,6 +1,9 @@
 /* Debug information of native frames, read from the module's own file if it is still the one that ran (same
  * build id). Nothing is opened before a frame in that module is asked for. */
+#include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +12,27 @@
 
 #include "trace/tables.h"
 
-#ifdef VT_HAVE_LIBDW
-
-#include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
-#include <gelf.h>
-
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
 
-struct function {
-    uint64_t address, bytes;
-    const char *name;
+/* Functions of a symbol table, sorted into buckets by address: libraries have hundreds of thousands, of which
+ * a handful is asked for. */
+struct functions {
+    Elf *elf;
+    const Elf64_Sym *symbols;
+    size_t strings; /* section of the names */
+    uint64_t lowest;
+    unsigned shift;
+    uint32_t *starts; /* of each bucket in `order`; one more than there are buckets */
+    uint32_t *order;  /* indices of symbols */
 };
+#define BUCKETS 65536u
 
 struct vt_debug_file {
     int file, separate_file;
     Elf *elf, *separate_elf;
     Dwarf *dwarf;
-    struct function *functions; /* by address */
-    size_t function_count, function_capacity;
-    bool functions_read, exported_read;
+    struct functions own, exported;
+    bool own_read, exported_read;
 };
 
 void vt_debug_close(struct vt_debug_file *debug)
@@ -43,7 +47,10 @@ void vt_debug_close(struct vt_debug_file *debug)
         close(debug->separate_file);
     if (debug->file >= 0)
         close(debug->file);
-    free(debug->functions);
+    free(debug->own.starts);
+    free(debug->own.order);
+    free(debug->exported.starts);
+    free(debug->exported.order);
     free(debug);
 }
 
@@ -153,100 +160,112 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     return true;
 }
 
-static int by_address(const void *a, const void *b)
+static bool is_function(const Elf64_Sym *symbol)
 {
-    const struct function *left = a, *right = b;
-    return (left->address > right->address) - (left->address < right->address);
+    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0;
 }
 
-static void read_symbol_table(struct vt_debug_file *debug, Elf *elf, unsigned type)
+static uint32_t bucket_of(const struct functions *functions, uint64_t address)
 {
+    return (uint32_t)((address - functions->lowest) >> functions->shift);
+}
+
+static void sort_symbols(struct functions *functions, const Elf64_Sym *symbols, size_t count)
+{
+    uint64_t highest = 0;
+    functions->lowest = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_function(&symbols[i]))
+            continue;
+        functions->lowest = symbols[i].st_value < functions->lowest ? symbols[i].st_value : functions->lowest;
+        highest = symbols[i].st_value > highest ? symbols[i].st_value : highest;
+    }
+    functions->starts = calloc(BUCKETS + 2, sizeof *functions->starts);
+    functions->order = malloc((count + 1) * sizeof *functions->order);
+    if (highest == 0 || !functions->starts || !functions->order)
+        return;
+    while (((highest - functions->lowest) >> functions->shift) >= BUCKETS)
+        functions->shift++;
+    for (size_t i = 0; i < count; i++)
+        if (is_function(&symbols[i]))
+            functions->starts[bucket_of(functions, symbols[i].st_value) + 2]++;
+    for (size_t b = 2; b < BUCKETS + 2; b++)
+        functions->starts[b] += functions->starts[b - 1];
+    for (uint32_t i = 0; i < count; i++)
+        if (is_function(&symbols[i]))
+            functions->order[functions->starts[bucket_of(functions, symbols[i].st_value) + 1]++] = i;
+    functions->symbols = symbols;
+}
+
+static void read_symbol_table(struct functions *functions, Elf *elf, unsigned type)
+{
+    GElf_Ehdr file_header;
+    if (!gelf_getehdr(elf, &file_header) || file_header.e_ident[EI_CLASS] != ELFCLASS64)
+        return;
     for (Elf_Scn *section = elf_nextscn(elf, NULL); section; section = elf_nextscn(elf, section)) {
         GElf_Shdr header;
-        if (!gelf_getshdr(section, &header) || header.sh_type != type || header.sh_entsize == 0)
+        if (!gelf_getshdr(section, &header) || header.sh_type != type)
             continue;
         Elf_Data *data = elf_getdata(section, NULL);
-        size_t count = data ? data->d_size / header.sh_entsize : 0;
-        for (size_t i = 0; i < count && i < INT32_MAX; i++) {
-            GElf_Sym symbol;
-            if (!gelf_getsym(data, (int)i, &symbol) || GELF_ST_TYPE(symbol.st_info) != STT_FUNC ||
-                !symbol.st_value)
-                continue;
-            const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
-            if (!name || vt_reserve(&debug->functions, &debug->function_capacity, debug->function_count + 1,
-                                    sizeof *debug->functions))
-                continue;
-            debug->functions[debug->function_count++] =
-                (struct function){.address = symbol.st_value, .bytes = symbol.st_size, .name = name};
-        }
+        if (!data || !data->d_buf || data->d_size / sizeof(Elf64_Sym) >= UINT32_MAX)
+            return;
+        functions->elf = elf;
+        functions->strings = header.sh_link;
+        sort_symbols(functions, data->d_buf, data->d_size / sizeof(Elf64_Sym));
+        return;
     }
 }
 
-static void sort_functions(struct vt_debug_file *debug)
+static const Elf64_Sym *find_function(const struct functions *functions, uint64_t address)
 {
-    if (debug->function_count > 1)
-        qsort(debug->functions, debug->function_count, sizeof *debug->functions, by_address);
+    if (!functions->symbols || address < functions->lowest)
+        return NULL;
+    uint64_t bucket = (address - functions->lowest) >> functions->shift;
+    const Elf64_Sym *nearest = NULL;
+    for (uint64_t b = bucket < BUCKETS ? bucket + 1 : BUCKETS; b-- > 0 && !nearest;) {
+        for (uint32_t i = functions->starts[b]; i < functions->starts[b + 1]; i++) {
+            const Elf64_Sym *symbol = &functions->symbols[functions->order[i]];
+            if (symbol->st_value <= address && (!nearest || symbol->st_value > nearest->st_value))
+                nearest = symbol;
+        }
+    }
+    return nearest && address - nearest->st_value < nearest->st_size ? nearest : NULL;
+}
+
+static bool name_in(const struct functions *functions, uint64_t address, struct vt_trace_tables *tables,
+                    const char **linkage_name, uint64_t *start)
+{
+    const Elf64_Sym *symbol = find_function(functions, address);
+    const char *name = symbol ? elf_strptr(functions->elf, functions->strings, symbol->st_name) : NULL;
+    const char *copy = name && *name ? vt_arena_text(&tables->arena, name, strlen(name)) : NULL;
+    if (!copy)
+        return false;
+    *linkage_name = copy;
+    *start = symbol->st_value;
+    return true;
 }
 
 bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                    bool exported_too, const char **linkage_name, uint64_t *symbol_address)
 {
     struct vt_debug_file *debug = open_module(module);
+    uint64_t in_file = address - 1 - module->base, start;
     if (!debug)
         return false;
-    if (!debug->functions_read) {
-        debug->functions_read = true;
-        read_symbol_table(debug, debug->elf, SHT_SYMTAB);
-        if (debug->separate_elf && debug->function_count == 0)
-            read_symbol_table(debug, debug->separate_elf, SHT_SYMTAB);
-        sort_functions(debug);
+    if (!debug->own_read) {
+        debug->own_read = true;
+        read_symbol_table(&debug->own, debug->elf, SHT_SYMTAB);
+        if (debug->separate_elf && !debug->own.symbols)
+            read_symbol_table(&debug->own, debug->separate_elf, SHT_SYMTAB);
     }
-    if (exported_too && debug->function_count == 0 && !debug->exported_read) {
+    bool found = name_in(&debug->own, in_file, tables, linkage_name, &start);
+    if (!found && exported_too) {
+        if (!debug->exported_read)
+            read_symbol_table(&debug->exported, debug->elf, SHT_DYNSYM);
         debug->exported_read = true;
-        read_symbol_table(debug, debug->elf, SHT_DYNSYM);
-        sort_functions(debug);
+        found = name_in(&debug->exported, in_file, tables, linkage_name, &start);
     }
-    uint64_t in_file = address - 1 - module->base;
-    size_t low = 0, high = debug->function_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (debug->functions[middle].address <= in_file)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
-        return false;
-    const struct function *found = &debug->functions[low - 1];
-    if (in_file - found->address >= found->bytes)
-        return false;
-    const char *copy = vt_arena_text(&tables->arena, found->name, strlen(found->name));
-    if (!copy)
-        return false;
-    *linkage_name = copy;
-    *symbol_address = module->base + found->address;
-    return true;
+    if (found)
+        *symbol_address = module->base + start;
+    return found;
 }
-
-#else
-
-void vt_debug_close(struct vt_debug_file *debug)
-{
-    (void)debug;
-}
-
-bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
-                     const char **file, int32_t *line)
-{
-    (void)tables, (void)module, (void)address, (void)file, (void)line;
-    return false;
-}
-
-bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
-                   bool exported_too, const char **linkage_name, uint64_t *symbol_address)
-{
-    (void)tables, (void)module, (void)address, (void)exported_too, (void)linkage_name, (void)symbol_address;
-    return false;
-}
-
-#endif

@@ -65,16 +65,10 @@ static void fill_native(const struct vt_trace *trace, uint64_t address, struct v
     *frame = (struct vt_frame){
         .kind = VT_FRAME_NATIVE, .function = "", .file = "", .module = "", .address = address};
     if (entry) {
+        vt_symbol_refine(trace, entry);
         frame->function = entry->symbol.short_name;
         frame->full_function = entry->symbol.name;
         frame->module = entry->symbol.module;
-        if (!entry->located) {
-            struct vt_module_entry *module = vt_module_at(trace, address);
-            entry->located = true;
-            entry->file = "";
-            if (module)
-                vt_debug_locate(tables, module, address, &entry->file, &entry->line);
-        }
         frame->file = entry->file;
         frame->line = entry->line;
     }

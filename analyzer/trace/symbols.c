@@ -194,6 +194,13 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
     return NULL;
 }
 
+static bool refine_name(struct vt_trace_tables *tables, struct vt_symbol_entry *entry,
+                        struct vt_module_entry *module, bool exported_too)
+{
+    return vt_debug_name(tables, module, entry->symbol.address, exported_too, &entry->symbol.linkage_name,
+                         &entry->symbol.symbol_address);
+}
+
 struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address)
 {
     struct vt_trace_tables *tables = trace->tables;
@@ -215,13 +222,27 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
         entry->symbol.module = module->path;
         if (entry->symbol.module_base == 0)
             entry->symbol.module_base = module->base;
-        /* dladdr sees exported names only: it has none for a static function */
-        if (entry->symbol.linkage_name[0] == '\0')
-            vt_debug_name(tables, module, address, !recorded, &entry->symbol.linkage_name,
-                          &entry->symbol.symbol_address);
+        if (!recorded)
+            refine_name(tables, entry, module, true);
     }
     name_symbol(tables, entry);
     return entry;
+}
+
+/* dladdr, which the process used, sees exported names only: it has none for a static function. What is judged
+ * goes by names from the trace alone, so that it does not depend on the machine; what is shown comes here. */
+void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry)
+{
+    if (entry->refined)
+        return;
+    entry->refined = true;
+    entry->file = "";
+    struct vt_module_entry *module = vt_module_at(trace, entry->symbol.address);
+    if (!module)
+        return;
+    if (entry->symbol.linkage_name[0] == '\0' && refine_name(trace->tables, entry, module, false))
+        name_symbol(trace->tables, entry);
+    vt_debug_locate(trace->tables, module, entry->symbol.address, &entry->file, &entry->line);
 }
 
 const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address)

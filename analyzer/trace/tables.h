@@ -10,7 +10,7 @@
 struct vt_symbol_entry {
     struct vt_trace_symbol symbol;
     bool named;   /* symbol.name and symbol.short_name are set */
-    bool located; /* file and line were looked for */
+    bool refined; /* file and line, and a name where there was none, were looked for */
     const char *file;
     int32_t line;
 };
@@ -67,6 +67,7 @@ int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 
 /* symbols.c */
 struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address);
+void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry);
 int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
                   const char *linkage_name);
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);

@@ -1,0 +1,314 @@
+/* What each block's life tells, as bits for the rules. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/phases.h"
+#include "trace/index.h"
+
+/* A block that is alive at the ends of this many backward passes, or of all there are, is persistent. */
+#define PERSISTENT_PASSES 3
+/* An allocator leaves up to 1 MiB unsplit in large blocks, so that a gradient's block and its parameter's may
+ * differ by that much. */
+#define LARGE_BYTES (UINT64_C(1) << 20)
+
+struct lives {
+    const struct vt_replay *replay;
+    const struct vt_phases *phases;
+    struct vt_matcher *matcher;
+    uint32_t *bits;
+    uint32_t *span_ends;                             /* by span: its last event that counts */
+    uint32_t *made_before;                           /* by event: blocks made up to it */
+    uint32_t *first_step, *last_step;                /* by stack */
+    struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
+};
+
+static uint64_t traits_of(const struct lives *lives, const struct vt_allocation *block)
+{
+    return *vt_matcher_traits(lives->matcher, block->stack_id);
+}
+
+static bool has_trait(const struct lives *lives, const struct vt_allocation *block, enum vt_own_trait trait)
+{
+    return traits_of(lives, block) >> trait & 1;
+}
+
+static bool is_block(const struct vt_allocation *allocation)
+{
+    return allocation->kind == VT_ALLOCATION_BLOCK;
+}
+
+/* An optimizer's step has returned when what is older than it is freed: later frees are no part of it. */
+static int find_span_ends(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    const struct vt_replay *replay = lives->replay;
+    lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
+    if (!lives->span_ends)
+        return -ENOMEM;
+    for (size_t i = 0; i < phases->span_count; i++) {
+        const struct vt_span *span = &phases->spans[i];
+        lives->span_ends[i] = span->last_event;
+        if (span->phase != VT_PHASE_OPTIMIZER)
+            continue;
+        uint32_t last_made = span->first_event;
+        for (uint32_t e = span->first_event; e <= span->last_event; e++)
+            if (replay->trace->events[e].kind == VT_EVENT_ALLOC)
+                last_made = e;
+        for (uint32_t e = last_made; e < span->last_event && lives->span_ends[i] == span->last_event; e++) {
+            uint32_t freed = replay->first_freed[e + 1];
+            if (freed != VT_NEVER && replay->allocations[freed].alloc_event < span->first_event)
+                lives->span_ends[i] = e;
+        }
+    }
+    return 0;
+}
+
+static int count_blocks(struct lives *lives)
+{
+    const struct vt_trace *trace = lives->replay->trace;
+    lives->made_before = malloc((trace->event_count + 1) * sizeof *lives->made_before);
+    lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
+    lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
+    if (!lives->made_before || !lives->first_step || !lives->last_step)
+        return -ENOMEM;
+    uint32_t made = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        made += trace->events[i].kind == VT_EVENT_ALLOC && trace->events[i].layer == VT_LAYER_FRAMEWORK;
+        lives->made_before[i] = made;
+    }
+    lives->made_before[trace->event_count] = made;
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (!is_block(block))
+            continue;
+        if (lives->first_step[block->stack_id] == 0)
+            lives->first_step[block->stack_id] = block->step + 1;
+        lives->last_step[block->stack_id] = block->step + 1;
+    }
+    return 0;
+}
+
+/* How many backward passes ended while it was alive. */
+static size_t passes_survived(const struct vt_phases *phases, const struct vt_allocation *block)
+{
+    size_t survived = 0;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    size_t next = pass < 0 ? 0 : (size_t)pass;
+    for (; next < phases->pass_count && survived < PERSISTENT_PASSES; next++) {
+        if (phases->passes[next].last_event < block->alloc_event)
+            continue;
+        if (block->free_event <= phases->passes[next].last_event)
+            break;
+        survived++;
+    }
+    return survived;
+}
+
+/* How many backward passes end after it was made. */
+static size_t passes_ahead(const struct vt_phases *phases, const struct vt_allocation *block)
+{
+    long pass = vt_pass_before(phases, block->alloc_event);
+    size_t before = (size_t)(pass + 1);
+    if (pass >= 0 && phases->passes[pass].last_event >= block->alloc_event)
+        before--;
+    return phases->pass_count - before;
+}
+
+/* In relation to backward passes. */
+static uint32_t life_by_passes(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    if (phases->pass_count == 0)
+        return VT_LIFE_NO_BACKWARD;
+    uint32_t bits = 0;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
+    size_t next = (size_t)(pass + 1), ahead = passes_ahead(phases, block);
+    if (pass < 0)
+        bits |= VT_LIFE_BEFORE_FIRST_BACKWARD;
+    if (next < phases->pass_count && block->free_event > phases->passes[next].first_event)
+        bits |= VT_LIFE_AT_NEXT_BACKWARD;
+    if (next == phases->pass_count && block->free_event == VT_NEVER && !in_pass)
+        bits |= VT_LIFE_CUT;
+    if (ahead > 0 &&
+        passes_survived(phases, block) >= (ahead < PERSISTENT_PASSES ? ahead : PERSISTENT_PASSES))
+        bits |= VT_LIFE_PERSISTENT;
+    if (block->free_event != VT_NEVER) {
+        long freed = vt_pass_before(phases, block->free_event);
+        if (freed > pass && block->free_event <= phases->passes[freed].last_event)
+            bits |= VT_LIFE_FREED_IN_BACKWARD;
+    }
+    if (in_pass && block->free_event > phases->passes[pass].last_event)
+        bits |= VT_LIFE_OUTLIVES_SPAN;
+    /* the trace ends in this pass */
+    if (in_pass && next == phases->pass_count && block->free_event == VT_NEVER &&
+        phases->spans[phases->span_count - 1].phase == VT_PHASE_BACKWARD && !lives->replay->trace->complete)
+        bits = (bits & ~(uint32_t)VT_LIFE_OUTLIVES_SPAN) | VT_LIFE_CUT;
+    return bits;
+}
+
+static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    uint32_t bits = life_by_passes(lives, block);
+    size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
+    uint32_t next_module = vt_next_module_event(phases, block->alloc_event);
+    bool freed = block->free_event != VT_NEVER;
+    if (freed)
+        bits |= VT_LIFE_FREED;
+    if (phases->spans[span].phase != VT_PHASE_BACKWARD && block->free_event > lives->span_ends[span])
+        bits |= VT_LIFE_OUTLIVES_SPAN;
+    if (next_module != VT_NEVER && block->free_event > next_module)
+        bits |= VT_LIFE_AT_NEXT_FORWARD;
+    if (phases->grad_mode[block->alloc_event])
+        bits |= VT_LIFE_GRAD_MODE;
+    if (freed && lives->made_before[block->free_event] < lives->made_before[block->alloc_event] + 2)
+        bits |= VT_LIFE_BRIEF;
+    if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
+        bits |= VT_LIFE_ONCE;
+    if (!freed ||
+        phases->spans[vt_span_index(phases->spans, phases->span_count, block->free_event)].step > block->step)
+        bits |= VT_LIFE_OUTLIVES_STEP;
+    long recompute = vt_recompute_before(phases, block->alloc_event);
+    if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
+        block->free_event > phases->recomputes[recompute].last_event)
+        bits |= VT_LIFE_OUTLIVES_RECOMPUTE;
+    return bits;
+}
+
+/* ---- Gradients and parameters by size ---- */
+
+static uint64_t bucket(uint64_t bytes)
+{
+    return bytes < LARGE_BYTES ? bytes : LARGE_BYTES + bytes / LARGE_BYTES;
+}
+
+static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
+{
+    uint32_t count = vt_index_get(sizes, size_bucket);
+    return count == VT_INDEX_NONE ? 0 : count;
+}
+
+static int add_size(struct vt_index *sizes, uint64_t bytes)
+{
+    uint64_t size_bucket = bucket(bytes);
+    return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
+}
+
+static bool take_size(struct vt_index *sizes, uint64_t bytes)
+{
+    uint64_t middle = bucket(bytes), near[3] = {middle, middle, middle};
+    if (bytes >= LARGE_BYTES) {
+        near[1] = middle - 1;
+        near[2] = middle + 1;
+    }
+    for (size_t i = 0; i < (bytes < LARGE_BYTES ? 1 : 3); i++) {
+        uint32_t count = count_of(sizes, near[i]);
+        if (count > 0)
+            return vt_index_put(sizes, near[i], count - 1) == 0;
+    }
+    return false;
+}
+
+/* The gradients alive when the first step's last backward pass ends. */
+static int collect_gradients(struct lives *lives, uint32_t at_event)
+{
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (!is_block(block) || block->alloc_event > at_event || block->free_event <= at_event ||
+            !has_trait(lives, block, VT_TRAIT_BACKWARD) || has_trait(lives, block, VT_TRAIT_WORKSPACE) ||
+            !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+            continue;
+        int error = add_size(&lives->gradient_sizes, block->bytes);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* How sure it is that a block made before the first pass is a parameter; 0 = it is none. */
+static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
+{
+    uint64_t traits = traits_of(lives, block);
+    if (traits & (UINT64_C(1) << VT_TRAIT_BUFFER | UINT64_C(1) << VT_TRAIT_WORKSPACE |
+                  UINT64_C(1) << VT_TRAIT_MODULE | UINT64_C(1) << VT_TRAIT_OPTIMIZER))
+        return 0;
+    if (traits >> VT_TRAIT_MODULE_APPLY & 1)
+        return 3;
+    return traits >> VT_TRAIT_INIT_METHOD & 1 ? 2 : 1;
+}
+
+/* Gives each gradient of the first step one block of its size that was there before: first what modules made
+ * for sure, then the rest in the order it was made. */
+static int match_gradients(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    const struct vt_replay *replay = lives->replay;
+    size_t last = 0;
+    if (phases->pass_count == 0)
+        return 0;
+    size_t first_span = vt_span_index(phases->spans, phases->span_count, phases->passes[0].first_event);
+    while (
+        last + 1 < phases->pass_count &&
+        phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[last + 1].first_event)]
+                .step == phases->spans[first_span].step)
+        last++;
+    uint32_t at_event = phases->passes[last].last_event;
+    int error = collect_gradients(lives, at_event);
+    for (int rank = 3; rank > 0 && !error; rank--) {
+        for (size_t i = 0; i < replay->allocation_count; i++) {
+            const struct vt_allocation *block = &replay->allocations[i];
+            if (block->alloc_event >= phases->passes[0].first_event)
+                break;
+            if (is_block(block) && block->free_event > at_event && parameter_rank(lives, block) == rank &&
+                take_size(&lives->gradient_sizes, block->bytes))
+                lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+        }
+    }
+    return error;
+}
+
+/* A pass that was cut short in the first step shows its gradients only by parameters of their size. */
+static int match_parameters(struct lives *lives)
+{
+    const struct vt_replay *replay = lives->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (is_block(block) && block->free_event == VT_NEVER &&
+            has_trait(lives, block, VT_TRAIT_MODULE_APPLY)) {
+            int error = add_size(&lives->parameter_sizes, block->bytes);
+            if (error)
+                return error;
+        }
+    }
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (is_block(block) && (lives->bits[i] & VT_LIFE_CUT) && has_trait(lives, block, VT_TRAIT_BACKWARD) &&
+            take_size(&lives->parameter_sizes, block->bytes))
+            lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
+    }
+    return 0;
+}
+
+int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
+                  uint32_t *bits)
+{
+    struct lives lives = {.replay = replay, .phases = phases, .matcher = matcher, .bits = bits};
+    int error = find_span_ends(&lives);
+    if (!error)
+        error = count_blocks(&lives);
+    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+        bits[i] = life_of(&lives, &replay->allocations[i]);
+    if (!error)
+        error = match_gradients(&lives);
+    if (!error)
+        error = match_parameters(&lives);
+    free(lives.span_ends);
+    free(lives.made_before);
+    free(lives.first_step);
+    free(lives.last_step);
+    vt_index_free(&lives.gradient_sizes);
+    vt_index_free(&lives.parameter_sizes);
+    return error;
+}

@@ -1,0 +1,48 @@
+/* Private to attribution: phases, steps and backward passes, read from stacks, threads and autograd's
+ * counter. */
+#ifndef VT_PHASES_H
+#define VT_PHASES_H
+
+#include "attribute/attribute.h"
+#include "attribute/rules.h"
+
+/* One run of the autograd engine. */
+struct vt_pass {
+    uint32_t first_event;
+    uint32_t last_event; /* of the engine's threads */
+};
+
+/* A maximal run of allocations that a checkpoint makes again in backward. */
+struct vt_recompute {
+    uint32_t first_event, last_event;
+};
+
+struct vt_phases {
+    struct vt_span *spans;
+    size_t span_count, span_capacity;
+    uint32_t step_count;
+    struct vt_pass *passes;
+    size_t pass_count, pass_capacity;
+    struct vt_recompute *recomputes;
+    size_t recompute_count, recompute_capacity;
+    uint32_t *module_events; /* where a module call allocated */
+    size_t module_event_count, module_event_capacity;
+    uint8_t *grad_mode; /* by event: autograd made a node for it */
+};
+
+/* Adds the trait `backward` to all stacks of the engine's threads. */
+int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_phases *phases);
+void vt_phases_free(struct vt_phases *phases);
+
+/* Index of the last item that begins at or before `event`, or -1. */
+long vt_pass_before(const struct vt_phases *phases, uint32_t event);
+long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
+size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event);
+/* The first module call that allocates after `event`, VT_NEVER if there is none. */
+uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
+
+/* lifetimes.c: life bits (rules.h) of every allocation of the replay. */
+int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
+                  uint32_t *lives);
+
+#endif

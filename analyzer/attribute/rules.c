@@ -1,0 +1,410 @@
+/* Parses rule tables. */
+#include "attribute/rules_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "trace/index.h"
+
+static const char builtin_text[] =
+#include "attribute/rules.inc" /* made from rules.def at build time */
+    ;
+
+#define FILE_BYTES_LIMIT (1u << 20)
+#define RULE_LIMIT 10000u
+#define BLANKS " \t\r"
+
+static const char *const innermost_names[] = {"user", "library", "none", NULL};
+static const char *const kind_names[] = {"block", "segment", "driver", "pooled",
+                                         NULL}; /* vt_allocation_kind */
+static const char *const life_names[] = {
+#define X(id, name) name,
+    VT_LIVES(X)
+#undef X
+        NULL};
+static const char *const phase_names[] = {
+#define X(id, name) name,
+    VT_PHASES(X)
+#undef X
+        NULL};
+static const char *const category_names[] = {
+#define X(id, name) name,
+    VT_CATEGORIES(X)
+#undef X
+        NULL};
+static const char *const evidence_names[] = {"weak", "strong", "exact", NULL};
+static const char *const condition_names[] = {"native", "object", "python", "op",    "innermost", "trait",
+                                              "phase",  "kind",   "life",   "bytes", NULL};
+
+struct parser {
+    struct vt_rules *rules;
+    const char *file;
+    int line;
+    char *error;
+    size_t error_bytes;
+    struct vt_clause *clause; /* being read */
+    bool is_rule, has_category;
+};
+
+__attribute__((format(printf, 2, 3))) static int fail(const struct parser *parser, const char *format, ...)
+{
+    char why[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (parser->error_bytes > 0)
+        snprintf(parser->error, parser->error_bytes, "%s:%d: %s", parser->file, parser->line, why);
+    return -EINVAL;
+}
+
+static int find_name(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static char *next_word(char **line)
+{
+    *line += strspn(*line, BLANKS);
+    if (**line == '\0')
+        return NULL;
+    char *word = *line;
+    *line += strcspn(*line, BLANKS);
+    if (**line)
+        *(*line)++ = '\0';
+    return word;
+}
+
+/* Index of a pattern, which is added if it is new. */
+static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char *text, uint32_t *index)
+{
+    struct vt_patterns *patterns = &parser->rules->patterns[kind];
+    char *function = kind == VT_PATTERN_PYTHON ? strrchr(text, ':') : NULL;
+    if (kind == VT_PATTERN_PYTHON && !function)
+        return fail(parser, "'%s': a Python pattern is FILE:FUNCTION", text);
+    if (function)
+        *function++ = '\0';
+    for (size_t i = 0; i < patterns->count; i++) {
+        if (strcmp(patterns->items[i].text, text) == 0 &&
+            (!function || strcmp(patterns->items[i].function, function) == 0)) {
+            *index = (uint32_t)i;
+            return 0;
+        }
+    }
+    int error =
+        vt_reserve(&patterns->items, &patterns->capacity, patterns->count + 1, sizeof *patterns->items);
+    if (error)
+        return error;
+    struct vt_pattern *added = &patterns->items[patterns->count];
+    added->text = vt_arena_text(&parser->rules->arena, text, strlen(text));
+    added->function = function ? vt_arena_text(&parser->rules->arena, function, strlen(function)) : NULL;
+    if (!added->text || (function && !added->function))
+        return -ENOMEM;
+    *index = (uint32_t)patterns->count++;
+    return 0;
+}
+
+static int parse_patterns(struct parser *parser, struct vt_condition *condition, char *line)
+{
+    struct vt_rules *rules = parser->rules;
+    condition->first = (uint32_t)rules->alternative_count;
+    for (char *word; (word = next_word(&line)); condition->count++) {
+        uint32_t index = 0;
+        int error = pattern_index(parser, (enum vt_pattern_kind)condition->kind, word, &index);
+        if (!error)
+            error = vt_reserve(&rules->alternatives, &rules->alternative_capacity,
+                               rules->alternative_count + 1, sizeof *rules->alternatives);
+        if (error)
+            return error;
+        rules->alternatives[rules->alternative_count++] = index;
+    }
+    return condition->count ? 0 : fail(parser, "a pattern is missing");
+}
+
+static int parse_names(struct parser *parser, struct vt_condition *condition, char *line)
+{
+    const struct vt_rules *rules = parser->rules;
+    const char *const *names = condition->kind == VT_CONDITION_INNERMOST ? innermost_names
+                               : condition->kind == VT_CONDITION_PHASE   ? phase_names
+                               : condition->kind == VT_CONDITION_KIND    ? kind_names
+                               : condition->kind == VT_CONDITION_LIFE    ? life_names
+                                                                         : NULL;
+    for (char *word; (word = next_word(&line));) {
+        int found = -1;
+        if (names)
+            found = find_name(names, word);
+        for (size_t i = 0; !names && i < rules->trait_count; i++)
+            if (strcmp(rules->trait_names[i], word) == 0)
+                found = (int)i;
+        if (found < 0)
+            return fail(parser, "'%s' is no %s that is known here", word, condition_names[condition->kind]);
+        condition->bits |= UINT64_C(1) << found;
+    }
+    return condition->bits ? 0 : fail(parser, "a name is missing");
+}
+
+static int parse_bytes(struct parser *parser, struct vt_condition *condition, char *line)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", NULL};
+    const char *comparison = next_word(&line), *number = next_word(&line);
+    if (!comparison || !number || (strcmp(comparison, ">=") != 0 && strcmp(comparison, "<") != 0))
+        return fail(parser, "'bytes' wants '>=' or '<', then a number");
+    char *unit;
+    errno = 0;
+    unsigned long long value = strtoull(number, &unit, 10);
+    int power = find_name(units, unit);
+    if (unit == number || errno || power < 0 || number[0] == '-' || value > UINT64_MAX >> (10 * power))
+        return fail(parser, "'%s' is no number of bytes", number);
+    condition->bits = (uint64_t)value << (10 * power);
+    condition->at_least = comparison[0] == '>';
+    return next_word(&line) ? fail(parser, "something follows the number") : 0;
+}
+
+static int parse_condition(struct parser *parser, char *line)
+{
+    struct vt_rules *rules = parser->rules;
+    struct vt_condition condition = {0};
+    const char *word = next_word(&line);
+    if (word && strcmp(word, "not") == 0) {
+        condition.negated = true;
+        word = next_word(&line);
+    }
+    int kind = word ? find_name(condition_names, word) : -1;
+    if (kind < 0)
+        return fail(parser, "'%s' is no condition", word ? word : "");
+    if (!parser->is_rule && kind >= VT_FIRST_SUBJECT_CONDITION)
+        return fail(parser, "'%s' says nothing of a stack: traits cannot have it", word);
+    condition.kind = (uint8_t)kind;
+    int error = kind < VT_PATTERN_KINDS      ? parse_patterns(parser, &condition, line)
+                : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
+                                             : parse_names(parser, &condition, line);
+    if (!error)
+        error = vt_reserve(&rules->conditions, &rules->condition_capacity, rules->condition_count + 1,
+                           sizeof *rules->conditions);
+    if (error)
+        return error;
+    rules->conditions[rules->condition_count++] = condition;
+    parser->clause->count++;
+    return 0;
+}
+
+static int parse_category(struct parser *parser, char *line)
+{
+    const char *word = next_word(&line);
+    int category = find_name(category_names, word);
+    const char *evidence_word = next_word(&line);
+    int evidence = evidence_word ? find_name(evidence_names, evidence_word) : -1;
+    if (category < 0 || category == VT_CATEGORY_CACHED || category == VT_CATEGORY_HOST_PINNED)
+        return fail(parser, "'%s' is no category that a rule can give", word);
+    if (evidence < 0 || next_word(&line))
+        return fail(parser, "after the category stands the evidence: weak, strong or exact");
+    parser->clause->category = (uint8_t)category;
+    parser->clause->evidence = (uint8_t)evidence;
+    parser->has_category = true;
+    return 0;
+}
+
+static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
+{
+    struct vt_rules *rules = parser->rules;
+    size_t i = 0;
+    while (i < rules->trait_count && strcmp(rules->trait_names[i], name) != 0)
+        i++;
+    if (i == VT_TRAIT_LIMIT)
+        return fail(parser, "more than %u traits", VT_TRAIT_LIMIT);
+    if (i == rules->trait_count) {
+        rules->trait_names[i] = vt_arena_text(&rules->arena, name, strlen(name));
+        if (!rules->trait_names[i])
+            return -ENOMEM;
+        rules->trait_count++;
+    }
+    *bit = (uint8_t)i;
+    return 0;
+}
+
+static int end_clause(const struct parser *parser)
+{
+    if (parser->clause && parser->is_rule && !parser->has_category)
+        return fail(parser, "rule '%s' has no category", parser->clause->name);
+    if (parser->clause && parser->clause->count == 0)
+        return fail(parser, "'%s' has no condition", parser->clause->name);
+    return 0;
+}
+
+static int begin_clause(struct parser *parser, char *line)
+{
+    struct vt_rules *rules = parser->rules;
+    int error = end_clause(parser);
+    if (error)
+        return error;
+    const char *kind = next_word(&line), *name = next_word(&line);
+    parser->is_rule = strcmp(kind, "rule") == 0;
+    parser->has_category = false;
+    if (!parser->is_rule && strcmp(kind, "trait") != 0)
+        return fail(parser, "'%s': expected 'rule' or 'trait'", kind);
+    if (!name || next_word(&line))
+        return fail(parser, "'%s' wants one name", kind);
+    struct vt_clauses *clauses = parser->is_rule ? &rules->rules : &rules->traits;
+    if (clauses->count >= RULE_LIMIT)
+        return fail(parser, "more than %u rules", RULE_LIMIT);
+    struct vt_clause clause = {.first = (uint32_t)rules->condition_count};
+    if (!parser->is_rule)
+        error = trait_bit(parser, name, &clause.trait);
+    clause.name = vt_arena_text(&rules->arena, name, strlen(name));
+    if (!error)
+        error = clause.name ? vt_reserve(&clauses->items, &clauses->capacity, clauses->count + 1,
+                                         sizeof *clauses->items)
+                            : -ENOMEM;
+    if (error)
+        return error;
+    parser->clause = &clauses->items[clauses->count++];
+    *parser->clause = clause;
+    return 0;
+}
+
+static int parse_line(struct parser *parser, char *line)
+{
+    bool indented = strchr(BLANKS, line[0]) != NULL;
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, BLANKS);
+    if (*line == '\0')
+        return 0;
+    if (!indented)
+        return begin_clause(parser, line);
+    if (!parser->clause)
+        return fail(parser, "a condition before the first 'rule' or 'trait'");
+    return parser->is_rule && !parser->has_category ? parse_category(parser, line)
+                                                    : parse_condition(parser, line);
+}
+
+static int parse(struct vt_rules *rules, const char *file, const char *text, size_t bytes, char *error_text,
+                 size_t error_bytes)
+{
+    struct parser parser = {.rules = rules, .file = file, .error = error_text, .error_bytes = error_bytes};
+    const char *end = text + bytes;
+    int error = 0;
+    char *line = malloc(bytes + 1);
+    if (!line)
+        return -ENOMEM;
+    while (text < end && !error) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        stop = stop ? stop : end;
+        memcpy(line, text, (size_t)(stop - text));
+        line[stop - text] = '\0';
+        parser.line++;
+        error = parse_line(&parser, line);
+        text = stop + 1;
+    }
+    free(line);
+    return error ? error : end_clause(&parser);
+}
+
+static int parse_file(struct vt_rules *rules, const char *path, char *error_text, size_t error_bytes)
+{
+    int error = 0;
+    struct stat status;
+    char *text = malloc(FILE_BYTES_LIMIT);
+    FILE *file = fopen(path, "re");
+    if (!text || !file) {
+        error = text ? -errno : -ENOMEM;
+    } else if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
+        error = -EISDIR;
+    } else {
+        size_t bytes = fread(text, 1, FILE_BYTES_LIMIT, file);
+        error = ferror(file) ? -EIO : bytes == FILE_BYTES_LIMIT ? -EFBIG : 0;
+        if (!error)
+            error = parse(rules, path, text, bytes, error_text, error_bytes);
+    }
+    if (error && error != -EINVAL && error_bytes > 0)
+        snprintf(error_text, error_bytes, "%s: %s", path, strerror(-error));
+    if (file)
+        fclose(file);
+    free(text);
+    return error;
+}
+
+/* The analysis' own traits have fixed bits. */
+static int name_own_traits(struct vt_rules *rules)
+{
+    static const char *const names[] = {
+#define X(id, name) name,
+        VT_OWN_TRAITS(X)
+#undef X
+    };
+    for (size_t i = 0; i < VT_OWN_TRAIT_COUNT; i++) {
+        rules->trait_names[i] = vt_arena_text(&rules->arena, names[i], strlen(names[i]));
+        if (!rules->trait_names[i])
+            return -ENOMEM;
+    }
+    rules->trait_count = VT_OWN_TRAIT_COUNT;
+    return 0;
+}
+
+/* Moves the rules behind the first `count` before them: a user's come after the built-in ones in the text, so
+ * that they know their traits, but are tried first. */
+static int put_last_first(struct vt_rules *rules, size_t count)
+{
+    size_t all = rules->rules.count, last = all - count;
+    struct vt_clause *moved = malloc((all + 1) * sizeof *moved);
+    if (!moved)
+        return -ENOMEM;
+    if (last > 0)
+        memcpy(moved, rules->rules.items + count, last * sizeof *moved);
+    if (count > 0)
+        memcpy(moved + last, rules->rules.items, count * sizeof *moved);
+    free(rules->rules.items);
+    rules->rules.items = moved;
+    return 0;
+}
+
+int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, size_t error_bytes)
+{
+    struct vt_rules *rules = calloc(1, sizeof *rules);
+    *made = NULL;
+    if (!rules)
+        return -ENOMEM;
+    int error = name_own_traits(rules);
+    if (!error)
+        error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
+    size_t builtin = rules->rules.count;
+    if (!error && path)
+        error = parse_file(rules, path, error_text, error_bytes);
+    if (!error)
+        error = put_last_first(rules, builtin);
+    if (error)
+        vt_rules_free(rules);
+    else
+        *made = rules;
+    return error;
+}
+
+void vt_rules_free(struct vt_rules *rules)
+{
+    if (!rules)
+        return;
+    for (size_t i = 0; i < VT_PATTERN_KINDS; i++)
+        free(rules->patterns[i].items);
+    free(rules->rules.items);
+    free(rules->traits.items);
+    free(rules->conditions);
+    free(rules->alternatives);
+    vt_arena_free(&rules->arena);
+    free(rules);
+}
+
+size_t vt_rules_count(const struct vt_rules *rules)
+{
+    return rules->rules.count;
+}
+
+const char *vt_rules_name(const struct vt_rules *rules, size_t rule)
+{
+    return rule < rules->rules.count ? rules->rules.items[rule].name : "";
+}
