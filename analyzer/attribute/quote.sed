@@ -1,4 +1,4 @@
-# Makes a C string literal of a text file: every line in quotes.
+# Text to a C string literal: every line in quotes.
 s/\\/\\\\/g
 s/"/\\"/g
 s/.*/"&\\n"/
