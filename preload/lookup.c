@@ -120,8 +120,10 @@ static void pin_library(struct library *library)
         return;
     void *handle =
         dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
-    if (handle == NULL)
+    if (handle == NULL) {
+        dlerror(); /* not the host's to see */
         return;
+    }
     /* Once more: it may have been unloaded and loaded elsewhere between the walk and the pin. */
     if (find_library(library))
         atomic_store_explicit(&library->state, LIBRARY_PINNED, memory_order_release);

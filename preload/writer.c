@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "guard.h"
+#include "lookup.h"
 #include "python_layout.h"
 
 enum {
@@ -188,6 +189,7 @@ static int write_until_stopped(struct writer *writer)
     vt_define_process(&writer->definitions);
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
+        vt_lookup_pin(); /* here, off the host's threads: it takes the loader's lock */
         if (atomic_load(&session->stopping))
             return drain(writer);
         if (is_due(writer, polls, &definitions_seen)) {
