@@ -12,6 +12,9 @@ static const char *const own_objects[] = {"/libcuda.so",    "/libcudart.so", "/l
                                           "/libcusolver",   "/libcusparse",  "/libcurand",    "/libc.so.6",
                                           "/libpthread.so", "/libstdc++.so", "/ld-linux"};
 
+/* Frameworks: a C++ program over one of them is named before it. */
+static const char *const framework_objects[] = {"/libtorch", "/libc10", "/libpython", "/libonnxruntime"};
+
 static const char *const library_folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
                                               "/lib64/python3"};
 
@@ -119,12 +122,31 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
-static bool object_is_own(const char *module)
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool is_among(const char *module, const char *const *objects, size_t count)
 {
-    for (size_t i = 0; i < sizeof own_objects / sizeof *own_objects; i++)
-        if (strstr(module, own_objects[i]))
+    for (size_t i = 0; i < count; i++)
+        if (strstr(module, objects[i]))
             return true;
     return false;
+}
+
+/* The innermost native frame outside CUDA's and our own libraries, and if there is one, outside frameworks.
+ */
+static uint64_t user_address(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    uint64_t found = 0;
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        if (!symbol || !symbol->module[0] || is_among(symbol->module, own_objects, COUNT(own_objects)))
+            continue;
+        if (!is_among(symbol->module, framework_objects, COUNT(framework_objects)))
+            return stack->native[i];
+        if (!found)
+            found = stack->native[i];
+    }
+    return found ? found : stack->native[0];
 }
 
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
@@ -139,15 +161,8 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
         fill_python(trace, &stack->python[0], frame);
         return true;
     }
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (symbol && symbol->module[0] && !object_is_own(symbol->module)) {
-            fill_native(trace, stack->native[i], frame);
-            return true;
-        }
-    }
     if (stack->native_count == 0)
         return false;
-    fill_native(trace, stack->native[0], frame);
+    fill_native(trace, user_address(trace, stack), frame);
     return true;
 }
