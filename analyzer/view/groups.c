@@ -164,21 +164,38 @@ static bool is_framework(const char *module)
     return !strncmp(module, "libtorch", 8) || !strncmp(module, "libc10", 6);
 }
 
+/* "main.<locals>.step" as people say it: "main.step". */
+static void plain_function(const char *function, char *text, size_t bytes)
+{
+    static const char locals[] = "<locals>.";
+    size_t used = 0;
+
+    while (*function && used + 1 < bytes) {
+        if (!strncmp(function, locals, sizeof locals - 1))
+            function += sizeof locals - 1;
+        else
+            text[used++] = *function++;
+    }
+    text[used] = '\0';
+}
+
 void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
 {
     const char *module = strrchr(frame->module, '/');
+    char function[NAME_BYTES];
 
     module = module ? module + 1 : frame->module;
-    if (!strncmp(frame->function, "0x", 2) && module[0])
+    plain_function(frame->function, function, sizeof function);
+    if (!strncmp(function, "0x", 2) && module[0])
         snprintf(text, bytes, "%s", module); /* no symbol: its address tells a person nothing */
     else if (frame->file[0] && frame->line > 0)
-        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, frame->function);
+        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, function);
     else if (frame->file[0])
-        snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), frame->function);
+        snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), function);
     else if (!module[0] || is_framework(module))
-        snprintf(text, bytes, "%s", frame->function);
+        snprintf(text, bytes, "%s", function);
     else
-        snprintf(text, bytes, "%s (%s)", frame->function, module);
+        snprintf(text, bytes, "%s (%s)", function, module);
 }
 
 /* Objects that stand between a program and what it asked for. */

@@ -127,40 +127,81 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     free(text);
 }
 
-/* Names who has most of a category: modules where they are known, else a line. */
-static void name_largest(const struct vt_instant *instant, unsigned category, char *text, size_t bytes)
+/* The modules that hold most of a category: the innermost that hold more than half of it, however many levels
+ * they share, else the largest. NULL = no module holds any. */
+static const struct vt_module_family *largest_place(const struct vt_module_families *places,
+                                                    unsigned category, uint64_t all)
 {
-    struct vt_module_families families;
-    const struct vt_module_family *module = NULL;
-    const struct vt_group *line = NULL;
-    const char *part;
+    const struct vt_module_family *best = NULL;
+
+    for (size_t i = 0; i < places->count; i++) {
+        const struct vt_module_family *place = &places->items[i];
+        uint64_t bytes = place->categories[category], most = best ? best->categories[category] : 0;
+        bool half = bytes * 2 > all, best_half = most * 2 > all;
+
+        if (!bytes || (best_half && !half))
+            continue;
+        if (half && best_half ? strlen(place->name) > strlen(best->name) : bytes > most)
+            best = place;
+    }
+    return best;
+}
+
+static const struct vt_group *largest_line(const struct vt_groups *lines, unsigned category)
+{
+    const struct vt_group *best = NULL;
+
+    for (size_t i = 0; i < lines->count; i++)
+        if (lines->items[i].name[0] &&
+            lines->items[i].categories[category] > (best ? best->categories[category] : 0))
+            best = &lines->items[i];
+    return best;
+}
+
+static const char *part_of(uint64_t bytes, uint64_t all)
+{
+    return bytes == all ? "all" : bytes * 2 > all ? "most" : "the largest part";
+}
+
+static void name_place(const struct vt_module_family *place, unsigned category, uint64_t all, FILE *stream)
+{
     char size[32];
 
-    text[0] = '\0';
-    if (vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
+    fprintf(stream, ", %s in %.200s (", part_of(place->categories[category], all), place->name);
+    if (place->members > 1)
+        fprintf(stream, "%" PRIu64 " modules, %s ", place->members,
+                place->differs[category] ? "together" : "each");
+    fprintf(stream, "%s)",
+            vt_format_bytes(place->differs[category] ? place->categories[category] : place->first[category],
+                            size));
+}
+
+static void name_line(const struct vt_group *line, unsigned category, uint64_t all, FILE *stream)
+{
+    char size[32];
+
+    fprintf(stream, ", %s made at %.300s (%s)", part_of(line->categories[category], all), line->name,
+            vt_format_bytes(line->categories[category], size));
+}
+
+/* Names who has most of a category: modules where they have most of it, a line where it has more than modules
+ * that do not, or as much as a single module. */
+static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
+{
+    const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
+    uint64_t all = instant->categories[category], in_place, in_line = line ? line->categories[category] : 0;
+    const struct vt_module_family *place;
+    struct vt_module_families places;
+
+    if (vt_fold_places(&instant->groups[VT_BY_MODULE], &places))
         return;
-    for (size_t i = 0; i < families.count; i++)
-        if (families.items[i].categories[category] > (module ? module->categories[category] : 0))
-            module = &families.items[i];
-    for (size_t i = 0; i < instant->groups[VT_BY_LINE].count; i++)
-        if (instant->groups[VT_BY_LINE].items[i].name[0] &&
-            instant->groups[VT_BY_LINE].items[i].categories[category] >
-                (line ? line->categories[category] : 0))
-            line = &instant->groups[VT_BY_LINE].items[i];
-    if (module) {
-        part = module->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
-        if (module->members > 1 && module->same)
-            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name,
-                     module->members, vt_format_bytes(module->first_bytes, size));
-        else
-            snprintf(text, bytes, ", %s in %.200s (%s)", part, module->name,
-                     vt_format_bytes(module->categories[category], size));
-    } else if (line) {
-        part = line->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
-        snprintf(text, bytes, ", %s made at %.300s (%s)", part, line->name,
-                 vt_format_bytes(line->categories[category], size));
-    }
-    vt_module_families_free(&families);
+    place = largest_place(&places, category, all);
+    in_place = place ? place->categories[category] : 0;
+    if (place && (in_place * 2 > all || in_place >= in_line))
+        name_place(place, category, all, stream);
+    if (line && (in_place * 2 <= all ? in_line > in_place : place->members == 1 && in_line >= in_place))
+        name_line(line, category, all, stream);
+    vt_module_families_free(&places);
 }
 
 /* The largest category of an instant, in a sentence. */
@@ -168,17 +209,18 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
 {
     uint64_t used = vt_used_bytes(instant->categories), left[VT_CATEGORY_COUNT];
     unsigned category;
-    char who[512], share[32] = "All";
+    char share[32] = "All";
 
     memcpy(left, instant->categories, sizeof left);
     left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
     category = vt_largest_category(left);
     if (!left[category])
         return;
-    name_largest(instant, category, who, sizeof who);
     if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
-    fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
+    fprintf(stream, " %s of it is %s", share, vt_category_look(category)->many);
+    name_largest(instant, category, stream);
+    fputc('.', stream);
 }
 
 void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
