@@ -52,7 +52,7 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
     bool done[VT_CATEGORY_COUNT] = {false};
 
     fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n",
-            device->at.present ? "at that time" : "at the peak", "", "of use");
+            device->at.present ? "at that time" : "at the peak", "", vt_text_whole(device));
     for (size_t n = 0; n < vt_stacked_category_count; n++) {
         unsigned largest = VT_CATEGORY_COUNT;
 
