@@ -16,7 +16,8 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     else if (!step)
         snprintf(text, 160, "before the first step (%s after start)", time);
     else
-        snprintf(text, 160, "at step %u, in %s (%s after start)", step, vt_phase_name(phase), time);
+        snprintf(text, 160, "at step %u, in %s%s (%s after start)", step,
+                 phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);
     return text;
 }
 
@@ -95,6 +96,20 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
     fputc('.', stream);
 }
 
+/* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
+ * it: what is left lies between blocks in use. */
+static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
+{
+    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
+    char bytes[32];
+
+    if (refusal->layer == VT_LAYER_FRAMEWORK && refusal->asked_bytes && cached >= refusal->asked_bytes)
+        fprintf(stream,
+                " The %s in the framework's cache would have been enough, but not in one piece: they lie "
+                "between blocks in use.",
+                vt_format_bytes(cached, bytes));
+}
+
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
 {
     const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
@@ -115,6 +130,7 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
         fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
         print_holding(stream, refusal->driver_bytes, refusal->categories);
         fputc('.', stream);
+        print_fragmentation(stream, refusal);
     }
     if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
@@ -270,7 +286,7 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
     } parts[] = {{counts->block_bytes, "blocks of the framework"},
                  {direct, counts->block_bytes ? "taken from the driver directly" : "allocations"},
                  {instant->categories[VT_CATEGORY_CACHED], "cached"},
-                 {instant->categories[VT_CATEGORY_CONTEXT], "context and modules"}};
+                 {instant->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
 
     if (!stream)
         return;
