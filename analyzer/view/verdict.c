@@ -20,24 +20,24 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of
- * Python, else an operator, else what the native stack says. */
+/* Who asked for what was refused: for one of backward its node and the line of the forward operator, else a
+ * line of Python, else an operator, else what the native stack says. */
 static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
                          size_t bytes)
 {
     const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
-    const char *operator= vt_operator_of(report->attribution, event->stack_id);
-    struct vt_frame frame;
-    bool known = vt_trace_user_frame(report->trace, event->stack_id, &frame);
+    uint32_t forward = vt_forward_stack(report->attribution->replay, refusal->event_index, event->sequence);
+    struct vt_frame user, frame;
+    bool known = vt_trace_user_frame(report->trace, event->stack_id, &user);
 
     if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
-        int used = snprintf(text, bytes, "the backward of ");
-        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
-    } else if (operator&& !(known &&frame.kind == VT_FRAME_PYTHON)) {
-        snprintf(text, bytes, "%s", operator);
+        bool node = known && user.kind == VT_FRAME_NATIVE;
+        int used =
+            snprintf(text, bytes, "%.64s%sthe backward of ", node ? user.function : "", node ? ", " : "");
+        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used - 1);
+        strcat(text, node ? "," : "");
     } else if (known) {
-        vt_name_frame(report->trace, &frame, text, bytes);
+        vt_name_frame(report->trace, &user, text, bytes);
     } else {
         snprintf(text, bytes, "a call without a recorded stack");
     }

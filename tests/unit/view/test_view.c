@@ -218,6 +218,7 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     fake_span(fake, 1, VT_PHASE_BACKWARD);
     allocation = fake_alloc(fake, 3, VT_ALLOCATION_BLOCK, VT_CATEGORY_GRADIENT, 20 * MIB);
     allocation->sequence = 2 * 7 + 3; /* node 7, backward: no Python frames of its own */
+    allocation->forward_stack_id = line;
     allocation->owner = "layers.0.weight · grad";
     allocation->evidence = VT_EVIDENCE_EXACT;
     fake_alloc(fake, 4, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 5 * MIB)->evidence = VT_EVIDENCE_WEAK;
