@@ -23,7 +23,8 @@ else
     export VRAMTRACE_BUILD=$build VRAMTRACE_PYTHON
     runner=(./tests/standin/run.sh)
 fi
-trace=$(mktemp -d)/train.vrt
+trace=$build/quickstart.vrt
+rm -f "$trace"
 "${runner[@]}" "$build/analyzer/vramtrace" run -o "$trace" -- "$VRAMTRACE_PYTHON" examples/train.py
 echo
 "$build/analyzer/vramtrace" report "$trace"

@@ -51,6 +51,30 @@ static void find_buffers(const struct vt_trace *trace, struct vt_matcher *matche
     }
 }
 
+/* A closure that an optimizer's step calls is the script's: what it does is not the optimizer's work. */
+static void find_closures(const struct vt_trace *trace, struct vt_matcher *matcher)
+{
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        uint64_t *traits = vt_matcher_traits(matcher, id);
+        bool script_inside = false;
+        if (!(*traits >> VT_TRAIT_OPTIMIZER & 1))
+            continue;
+        for (uint32_t i = 0; i < stack->python_count; i++) {
+            uint32_t code_id = stack->python[i].code_id;
+            const char *file = code_id < trace->code_count ? trace->codes[code_id].file : NULL;
+            const char *name = file ? trace->codes[code_id].name : "";
+            size_t bytes = strlen(name);
+            /* a script may also have an optimizer of its own */
+            if (file && (strstr(file, "/optim") || (bytes >= 4 && strcmp(name + bytes - 4, "step") == 0)))
+                break;
+            script_inside |= file && !vt_trace_code_is_library(trace, code_id);
+        }
+        if (script_inside)
+            *traits &= ~(UINT64_C(1) << VT_TRAIT_OPTIMIZER);
+    }
+}
+
 /* What follows from the kind alone. */
 static void settle_kind(const struct vt_trace *trace, struct vt_allocation *allocation)
 {
@@ -186,6 +210,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     if (error)
         return error;
     find_buffers(trace, *matcher);
+    find_closures(trace, *matcher);
     error = vt_phases_find(replay, *matcher, &tables->phases);
     if (error)
         return error;

@@ -269,26 +269,52 @@ static int match_gradients(struct lives *lives)
     return error;
 }
 
-/* A pass that was cut short in the first step shows its gradients only by parameters of their size. */
-static int match_parameters(struct lives *lives)
+static bool is_parameter(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_block(block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
+           (has_trait(lives, block, VT_TRAIT_MODULE_APPLY) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+}
+
+/* The gradients of a pass that was cut short. */
+static bool is_cut_gradient(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_block(block) && (lives->bits[i] & VT_LIFE_CUT) && has_trait(lives, block, VT_TRAIT_BACKWARD) &&
+           !has_trait(lives, block, VT_TRAIT_WORKSPACE);
+}
+
+/* State that a script made for its own optimizer. */
+static bool is_early_zeros(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_block(block) && has_trait(lives, block, VT_TRAIT_ZEROS) && !is_parameter(lives, i) &&
+           (lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && (lives->bits[i] & VT_LIFE_PERSISTENT);
+}
+
+/* Marks those candidates that have a parameter of their size, each parameter once. A few of them by chance
+ * are not enough: together they must weigh `share` (a divisor) of the parameters, 0 = any. */
+static int match_parameters(struct lives *lives, bool (*is_candidate)(const struct lives *, size_t),
+                            uint64_t share)
 {
     const struct vt_replay *replay = lives->replay;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        if (is_block(block) && block->free_event == VT_NEVER &&
-            has_trait(lives, block, VT_TRAIT_MODULE_APPLY)) {
-            int error = add_size(&lives->parameter_sizes, block->bytes);
-            if (error)
-                return error;
+    uint64_t parameter_bytes = 0, candidate_bytes = 0;
+    int error = 0;
+    vt_index_free(&lives->parameter_sizes);
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        if (is_parameter(lives, i)) {
+            parameter_bytes += replay->allocations[i].bytes;
+            error = add_size(&lives->parameter_sizes, replay->allocations[i].bytes);
         }
+        if (is_candidate(lives, i))
+            candidate_bytes += replay->allocations[i].bytes;
     }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        if (is_block(block) && (lives->bits[i] & VT_LIFE_CUT) && has_trait(lives, block, VT_TRAIT_BACKWARD) &&
-            take_size(&lives->parameter_sizes, block->bytes))
+    if (share && candidate_bytes < parameter_bytes / share)
+        return error;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+        if (is_candidate(lives, i) && take_size(&lives->parameter_sizes, replay->allocations[i].bytes))
             lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
-    }
-    return 0;
+    return error;
 }
 
 int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
@@ -303,7 +329,9 @@ int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, co
     if (!error)
         error = match_gradients(&lives);
     if (!error)
-        error = match_parameters(&lives);
+        error = match_parameters(&lives, is_cut_gradient, 0);
+    if (!error)
+        error = match_parameters(&lives, is_early_zeros, 2);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);

@@ -42,13 +42,15 @@
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
     X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one it was made in */   \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
-    X(PERSISTENT, "persistent")               /* through the last backward pass, or three of them */         \
-    X(MATCHES_GRADIENT, "matches-gradient")   /* there is a gradient for it by size */                       \
-    X(MATCHES_PARAMETER, "matches-parameter") /* there is a parameter of its size */                         \
-    X(ONCE, "once")                           /* its stack made blocks in one step only, of several */       \
-    X(GRAD_MODE, "grad-mode")                 /* an autograd node was made for it */                         \
-    X(BRIEF, "brief")                         /* freed before two more blocks were made */                   \
-    X(NO_BACKWARD, "no-backward")             /* there is no backward pass in the trace */
+    X(PERSISTENT, "persistent")             /* through the last backward pass, or three of them */           \
+    X(MATCHES_GRADIENT, "matches-gradient") /* there is a gradient for it by size */                         \
+    X(MATCHES_PARAMETER,                                                                                     \
+      "matches-parameter")        /* one of a set that has the parameters' sizes, of gradients */            \
+                                  /* of a pass cut short, or of zeros from before the first */               \
+    X(ONCE, "once")               /* its stack made blocks in one step only, of several */                   \
+    X(GRAD_MODE, "grad-mode")     /* an autograd node was made for it */                                     \
+    X(BRIEF, "brief")             /* freed before two more blocks were made */                               \
+    X(NO_BACKWARD, "no-backward") /* there is no backward pass in the trace */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
@@ -65,10 +67,18 @@ enum vt_life {
 /* Traits that the analysis itself asks for; rules.def must define them. */
 #define VT_OWN_TRAITS(X)                                                                                     \
     X(BACKWARD, "backward")                                                                                  \
-    X(BACKWARD_CALL, "backward-call") X(OPTIMIZER, "optimizer") X(MODULE, "module")                          \
-        X(MODULE_APPLY, "module-apply") X(BUFFER, "buffer") X(INIT_METHOD, "init-method") X(DATA, "data")    \
-            X(RECOMPUTE, "recompute") X(SOURCE, "source") X(EVALUATION, "evaluation")                        \
-                X(WORKSPACE, "workspace")
+    X(BACKWARD_CALL, "backward-call")                                                                        \
+    X(OPTIMIZER, "optimizer")                                                                                \
+    X(MODULE, "module")                                                                                      \
+    X(MODULE_APPLY, "module-apply")                                                                          \
+    X(BUFFER, "buffer")                                                                                      \
+    X(INIT_METHOD, "init-method")                                                                            \
+    X(DATA, "data")                                                                                          \
+    X(RECOMPUTE, "recompute")                                                                                \
+    X(SOURCE, "source")                                                                                      \
+    X(ZEROS, "zeros")                                                                                        \
+    X(EVALUATION, "evaluation")                                                                              \
+    X(WORKSPACE, "workspace")
 enum vt_own_trait {
 #define X(id, name) VT_TRAIT_##id,
     VT_OWN_TRAITS(X)

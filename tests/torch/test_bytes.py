@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import PYTHON, info, report, run, vramtrace  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
-MODELS = ("mlp_adam", "mlp_sgd", "transformer_amp", "resnet50")
+MODELS = ("mlp_adam", "mlp_sgd", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint")
 STEPS = 5
 
 

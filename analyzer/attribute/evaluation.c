@@ -1,0 +1,134 @@
+/* Evaluation: forward that makes no autograd nodes where the same operators do at other times. */
+#include "attribute/phase_finder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a stack looks like from inside its outermost module, wherever that was called from: the Python frames
+ * up to it. 0 = in no module. */
+static uint64_t inner_key(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    uint64_t key = 0, result = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = (key ^ frame->code_id ^ (uint64_t)(uint32_t)frame->instruction_offset << 32 ^
+               frame->self_address * UINT64_C(0x9e3779b97f4a7c15)) *
+              UINT64_C(0xd6e8feb86659fd93);
+        key ^= key >> 32;
+        if (frame->self_address)
+            result = key | 1;
+    }
+    return result;
+}
+
+/* One operator of forward as a vote: was a node made for it, as there is at other times? */
+struct votes {
+    struct vt_finder *finder;
+    uint64_t *keys;         /* by stack */
+    struct vt_index makers; /* keys of operators that make nodes at times */
+    uint8_t *cast;          /* by event: VOTE_… */
+};
+enum { VOTE_NONE, VOTE_NODE, VOTE_NO_NODE };
+
+/* An operator's allocations follow each other; the first of them has the node. */
+static int cast_votes(struct votes *votes)
+{
+    struct vt_finder *finder = votes->finder;
+    const struct vt_phases *phases = finder->phases;
+    const struct vt_event *events = finder->trace->events;
+    for (int round = 0; round < 2; round++) {
+        uint64_t last = 0;
+        for (size_t i = 0; i < phases->module_event_count; i++) {
+            uint32_t event = phases->module_events[i];
+            uint64_t key = votes->keys[events[event].stack_id];
+            bool node = phases->grad_mode[event];
+            if (key == 0 || finder->labels[event] != VT_PHASE_FORWARD ||
+                (vt_finder_traits(finder, events[event].stack_id) & VT_TRAIT(RECOMPUTE)))
+                continue;
+            if (round == 0 && node && vt_index_put(&votes->makers, key, 1))
+                return -ENOMEM;
+            if (round == 1 && node)
+                votes->cast[event] = VOTE_NODE;
+            else if (round == 1 && key != last && vt_index_get(&votes->makers, key) != VT_INDEX_NONE)
+                votes->cast[event] = VOTE_NO_NODE;
+            last = key;
+        }
+    }
+    return 0;
+}
+
+/* Labels as evaluation what runs without nodes between [first, end), from a batch before it to the next one.
+ */
+static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
+{
+    struct vt_finder *finder = votes->finder;
+    uint32_t start = first, count = 0, last_vote = first;
+    bool open = true; /* all since `start` may be evaluation */
+    for (uint32_t i = first; i <= end; i++) {
+        bool at_end = i == end;
+        bool batch = !at_end && (finder->signs[i] == SIGN_SOURCE || finder->signs[i] == SIGN_DATA);
+        if (at_end || votes->cast[i] == VOTE_NODE) {
+            uint32_t stop = i;
+            for (uint32_t k = last_vote + 1; k < i && !at_end && stop == i; k++)
+                if (finder->signs[k] == SIGN_SOURCE || finder->signs[k] == SIGN_DATA)
+                    stop = k; /* the next batch */
+            if (open && count >= 2)
+                memset(finder->labels + start, VT_PHASE_EVAL, stop - start);
+            count = 0;
+            open = false;
+        } else if (votes->cast[i] == VOTE_NO_NODE) {
+            count++;
+            last_vote = i;
+            if (!open)
+                start = i;
+            open = true;
+        } else if (!open && batch) {
+            start = i;
+            open = true;
+        }
+    }
+}
+
+/* Functions whose names say so; frees in between go along. */
+static void follow_names(struct vt_finder *finder)
+{
+    bool inside = false;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        enum vt_sign sign = (enum vt_sign)finder->signs[i];
+        if (sign == SIGN_FORWARD || sign == SIGN_SCRIPT || sign == SIGN_SOURCE || sign == SIGN_DATA)
+            inside = vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(EVALUATION);
+        else if (finder->labels[i] != VT_PHASE_FORWARD)
+            inside = false;
+        if (inside && finder->labels[i] == VT_PHASE_FORWARD)
+            finder->labels[i] = VT_PHASE_EVAL;
+    }
+}
+
+int vt_evaluation_find(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    struct votes votes = {.finder = finder};
+    votes.keys = calloc(trace->stack_count, sizeof *votes.keys);
+    votes.cast = calloc(trace->event_count + 1, 1);
+    int error = votes.keys && votes.cast ? 0 : -ENOMEM;
+    for (uint32_t id = 1; id < trace->stack_count && !error; id++)
+        votes.keys[id] = inner_key(trace, id);
+    if (!error)
+        error = cast_votes(&votes);
+    for (uint32_t i = 0; i < trace->event_count && !error;) {
+        uint32_t end = i;
+        while (end < trace->event_count && finder->labels[end] == VT_PHASE_FORWARD)
+            end++;
+        if (end > i)
+            mark_evaluation(&votes, i, end);
+        i = end + (end == i);
+    }
+    if (!error)
+        follow_names(finder);
+    vt_index_free(&votes.makers);
+    free(votes.keys);
+    free(votes.cast);
+    return error;
+}

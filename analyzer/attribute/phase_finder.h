@@ -1,0 +1,63 @@
+/* Private to phases.c, signs.c, evaluation.c and steps.c: the state while phases are found. */
+#ifndef VT_PHASE_FINDER_H
+#define VT_PHASE_FINDER_H
+
+#include "attribute/phases.h"
+#include "trace/index.h"
+
+/* What one event says. */
+enum vt_sign {
+    SIGN_NONE,
+    SIGN_FORWARD,
+    SIGN_BACKWARD,
+    SIGN_BACKWARD_CALL,
+    SIGN_OPTIMIZER,
+    SIGN_DATA,
+    SIGN_SOURCE, /* the script makes or copies values */
+    SIGN_SCRIPT, /* the script computes */
+    SIGN_FREE,   /* by the training thread */
+    SIGN_FREE_BACKWARD,
+};
+
+/* A label beside enum vt_phase, till it is known what came next: frees by the training thread after a pass.
+ */
+#define LABEL_TAIL (VT_PHASE_COUNT + 1)
+
+struct vt_finder_thread {
+    bool engine;
+    bool never_engine; /* native stacks without the engine were seen */
+    uint32_t score;    /* how much it looks like the training thread */
+    uint64_t sequence; /* of its last allocation */
+};
+
+struct vt_finder {
+    const struct vt_trace *trace;
+    const struct vt_replay *replay;
+    struct vt_matcher *matcher;
+    struct vt_phases *phases;
+    struct vt_index thread_index;
+    struct vt_finder_thread *threads;
+    size_t thread_count, thread_capacity;
+    uint32_t *thread_of_stack;
+    uint32_t main_thread;
+    uint8_t *signs, *labels; /* by event */
+    uint8_t *frees_gradient; /* by event */
+    bool engine_seen;        /* in the current pass */
+};
+
+#define VT_TRAIT(name) (UINT64_C(1) << VT_TRAIT_##name)
+
+static inline uint64_t vt_finder_traits(struct vt_finder *finder, uint32_t stack_id)
+{
+    return *vt_matcher_traits(finder->matcher, stack_id);
+}
+
+/* signs.c: what each event says by itself; also the events of modules, and where the node counter advanced.
+ */
+int vt_signs_read(struct vt_finder *finder);
+/* evaluation.c: labels runs of forward without gradients as evaluation. */
+int vt_evaluation_find(struct vt_finder *finder);
+/* steps.c: sets `begins_step` (by event) where a step after the first begins. */
+int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step);
+
+#endif

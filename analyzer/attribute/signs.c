@@ -1,0 +1,144 @@
+/* What single events say of the phase: by the stack, the thread, and autograd's node counter. */
+#include "attribute/phase_finder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static bool is_framework(const struct vt_event *event)
+{
+    return event->layer == VT_LAYER_FRAMEWORK &&
+           (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE);
+}
+
+static int number_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    finder->thread_of_stack = calloc(trace->stack_count, sizeof *finder->thread_of_stack);
+    if (!finder->thread_of_stack)
+        return -ENOMEM;
+    for (size_t id = 0; id < trace->stack_count; id++) {
+        uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
+        if (number == VT_INDEX_NONE) {
+            number = (uint32_t)finder->thread_count;
+            int error = vt_reserve(&finder->threads, &finder->thread_capacity, finder->thread_count + 1,
+                                   sizeof *finder->threads);
+            if (!error)
+                error = vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number);
+            if (error)
+                return error;
+            finder->threads[finder->thread_count++] = (struct vt_finder_thread){0};
+        }
+        finder->thread_of_stack[id] = number;
+    }
+    return 0;
+}
+
+/* The engine's threads have no Python below them, and nothing but the engine. A checkpoint or a Python
+ * function run there has Python frames, which hide the engine's. */
+static void find_engine_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
+        if (stack->native_count == 0 || stack->python_count > 0)
+            continue;
+        if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
+            thread->engine = true;
+        else if (!(stack->flags & VT_STACK_NATIVE_TRUNCATED))
+            thread->never_engine = true;
+    }
+    for (size_t i = 0; i < finder->thread_count; i++)
+        finder->threads[i].engine &= !finder->threads[i].never_engine;
+    for (uint32_t id = 1; id < trace->stack_count; id++)
+        if (finder->threads[finder->thread_of_stack[id]].engine)
+            *vt_matcher_traits(finder->matcher, id) |= VT_TRAIT(BACKWARD);
+}
+
+static void find_main_thread(struct vt_finder *finder)
+{
+    const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
+    for (size_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        if (is_framework(event) && event->kind == VT_EVENT_ALLOC)
+            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
+                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
+    }
+    finder->main_thread = 0;
+    for (uint32_t i = 0; i < finder->thread_count; i++)
+        if (!finder->threads[i].engine &&
+            (finder->threads[finder->main_thread].engine ||
+             finder->threads[i].score > finder->threads[finder->main_thread].score))
+            finder->main_thread = i;
+}
+
+/* ---- Signs ---- */
+
+static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t traits, uint32_t thread,
+                                  bool grad_mode)
+{
+    if (traits & VT_TRAIT(BACKWARD))
+        return SIGN_BACKWARD;
+    if (traits & VT_TRAIT(OPTIMIZER))
+        return SIGN_OPTIMIZER;
+    if (traits & VT_TRAIT(BACKWARD_CALL))
+        return SIGN_BACKWARD_CALL;
+    if (traits & VT_TRAIT(MODULE))
+        return SIGN_FORWARD;
+    if (thread != finder->main_thread)
+        return SIGN_NONE;
+    if (grad_mode)
+        return SIGN_FORWARD;
+    if (traits & VT_TRAIT(DATA))
+        return SIGN_DATA;
+    return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
+}
+
+/* The node counter is one per thread. Its values are even outside backward (format.h). */
+static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
+{
+    bool advanced = sequence > thread->sequence && sequence % 2 == 0;
+    if (sequence % 2 == 0 && sequence > 0)
+        thread->sequence = sequence;
+    return advanced;
+}
+
+static int read_events(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        uint32_t number = finder->thread_of_stack[event->stack_id];
+        struct vt_finder_thread *thread = &finder->threads[number];
+        if (!is_framework(event))
+            continue;
+        if (event->kind == VT_EVENT_FREE) {
+            if (event->stack_id != 0)
+                finder->signs[i] = thread->engine                  ? SIGN_FREE_BACKWARD
+                                   : number == finder->main_thread ? SIGN_FREE
+                                                                   : SIGN_NONE;
+            continue;
+        }
+        uint64_t traits = vt_finder_traits(finder, event->stack_id);
+        phases->grad_mode[i] = counter_advanced(thread, event->sequence);
+        finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD))) {
+            int error = vt_reserve(&phases->module_events, &phases->module_event_capacity,
+                                   phases->module_event_count + 1, sizeof *phases->module_events);
+            if (error)
+                return error;
+            phases->module_events[phases->module_event_count++] = i;
+        }
+    }
+    return 0;
+}
+
+int vt_signs_read(struct vt_finder *finder)
+{
+    int error = number_threads(finder);
+    if (error)
+        return error;
+    find_engine_threads(finder);
+    find_main_thread(finder);
+    return read_events(finder);
+}

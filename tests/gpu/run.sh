@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The tests that mean the same on a real GPU, with this machine's own driver and PyTorch.
+#
+#     tests/gpu/run.sh [PYTHON]      PYTHON has torch and pytest; default: python3
+#
+# What is compared with the stand-in's books is left out; everything else is the same test. Builds into build-gpu.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export VRAMTRACE_PYTHON=${1:-python3} VRAMTRACE_RUN= VRAMTRACE_BUILD=$PWD/build-gpu
+[ -e /dev/nvidiactl ] || { echo "tests/gpu/run.sh: no NVIDIA driver here (/dev/nvidiactl is missing)" >&2; exit 2; }
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+"$VRAMTRACE_PYTHON" -c 'import sys, torch; print("Python", sys.version.split()[0], "torch", torch.__version__)'
+[ -d "$VRAMTRACE_BUILD/meson-info" ] || meson setup "$VRAMTRACE_BUILD"
+ninja -C "$VRAMTRACE_BUILD"
+"$VRAMTRACE_PYTHON" -m pytest -q tests/torch tests/faults/test_killed.py tests/faults/test_bystanders.py
