@@ -17,6 +17,7 @@ struct counted {
     uint64_t kinds[KINDS][LAYERS];
     uint64_t layers[LAYERS];
     uint64_t file_bytes, chunk_bytes;
+    uint64_t disk_bytes; /* without holes, such as the ring of a process that ended in order */
 };
 
 static void count_events(const struct vt_trace *trace, struct counted *counted)
@@ -29,7 +30,10 @@ static void count_events(const struct vt_trace *trace, struct counted *counted)
         counted->kinds[trace->events[i].kind][layer]++;
         counted->layers[layer]++;
     }
-    counted->file_bytes = stat(trace->path, &status) ? 0 : (uint64_t)status.st_size;
+    if (stat(trace->path, &status))
+        return;
+    counted->file_bytes = (uint64_t)status.st_size;
+    counted->disk_bytes = (uint64_t)status.st_blocks * 512;
     if (counted->file_bytes > trace->header.chunks_offset)
         counted->chunk_bytes = counted->file_bytes - trace->header.chunks_offset;
 }
@@ -50,32 +54,43 @@ static const char *ended(const struct vt_trace *trace)
     const struct vt_file_header *header = &trace->header;
 
     if (header->state == VT_STATE_STOPPED) {
-        snprintf(text, sizeof text, "no: recording stopped before the process ended, %s",
+        snprintf(text, sizeof text, "no: incomplete, recording stopped before the process ended, %s",
                  reasons[header->stop_reason <= VT_STOP_NO_THREAD ? header->stop_reason : 0]);
         return text;
     }
     if (header->state == VT_STATE_RECORDING)
-        return "no: the process was killed, or still runs";
+        return "no: incomplete, the process was killed or still runs";
     if (trace->truncated)
-        return "no: the file is damaged";
-    return trace->complete ? "yes" : "no";
+        return "no: incomplete, the file is damaged";
+    return trace->complete ? "yes" : "no: incomplete";
+}
+
+static void put_size(const struct vt_file_header *header, const struct counted *counted, size_t event_count)
+{
+    char file[32], disk[64] = "", ring[32], per_event[48] = "", text[256];
+
+    vt_format_bytes(counted->disk_bytes, ring);
+    if (counted->disk_bytes < counted->file_bytes)
+        snprintf(disk, sizeof disk, ", on the disk %s", ring);
+    if (event_count)
+        snprintf(per_event, sizeof per_event, " (%.1f bytes per event)",
+                 (double)counted->disk_bytes / (double)event_count);
+    snprintf(text, sizeof text, "%s%s%s; ring of %s; format %u, written by %.31s",
+             vt_format_bytes(counted->file_bytes, file), disk, per_event,
+             vt_format_bytes(header->ring_slots * VT_SLOT_BYTES, ring), header->format_version,
+             header->program_version[0] ? header->program_version : "an unknown version");
+    put_line("size", text);
 }
 
 static void print_process(const struct vt_trace *trace, const struct counted *counted)
 {
     const struct vt_file_header *header = &trace->header;
     time_t start = (time_t)(header->start_realtime_ns / 1000000000u);
-    char bytes[32], ring[32], when[64] = "", text[160];
+    char bytes[32], when[64] = "", text[160];
     struct tm parts;
 
     put_line("file", trace->path);
-    snprintf(text, sizeof text, "%s, of it %s ring; %.1f bytes per event; format %u, written by %.31s",
-             vt_format_bytes(counted->file_bytes, bytes),
-             vt_format_bytes(header->ring_slots * VT_SLOT_BYTES, ring),
-             trace->event_count ? (double)counted->chunk_bytes / (double)trace->event_count : 0.0,
-             header->format_version,
-             header->program_version[0] ? header->program_version : "an unknown version");
-    put_line("size", text);
+    put_size(header, counted, trace->event_count);
     put_line("command", trace->command ? trace->command : "");
     put_line("folder", trace->working_folder ? trace->working_folder : "");
     put_line("executable", trace->executable ? trace->executable : "");
@@ -156,6 +171,7 @@ static int print_json(const struct vt_loaded *loaded, const struct counted *coun
     vt_json_trace(object, trace);
     vt_json_number(object, "file_bytes", counted->file_bytes);
     vt_json_number(object, "chunk_bytes", counted->chunk_bytes);
+    vt_json_number(object, "disk_bytes", counted->disk_bytes);
     vt_json_number(object, "format_version", trace->header.format_version);
     cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
     cJSON_AddStringToObject(object, "host", trace->header.host);

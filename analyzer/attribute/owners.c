@@ -225,22 +225,37 @@ int vt_modules_find(const struct vt_trace *trace, struct vt_arena *arena, const 
 
 /* ---- Backward to forward ---- */
 
+/* Forward events carry the number of the latest node on their thread: the first with a number is the node's
+ * own operator's, those that follow are of operators without a node. Each thread counts for itself, so a
+ * later run of the same number (in a checkpoint's second forward) is another node, and the one that runs
+ * next. */
 int vt_join_backward(struct vt_replay *replay, const uint8_t *grad_mode)
 {
+    const struct vt_trace *trace = replay->trace;
     struct vt_index stacks = {0}; /* node number → stack of the forward operator */
+    struct vt_index latest = {0}; /* thread → node number, its low bits */
     int error = 0;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *block = &replay->allocations[i];
         if (block->sequence < 2)
             continue;
+        uint64_t number = (block->sequence - 2) / 2;
         if (block->sequence % 2 == 0) {
-            if (grad_mode[block->alloc_event])
-                error = vt_index_put(&stacks, (block->sequence - 2) / 2, block->stack_id);
+            if (!grad_mode[block->alloc_event] || block->stack_id >= trace->stack_count)
+                continue;
+            uint32_t thread_id = trace->stacks[block->stack_id].thread_id;
+            uint32_t low = (uint32_t)number & 0x7fffffffu;
+            if (vt_index_get(&latest, thread_id) == low)
+                continue;
+            error = vt_index_put(&latest, thread_id, low);
+            if (!error)
+                error = vt_index_put(&stacks, number, block->stack_id);
         } else {
-            uint32_t stack_id = vt_index_get(&stacks, (block->sequence - 3) / 2);
+            uint32_t stack_id = vt_index_get(&stacks, number);
             block->forward_stack_id = stack_id == VT_INDEX_NONE ? 0 : stack_id;
         }
     }
     vt_index_free(&stacks);
+    vt_index_free(&latest);
     return error;
 }

@@ -12,8 +12,35 @@ static const char *const own_objects[] = {"/libcuda.so",    "/libcudart.so", "/l
                                           "/libcusolver",   "/libcusparse",  "/libcurand",    "/libc.so.6",
                                           "/libpthread.so", "/libstdc++.so", "/ld-linux"};
 
-/* Frameworks: a C++ program over one of them is named before it. */
-static const char *const framework_objects[] = {"/libtorch", "/libc10", "/libpython", "/libonnxruntime"};
+/* Where a user's code may be called from, but which is not his: passed over as long as there is another. */
+static const char *const framework_objects[] = {"/libtorch", "/libc10", "/libaoti_", "/libcaffe2"};
+
+#define AUTOGRAD "torch::autograd::"
+#define NO_FRAME UINT32_MAX
+
+/* What stands between an operator and the memory it gets, and between autograd's engine and its nodes. */
+static const char *const plumbing[] = {"c10::",
+                                       "at::_ops::",
+                                       "at::create_out",
+                                       "at::detail::",
+                                       "at::empty",
+                                       "at::meta::",
+                                       "at::native::empty",
+                                       "at::native::resize_",
+                                       "at::native::structured_",
+                                       "at::redispatch::",
+                                       "at::structured_",
+                                       "at::TensorIteratorBase::",
+                                       "at::wrapper_",
+                                       "at::zeros",
+                                       AUTOGRAD "ADInplaceOrView",
+                                       AUTOGRAD "Engine::",
+                                       AUTOGRAD "Node::",
+                                       AUTOGRAD "VariableType::",
+                                       AUTOGRAD "generated::details::",
+                                       AUTOGRAD "python::PythonEngine::",
+                                       "torch::ADInplaceOrView::",
+                                       "torch::TraceType::"};
 
 static const char *const library_folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
                                               "/lib64/python3"};
@@ -122,31 +149,90 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static bool is_among(const char *module, const char *const *objects, size_t count)
+static bool is_in(const char *path, const char *const *objects, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (strstr(module, objects[i]))
+        if (strstr(path, objects[i]))
             return true;
     return false;
 }
 
-/* The innermost native frame outside CUDA's and our own libraries, and if there is one, outside frameworks.
- */
-static uint64_t user_address(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+static bool object_is_own(const char *module)
 {
-    uint64_t found = 0;
+    return is_in(module, own_objects, sizeof own_objects / sizeof *own_objects);
+}
+
+static bool object_is_framework(const char *module)
+{
+    return is_in(module, framework_objects, sizeof framework_objects / sizeof *framework_objects);
+}
+
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool is_plumbing(const char *function)
+{
+    for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
+        if (begins(function, plumbing[i]))
+            return true;
+    return false;
+}
+
+/* "torch::autograd::generated::AddmmBackward0::apply" is the node "AddmmBackward0", whose name people know
+ * from grad_fn: the part before "::apply" of any function of autograd's. Returns its length, 0 = no node. */
+static size_t node_name(const char *function, const char **name)
+{
+    const char *end = strstr(function, "::apply");
+    if (!begins(function, AUTOGRAD) || !end || end[7] != '\0')
+        return 0;
+    *name = end;
+    while ((*name)[-1] != ':')
+        (*name)--;
+    return (size_t)(end - *name);
+}
+
+/* What of a stack without Python a person can use, as an index; the innermost frame of a program's own, else
+ * the autograd node, else what autograd does beside nodes, else the innermost frame that is no plumbing. */
+static uint32_t native_user_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    uint32_t own = NO_FRAME, node = NO_FRAME, autograd = NO_FRAME, other = NO_FRAME;
     for (uint32_t i = 0; i < stack->native_count; i++) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (!symbol || !symbol->module[0] || is_among(symbol->module, own_objects, COUNT(own_objects)))
+        const char *name;
+        if (!symbol || !symbol->module[0] || object_is_own(symbol->module))
             continue;
-        if (!is_among(symbol->module, framework_objects, COUNT(framework_objects)))
-            return stack->native[i];
-        if (!found)
-            found = stack->native[i];
+        if (!object_is_framework(symbol->module)) {
+            own = i;
+            break;
+        }
+        if (node == NO_FRAME && node_name(symbol->short_name, &name) > 0)
+            node = i;
+        if (is_plumbing(symbol->short_name))
+            continue;
+        if (autograd == NO_FRAME && begins(symbol->short_name, AUTOGRAD))
+            autograd = i;
+        if (other == NO_FRAME && symbol->short_name[0])
+            other = i;
     }
-    return found ? found : stack->native[0];
+    return own != NO_FRAME        ? own
+           : node != NO_FRAME     ? node
+           : autograd != NO_FRAME ? autograd
+           : other != NO_FRAME    ? other
+                                  : 0;
+}
+
+static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
+{
+    const char *name;
+    size_t bytes = node_name(frame->function, &name);
+    struct vt_symbol_entry *entry = bytes > 0 ? vt_symbol_entry(trace, frame->address) : NULL;
+    if (!entry)
+        return;
+    if (!entry->node)
+        entry->node = vt_arena_text(&trace->tables->arena, name, bytes);
+    frame->function = entry->node ? entry->node : frame->function;
 }
 
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
@@ -163,6 +249,7 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     }
     if (stack->native_count == 0)
         return false;
-    fill_native(trace, user_address(trace, stack), frame);
+    fill_native(trace, stack->native[native_user_frame(trace, stack)], frame);
+    shorten_node(trace, frame);
     return true;
 }

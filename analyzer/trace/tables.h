@@ -13,6 +13,7 @@ struct vt_symbol_entry {
     bool refined; /* file and line, and a name where there was none, were looked for */
     const char *file;
     int32_t line;
+    const char *node; /* of an autograd node's function: the node's name; NULL = not asked for */
 };
 
 struct vt_module_entry {

@@ -109,9 +109,11 @@ int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_pytho
  * are, of which at most `capacity` are written. */
 size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
 
-/* The Python frame that a person would name for this stack: the innermost one that is not in an installed
+/* The frame that a person would name for this stack: the innermost Python frame that is not in an installed
  * library (site-packages, dist-packages, the standard library, frozen modules), else the innermost Python
- * frame, else the innermost native frame outside CUDA's and our own libraries. False if the stack is empty. */
+ * frame, else the innermost native frame outside of CUDA's, PyTorch's and our own libraries. With PyTorch's
+ * only, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that does more than
+ * hand on a request for memory. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* True for code of an installed library, the standard library, or a frozen module. */

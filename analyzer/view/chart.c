@@ -146,6 +146,16 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
         fputc(' ', chart->stream);
 }
 
+/* How many decimals all multiples of a round step need. */
+static int decimals(double step)
+{
+    int count = 0;
+
+    for (; count < 6 && fabs(step - round(step)) > 1e-6 * step; count++)
+        step *= 10;
+    return count;
+}
+
 static void draw_row(struct chart *chart, int row)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -154,8 +164,8 @@ static void draw_row(struct chart *chart, int row)
     double value = (row + 1) / chart->scale.rows_per_step * chart->scale.step / chart->scale.unit_bytes;
 
     if (tick)
-        fprintf(chart->stream, "%*.*f ┤", MARGIN - 2,
-                value < 10 && value != floor(value) ? (value < 1 ? 2 : 1) : 0, value);
+        fprintf(chart->stream, "%*.*f ┤", MARGIN - 2, decimals(chart->scale.step / chart->scale.unit_bytes),
+                value);
     else
         fprintf(chart->stream, "%*s", MARGIN, "");
     for (int c = 0; c < chart->columns; c++) {
@@ -265,8 +275,8 @@ static void draw_markers(struct chart *chart, char *row, char *above)
     put_row(chart->stream, row, chart->columns);
 }
 
-/* A round step of time, at least `least` seconds, in its unit. */
-static double time_step(double least, const char **unit, double *unit_seconds)
+/* A round step of time, at least `least` seconds, and the unit in which people tell `whole` seconds. */
+static double time_step(double least, double whole, const char **unit, double *unit_seconds)
 {
     static const struct {
         double step, seconds;
@@ -280,8 +290,8 @@ static double time_step(double least, const char **unit, double *unit_seconds)
                                                         : least <= 5 * power      ? 5 * power
                                                                                   : 10 * power;
 
-    *unit_seconds = step >= 1 ? 1 : step >= 1e-3 ? 1e-3 : step >= 1e-6 ? 1e-6 : 1e-9;
-    *unit = step >= 1 ? "s" : step >= 1e-3 ? "ms" : step >= 1e-6 ? "us" : "ns";
+    *unit_seconds = whole >= 1 ? 1 : whole >= 1e-3 ? 1e-3 : whole >= 1e-6 ? 1e-6 : 1e-9;
+    *unit = whole >= 1 ? "s" : whole >= 1e-3 ? "ms" : whole >= 1e-6 ? "us" : "ns";
     for (size_t i = 0; least > 20 && i < sizeof large / sizeof *large; i++) {
         if (large[i].step < least && i + 1 < sizeof large / sizeof *large)
             continue;
@@ -297,7 +307,7 @@ static void draw_time(struct chart *chart, char *row)
 {
     double seconds = (double)chart->report->duration_ns / 1e9, unit_seconds = 1;
     const char *unit = "s";
-    double step = seconds > 0 ? time_step(seconds * 8 / chart->columns, &unit, &unit_seconds) : 1;
+    double step = seconds > 0 ? time_step(seconds * 8 / chart->columns, seconds, &unit, &unit_seconds) : 1;
     int ticks = seconds > 0 ? (int)floor(seconds / step) : 0;
     int next = 1;
 
@@ -312,7 +322,10 @@ static void draw_time(struct chart *chart, char *row)
         char text[32];
         int column = (int)(i * step / (seconds > 0 ? seconds : 1) * chart->columns);
 
-        snprintf(text, sizeof text, i ? "%.10g" : "%.10g %s", i * step / unit_seconds, unit);
+        if (i)
+            snprintf(text, sizeof text, "%.*f", decimals(step / unit_seconds), i * step / unit_seconds);
+        else
+            snprintf(text, sizeof text, "0 %s", unit);
         place(row, chart->columns, column, text);
     }
     fprintf(chart->stream, "\n%*s%.*s\n", MARGIN, "", chart->columns, row);

@@ -90,6 +90,38 @@ static const char *tail(const char *text, int columns)
     return text;
 }
 
+/* Where the next part begins at or after `from`, with at least `least` columns left; NULL = nowhere. */
+static const char *next_part(const char *text, const char *from, int least,
+                             bool (*begins)(const char *, const char *))
+{
+    for (const char *at = from > text ? from : text + 1; *at; at++)
+        if (begins(text, at))
+            return vt_text_columns(at) >= least ? at : NULL;
+    return NULL;
+}
+
+static bool begins_place(const char *text, const char *at)
+{
+    return *at == '/' || (at - text >= 3 && !strncmp(at - 3, " > ", 3));
+}
+
+static bool begins_word(const char *text, const char *at)
+{
+    (void)text;
+    return (at[-1] == '.' && *at) || (at[-1] >= 'a' && at[-1] <= 'z' && *at >= 'A' && *at <= 'Z');
+}
+
+/* What stays of `text` after a cut at its start: whole parts if that leaves half of the room filled, else
+ * whole words if that leaves most of it, else whatever fits. */
+static const char *tail_parts(const char *text, int columns)
+{
+    const char *fits = tail(text, columns), *part = next_part(text, fits, columns / 2, begins_place);
+
+    if (!part)
+        part = next_part(text, fits, columns * 2 / 3, begins_word);
+    return part ? part : fits;
+}
+
 char *vt_shorten(const char *text, int columns, enum vt_cut cut)
 {
     static const char ellipsis[] = "…";
@@ -104,11 +136,12 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
     } else if (columns < 1) {
         *out = '\0';
     } else {
-        front = cut == VT_CUT_END ? columns - 1 : cut == VT_CUT_START ? 0 : (columns - 1) / 2;
+        front = cut == VT_CUT_END ? columns - 1 : cut == VT_CUT_MIDDLE ? (columns - 1) / 2 : 0;
         end = take(out, text, front);
         end = stpcpy(end, ellipsis);
         if (cut != VT_CUT_END)
-            strcpy(end, tail(text, columns - 1 - front));
+            strcpy(end,
+                   cut == VT_CUT_PARTS ? tail_parts(text, columns - 1) : tail(text, columns - 1 - front));
     }
     for (char *c = out; *c; c++)
         if (*c == '\n' || *c == '\t' || *c == '\r')

@@ -16,7 +16,8 @@ char *vt_format_count(uint64_t count, char *text);
 /* Terminal columns of a UTF-8 text; colour marks (print.h) take none. */
 int vt_text_columns(const char *text);
 
-enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START };
+/* VT_CUT_PARTS cuts the start where a part of a path, of a module's place or of a name begins, if one does. */
+enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START, VT_CUT_PARTS };
 
 /* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and
  * tabs become spaces. The caller frees it; NULL without memory. */

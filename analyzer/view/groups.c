@@ -18,19 +18,10 @@ struct stack_names {
     char *stack_name;
 };
 
-/* The forward allocation's stack of an autograd node. */
-struct node {
-    uint64_t number;
-    uint32_t allocation, stack_id;
-};
-
 struct vt_grouper {
     const struct vt_attribution *attribution;
     const struct vt_trace *trace;
     struct stack_names *names; /* by stack id */
-    struct node *nodes;        /* by number */
-    size_t node_count;
-    bool nodes_known;
 };
 
 /* Groups being made: a hash table of their names over a growing array. */
@@ -103,15 +94,6 @@ static struct vt_group *group_of(struct table *table, uint64_t hash, const char 
     return group;
 }
 
-static int compare_nodes(const void *left, const void *right)
-{
-    const struct node *a = left, *b = right;
-
-    if (a->number != b->number)
-        return a->number < b->number ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
-}
-
 /* The node's number of an event's sequence, and whether it ran backward. */
 static bool node_of(uint64_t sequence, uint64_t *number, bool *backward)
 {
@@ -122,65 +104,43 @@ static bool node_of(uint64_t sequence, uint64_t *number, bool *backward)
     return true;
 }
 
-static int find_nodes(struct vt_grouper *grouper)
-{
-    const struct vt_replay *replay = grouper->attribution->replay;
-    size_t count = 0;
-
-    grouper->nodes_known = true;
-    grouper->nodes = malloc((replay->allocation_count + 1) * sizeof *grouper->nodes);
-    if (!grouper->nodes)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        struct node *node = &grouper->nodes[count];
-        bool backward;
-
-        if (!node_of(replay->allocations[i].sequence, &node->number, &backward) || backward)
-            continue;
-        node->allocation = (uint32_t)i;
-        node->stack_id = replay->allocations[i].stack_id;
-        count++;
-    }
-    qsort(grouper->nodes, count, sizeof *grouper->nodes, compare_nodes);
-    grouper->node_count = count;
-    return 0;
-}
-
 /* The stack that tells a person where an allocation was made: for one of backward, that of the forward
  * operator whose node made it, where that is known. */
-static uint32_t telling_stack(struct vt_grouper *grouper, const struct vt_allocation *allocation)
+static uint32_t telling_stack(const struct vt_allocation *allocation)
 {
-    size_t low = 0, high;
-    uint64_t number;
-    bool backward;
-
-    if (!node_of(allocation->sequence, &number, &backward) || !backward)
-        return allocation->stack_id;
-    if (!grouper->nodes_known && find_nodes(grouper))
-        return allocation->stack_id;
-    high = grouper->node_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (grouper->nodes[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < grouper->node_count && grouper->nodes[low].number == number ? grouper->nodes[low].stack_id
-                                                                             : allocation->stack_id;
+    return allocation->forward_stack_id ? allocation->forward_stack_id : allocation->stack_id;
 }
 
-uint32_t vt_forward_stack(const struct vt_replay *replay, uint64_t sequence)
+/* Forward events carry the number of the latest node on their thread: the first with a number is the node's
+ * own operator's, those that follow are of operators without a node. Each thread counts for itself, so a
+ * later run of the same number is another node. */
+uint32_t vt_forward_stack(const struct vt_replay *replay, uint32_t event_index, uint64_t sequence)
 {
     uint64_t number, other;
-    bool backward;
+    uint32_t found = 0, thread_id = 0;
+    bool backward, ended = true;
 
     if (!node_of(sequence, &number, &backward) || !backward)
         return 0;
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (node_of(replay->allocations[i].sequence, &other, &backward) && !backward && other == number)
-            return replay->allocations[i].stack_id;
-    return 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        uint32_t thread;
+
+        if (allocation->alloc_event > event_index)
+            break;
+        if (allocation->kind != VT_ALLOCATION_BLOCK || !node_of(allocation->sequence, &other, &backward) ||
+            backward || allocation->stack_id >= replay->trace->stack_count)
+            continue;
+        thread = replay->trace->stacks[allocation->stack_id].thread_id;
+        if (other == number && (ended || thread != thread_id)) {
+            found = allocation->stack_id;
+            thread_id = thread;
+            ended = false;
+        } else if (other != number && thread == thread_id) {
+            ended = true;
+        }
+    }
+    return found;
 }
 
 static struct stack_names *names_of(struct vt_grouper *grouper, uint32_t stack_id)
@@ -198,29 +158,54 @@ static const struct vt_frame *user_frame(struct vt_grouper *grouper, uint32_t st
     return names->user.function ? &names->user : NULL;
 }
 
+/* Objects whose functions' names say enough. */
+static bool is_framework(const char *module)
+{
+    return !strncmp(module, "libtorch", 8) || !strncmp(module, "libc10", 6);
+}
+
+/* "main.<locals>.step" as people say it: "main.step". */
+static void plain_function(const char *function, char *text, size_t bytes)
+{
+    static const char locals[] = "<locals>.";
+    size_t used = 0;
+
+    while (*function && used + 1 < bytes) {
+        if (!strncmp(function, locals, sizeof locals - 1))
+            function += sizeof locals - 1;
+        else
+            text[used++] = *function++;
+    }
+    text[used] = '\0';
+}
+
 void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
 {
     const char *module = strrchr(frame->module, '/');
+    char function[NAME_BYTES];
 
     module = module ? module + 1 : frame->module;
-    if (!strncmp(frame->function, "0x", 2) && module[0])
+    plain_function(frame->function, function, sizeof function);
+    if (!strncmp(function, "0x", 2) && module[0])
         snprintf(text, bytes, "%s", module); /* no symbol: its address tells a person nothing */
     else if (frame->file[0] && frame->line > 0)
-        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, frame->function);
+        snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, function);
     else if (frame->file[0])
-        snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), frame->function);
+        snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), function);
+    else if (!module[0] || is_framework(module))
+        snprintf(text, bytes, "%s", function);
     else
-        snprintf(text, bytes, "%s (%s)", frame->function, module[0] ? module : "unknown");
+        snprintf(text, bytes, "%s (%s)", function, module);
 }
 
 /* Objects that stand between a program and what it asked for. */
 static bool is_plumbing(const struct vt_frame *frame)
 {
-    static const char *const names[] = {"libvramtrace.so", "libcuda.so", "libcudart.so", "libc.so",
-                                        "libpthread.so"};
+    static const char *const names[] = {"libvramtrace.so", "libcuda.so",   "libcudart.so", "libc.so",
+                                        "libpthread.so",   "libstdc++.so", "ld-linux"};
     const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
 
-    if (!strcmp(frame->function, "_start"))
+    if (!strcmp(frame->function, "_start") || is_framework(module))
         return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(module, names[i], strlen(names[i])))
@@ -228,23 +213,32 @@ static bool is_plumbing(const struct vt_frame *frame)
     return false;
 }
 
-/* Folds a stack for a line or two of text: the innermost frame, then those that a person wrote. Native frames
- * are told only where there is no Python. */
-static void fold(const struct vt_trace *trace, const struct vt_frame *frames, size_t count, char *text,
-                 size_t bytes)
+/* Folds a stack for a line or two of text: the innermost frame that tells something, then those that a person
+ * wrote. Native frames are told only where there is no Python. */
+static void fold(struct vt_grouper *grouper, uint32_t stack_id, const struct vt_frame *frames, size_t count,
+                 char *text, size_t bytes)
 {
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
+    const struct vt_frame *user = python ? NULL : user_frame(grouper, stack_id);
+    char name[NAME_BYTES];
 
     text[0] = '\0';
+    if (user) {
+        vt_name_frame(grouper->trace, user, name, sizeof name);
+        used += (size_t)snprintf(text, bytes, "%s", name);
+        shown++;
+    }
     for (size_t i = 0; i < count && shown < FOLDED_FRAMES && used + 1 < bytes; i++) {
-        char name[NAME_BYTES];
-
         if (python && frames[i].kind != VT_FRAME_PYTHON)
             continue;
-        if (shown && (python ? vt_is_library_path(frames[i].file) : is_plumbing(&frames[i])))
+        if (user && frames[i].address == user->address) {
+            user = NULL; /* what called it comes now */
             continue;
-        vt_name_frame(trace, &frames[i], name, sizeof name);
+        }
+        if (user || (shown && (python ? vt_is_library_path(frames[i].file) : is_plumbing(&frames[i]))))
+            continue;
+        vt_name_frame(grouper->trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
         shown++;
     }
@@ -264,7 +258,7 @@ static void know_stack(struct vt_grouper *grouper, uint32_t stack_id, struct sta
         hash = hash_bytes(frames[i].file, strlen(frames[i].file) + 1, hash);
         hash = hash_bytes(&frames[i].line, sizeof frames[i].line, hash);
     }
-    fold(grouper->trace, frames, count, text, sizeof text);
+    fold(grouper, stack_id, frames, count, text, sizeof text);
     names->stack_known = true;
     names->stack_hash = hash;
     names->stack_name = strdup(text);
@@ -273,7 +267,7 @@ static void know_stack(struct vt_grouper *grouper, uint32_t stack_id, struct sta
 static struct vt_group *group_by_line(struct vt_grouper *grouper, struct table *table,
                                       const struct vt_allocation *allocation)
 {
-    const struct vt_frame *frame = user_frame(grouper, telling_stack(grouper, allocation));
+    const struct vt_frame *frame = user_frame(grouper, telling_stack(allocation));
     char name[NAME_BYTES] = "";
     uint64_t hash = HASH_START;
     struct vt_group *group;
@@ -295,14 +289,71 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct table *
     return group;
 }
 
+static const struct stack_names *known_stack(struct vt_grouper *grouper, uint32_t stack_id)
+{
+    struct stack_names *names = names_of(grouper, stack_id);
+
+    if (!names->stack_known)
+        know_stack(grouper, stack_id, names);
+    return names;
+}
+
+/* A stack of backward shows the node; where the forward operator is known, that is what tells one node from
+ * another of its class. */
 static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct table *table,
                                        const struct vt_allocation *allocation)
 {
-    struct stack_names *names = names_of(grouper, allocation->stack_id);
+    const struct stack_names *names = known_stack(grouper, allocation->stack_id), *forward;
+    const char *name = names->stack_name ? names->stack_name : "";
+    char joined[NAME_BYTES * 4];
+    uint64_t hash = names->stack_hash;
+    struct vt_group *group;
 
-    if (!names->stack_known)
-        know_stack(grouper, allocation->stack_id, names);
-    return group_of(table, names->stack_hash, names->stack_name ? names->stack_name : "");
+    if (allocation->forward_stack_id && allocation->forward_stack_id != allocation->stack_id) {
+        forward = known_stack(grouper, allocation->forward_stack_id);
+        snprintf(joined, sizeof joined, "%s, backward of %s", name,
+                 forward->stack_name ? forward->stack_name : "");
+        hash = hash_bytes(&forward->stack_hash, sizeof hash, hash);
+        name = forward->stack_name && forward->stack_name[0] ? joined : name;
+    }
+    group = group_of(table, hash, name);
+    if (group && !group->forward_stack_id)
+        group->forward_stack_id = allocation->forward_stack_id;
+    return group;
+}
+
+static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
+{
+    return stack_id < grouper->trace->stack_count && grouper->trace->stacks[stack_id].python_count;
+}
+
+/* What serves all modules is no module's, even if one was the first to need it. */
+static const char *module_of(const struct vt_allocation *allocation)
+{
+    return allocation->category == VT_CATEGORY_WORKSPACE || allocation->category == VT_CATEGORY_COMMUNICATION
+               ? NULL
+               : allocation->module;
+}
+
+bool vt_belongs_to_no_module(unsigned category)
+{
+    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
+           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
+           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
+}
+
+static struct vt_group *group_by_module(struct vt_grouper *grouper, struct table *table,
+                                        const struct vt_allocation *allocation)
+{
+    const char *name = module_of(allocation);
+    struct vt_group *group;
+
+    name = name ? name : "";
+    group = group_of(table, hash_bytes(name, strlen(name), HASH_START), name);
+    if (group && !name[0] && !vt_belongs_to_no_module(allocation->category) &&
+        has_python(grouper, telling_stack(allocation)))
+        group->outside_bytes += allocation->bytes;
+    return group;
 }
 
 static struct vt_group *group_for(struct vt_grouper *grouper, struct table *table, enum vt_by by,
@@ -319,8 +370,7 @@ static struct vt_group *group_for(struct vt_grouper *grouper, struct table *tabl
         name = vt_category_name(allocation->category);
         break;
     case VT_BY_MODULE:
-        name = allocation->module;
-        break;
+        return group_by_module(grouper, table, allocation);
     case VT_BY_OWNER:
         name = allocation->owner;
         break;
@@ -440,7 +490,6 @@ void vt_grouper_free(struct vt_grouper *grouper)
     for (size_t i = 0; grouper->names && i <= grouper->trace->stack_count; i++)
         free(grouper->names[i].stack_name);
     free(grouper->names);
-    free(grouper->nodes);
     free(grouper);
 }
 

@@ -2,6 +2,7 @@
 #include "view/text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,15 +39,16 @@ char *vt_text_device(const struct vt_device_report *device, char *text)
 
 static const char *state_of(const struct vt_trace *trace)
 {
-    static const char *const reasons[] = {"stopped", "stopped: disk full", "stopped: write error",
-                                          "stopped: no memory", "stopped: no thread"};
+    static const char *const reasons[] = {"incomplete: recording stopped", "incomplete: disk full",
+                                          "incomplete: write error", "incomplete: no memory for recording",
+                                          "incomplete: no thread for recording"};
 
     if (trace->truncated)
-        return "damaged";
+        return "incomplete: file damaged";
     if (trace->header.state == VT_STATE_STOPPED)
         return reasons[trace->header.stop_reason <= VT_STOP_NO_THREAD ? trace->header.stop_reason : 0];
     if (trace->header.state == VT_STATE_RECORDING)
-        return "killed or still running";
+        return "incomplete: killed or still running";
     return trace->complete ? "complete" : "incomplete";
 }
 
@@ -89,8 +91,8 @@ static void losses(struct vt_print *print, const struct vt_trace *trace)
                                     " %s could not be read; what they told is missing below.",
                            trace->damaged_bytes ? vt_format_bytes(trace->damaged_bytes, bytes) : "parts");
     if (header->state == VT_STATE_STOPPED)
-        vt_print_paragraph(print, 0, 0, "Recording %s before the process ended: what came after is not here.",
-                           state_of(trace));
+        vt_print_paragraph(print, 0, 0,
+                           "Recording stopped before the process ended: what came after is not here.");
     else if (header->state == VT_STATE_RECORDING)
         vt_print_paragraph(
             print, 0, 0,
@@ -103,31 +105,45 @@ static void losses(struct vt_print *print, const struct vt_trace *trace)
         fputc('\n', print->stream);
 }
 
+static void add_item(char **items, size_t *count, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_item(char **items, size_t *count, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    if (vasprintf(&items[*count], format, arguments) > 0)
+        (*count)++;
+    va_end(arguments);
+}
+
+/* What is missing from a trace comes before all else that is told of it. */
 void vt_text_header(struct vt_print *print, const struct vt_report *report, const char *command)
 {
     const struct vt_trace *trace = report->trace;
-    char *items[6] = {0}, time[32], name[192];
-    char *who = vt_text_command(trace, print->style->width - 24);
+    const char *state = state_of(trace);
+    int room = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command) -
+               vt_text_columns(state);
+    char *items[8] = {0}, time[32], name[192], *who = vt_text_command(trace, room > 24 ? room : 24);
     uint32_t steps = report->attribution->step_count;
     size_t count = 0;
 
-    if (asprintf(&items[count], VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "") > 0)
-        count++;
-    if (asprintf(&items[count], "pid %u", trace->header.pid) > 0)
-        count++;
-    if (report->device_count == 1 &&
-        asprintf(&items[count], "%s", vt_text_device(&report->devices[0], name)) > 0)
-        count++;
+    add_item(items, &count, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
+    if (!trace->complete)
+        add_item(items, &count, VT_ALARM "%s" VT_RESET, state);
+    if (trace->header.dropped)
+        add_item(items, &count, VT_ALARM "%s EVENTS LOST" VT_RESET,
+                 vt_format_count(trace->header.dropped, time));
+    add_item(items, &count, "pid %u", trace->header.pid);
+    if (report->device_count == 1)
+        add_item(items, &count, "%s", vt_text_device(&report->devices[0], name));
     vt_format_duration(report->duration_ns, time);
-    if (steps && asprintf(&items[count], "%u step%s in %s", steps, steps > 1 ? "s" : "", time) > 0)
-        count++;
-    if (!steps && report->duration_ns && asprintf(&items[count], "%s", time) > 0)
-        count++;
-    if (asprintf(&items[count], "%s", state_of(trace)) > 0)
-        count++;
-    if (trace->header.dropped && asprintf(&items[count], VT_ALARM "%s EVENTS LOST" VT_RESET,
-                                          vt_format_count(trace->header.dropped, time)) > 0)
-        count++;
+    if (steps)
+        add_item(items, &count, "%u step%s in %s", steps, steps > 1 ? "s" : "", time);
+    else if (report->duration_ns)
+        add_item(items, &count, "%s", time);
+    if (trace->complete)
+        add_item(items, &count, "%s", state);
     print_items(print, items, count);
     for (size_t i = 0; i < count; i++)
         free(items[i]);

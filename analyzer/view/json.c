@@ -95,6 +95,8 @@ static void add_groups(cJSON *view, const char *name, const struct vt_trace *tra
         add_categories(object, group->categories, false);
         if (by == VT_BY_STACK)
             cJSON_AddItemToObject(object, "stack", vt_json_stack(trace, group->stack_id));
+        if (by == VT_BY_STACK && group->forward_stack_id)
+            cJSON_AddItemToObject(object, "forward_stack", vt_json_stack(trace, group->forward_stack_id));
         cJSON_AddItemToArray(array, object);
     }
 }

@@ -1,35 +1,207 @@
-/* Modules that differ only in the numbers of their names, folded to one row. */
+/* Modules that differ only in the numbers of their names, folded to one row. Two kinds of names are known:
+ * "layers.3.mlp", read from the live object, and "EncoderLayer#3 > Dropout#2", classes as stacks show them,
+ * where the number tells instances of one class under one parent apart. */
 #include "view/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBERS 4
+#define HOLE '\x01' /* of a number, in patterns */
+#define SEPARATOR " > "
 
-/* "layers.3.mlp" → "layers.#.mlp" and 3. Only whole parts of the name count, and only the first few. */
-static char *make_pattern(const char *name, unsigned numbers[NUMBERS], size_t *number_count)
+/* One module's name, taken apart. */
+struct entry {
+    const struct vt_group *group;
+    char *pattern;
+    unsigned numbers[VT_MODULE_NUMBERS];
+    size_t number_count;
+    unsigned
+        kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
+};
+
+static bool is_path_of_classes(const char *name)
 {
-    char *pattern = malloc(strlen(name) + 1), *end = pattern;
+    return strstr(name, SEPARATOR) || strchr(name, '#');
+}
 
-    *number_count = 0;
-    while (pattern && *name) {
-        size_t part = strcspn(name, "."), digits = strspn(name, "0123456789");
+/* Bytes of the number at `at` if it is one of those that tell instances apart: a whole part of a dotted name,
+ * or what follows '#'. */
+static size_t number_bytes(const char *name, const char *at, bool classes)
+{
+    size_t digits = strspn(at, "0123456789");
 
-        if (part && digits == part && part < 9 && *number_count < NUMBERS) {
-            numbers[(*number_count)++] = (unsigned)strtoul(name, NULL, 10);
-            *end++ = '#';
+    if (!digits || digits > 8)
+        return 0;
+    if (classes)
+        return at > name && at[-1] == '#' ? digits : 0;
+    return (at == name || at[-1] == '.') && (at[digits] == '.' || !at[digits]) ? digits : 0;
+}
+
+static int take_apart(const struct vt_group *group, struct entry *entry)
+{
+    const char *name = group->name;
+    bool classes = is_path_of_classes(name);
+    char *end = malloc(strlen(name) + 1);
+
+    *entry = (struct entry){.group = group, .pattern = end};
+    if (!end)
+        return -ENOMEM;
+    for (const char *at = name; *at;) {
+        size_t digits = number_bytes(name, at, classes);
+
+        if (digits && entry->number_count < VT_MODULE_NUMBERS) {
+            entry->numbers[entry->number_count++] = (unsigned)strtoul(at, NULL, 10);
+            *end++ = HOLE;
+            at += digits;
         } else {
-            memcpy(end, name, part);
-            end += part;
+            *end++ = *at == HOLE ? '?' : *at;
+            at++;
         }
-        name += part;
-        if (*name == '.')
-            *end++ = *name++;
     }
-    if (pattern)
-        *end = '\0';
-    return pattern;
+    *end = '\0';
+    return 0;
+}
+
+static int compare_patterns(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+
+    return strcmp(a->pattern, b->pattern);
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    int order = strcmp(a->pattern, b->pattern);
+
+    return order ? order : a->kept < b->kept ? -1 : a->kept > b->kept;
+}
+
+/* True if other modules lie in those of this pattern. `entries` are in order of their patterns. */
+static bool is_container(const struct entry *entries, size_t count, const char *pattern)
+{
+    size_t low = 0, high = count, length = strlen(pattern);
+    char *inner = malloc(length + sizeof SEPARATOR);
+    bool found;
+
+    if (!inner)
+        return false;
+    memcpy(inner, pattern, length);
+    memcpy(inner + length, SEPARATOR, sizeof SEPARATOR);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(entries[middle].pattern, inner) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    found = low < count && !strncmp(entries[low].pattern, inner, length + sizeof SEPARATOR - 1);
+    free(inner);
+    return found;
+}
+
+static void note_number(struct vt_module_numbers *numbers, unsigned number)
+{
+    numbers->low = !numbers->any || number < numbers->low ? number : numbers->low;
+    numbers->high = !numbers->any || number > numbers->high ? number : numbers->high;
+    numbers->any = true;
+    if (number < 64 * VT_MODULE_WORDS)
+        numbers->seen[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void add(struct vt_module_family *family, const struct entry *entry)
+{
+    const struct vt_group *group = entry->group;
+
+    for (size_t i = 0; i < entry->number_count; i++)
+        note_number(&family->numbers[i], entry->numbers[i]);
+    if (!family->members) {
+        family->first_bytes = group->bytes;
+        memcpy(family->first, group->categories, sizeof family->first);
+        family->same = true;
+    }
+    family->same &= group->bytes == family->first_bytes;
+    family->bytes += group->bytes;
+    family->members++;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
+        family->differs[c] |= group->categories[c] != family->first[c];
+        family->categories[c] += group->categories[c];
+    }
+}
+
+/* Both hold the same number of modules, and all of them the same bytes. */
+static bool is_alike(const struct vt_module_family *a, const struct vt_module_family *b)
+{
+    return !strcmp(a->pattern, b->pattern) && a->same && b->same && a->members == b->members &&
+           a->first_bytes == b->first_bytes;
+}
+
+static void merge(struct vt_module_family *into, const struct vt_module_family *family)
+{
+    for (size_t i = 0; i < VT_MODULE_NUMBERS; i++) {
+        if (!family->numbers[i].any)
+            continue;
+        note_number(&into->numbers[i], family->numbers[i].low);
+        note_number(&into->numbers[i], family->numbers[i].high);
+        for (size_t w = 0; w < VT_MODULE_WORDS; w++)
+            into->numbers[i].seen[w] |= family->numbers[i].seen[w];
+    }
+    into->bytes += family->bytes;
+    into->merged += family->members;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
+        into->differs[c] |= family->differs[c] || family->first[c] != into->first[c];
+        into->categories[c] += family->categories[c];
+    }
+}
+
+/* Families of one pattern that differ in the last number only stand next to each other. */
+static void merge_alike(struct vt_module_families *families)
+{
+    size_t kept = 0;
+
+    for (size_t f = 0; f < families->count; f++) {
+        struct vt_module_family *family = &families->items[f];
+        size_t same = kept;
+
+        for (size_t k = kept; k-- > 0 && !strcmp(families->items[k].pattern, family->pattern);)
+            if (is_alike(&families->items[k], family))
+                same = k;
+        if (same < kept) {
+            merge(&families->items[same], family);
+            free(family->pattern);
+        } else {
+            families->items[kept++] = *family;
+        }
+    }
+    families->count = kept;
+    for (size_t f = 0; f < kept; f++)
+        families->items[f].members += families->items[f].merged;
+}
+
+/* "3", "0–31", "1,3", or "1…7" where some between are not there. */
+static void put_numbers(FILE *stream, const struct vt_module_numbers *numbers)
+{
+    unsigned seen = 0;
+    bool first = true;
+
+    for (unsigned n = numbers->low; n <= numbers->high && n < 64 * VT_MODULE_WORDS; n++)
+        seen += numbers->seen[n / 64] >> n % 64 & 1;
+    if (numbers->low == numbers->high) {
+        fprintf(stream, "%u", numbers->low);
+    } else if (numbers->high >= 64 * VT_MODULE_WORDS || seen == numbers->high - numbers->low + 1) {
+        fprintf(stream, "%u–%u", numbers->low, numbers->high);
+    } else if (seen > 3) {
+        fprintf(stream, "%u…%u", numbers->low, numbers->high);
+    } else {
+        for (unsigned n = numbers->low; n <= numbers->high; n++) {
+            if (!(numbers->seen[n / 64] >> n % 64 & 1))
+                continue;
+            fprintf(stream, first ? "%u" : ",%u", n);
+            first = false;
+        }
+    }
 }
 
 static char *make_name(const struct vt_module_family *family)
@@ -41,12 +213,10 @@ static char *make_name(const struct vt_module_family *family)
     if (!stream)
         return NULL;
     for (const char *c = family->pattern; *c; c++) {
-        if (*c != '#' || number >= NUMBERS)
-            fputc(*c, stream);
-        else if (family->low[number] == family->high[number])
-            fprintf(stream, "%u", family->low[number++]);
+        if (*c == HOLE && number < VT_MODULE_NUMBERS)
+            put_numbers(stream, &family->numbers[number++]);
         else
-            fprintf(stream, "%u–%u", family->low[number], family->high[number]), number++;
+            fputc(*c, stream);
     }
     if (fclose(stream)) {
         free(name);
@@ -55,63 +225,71 @@ static char *make_name(const struct vt_module_family *family)
     return name;
 }
 
-static void add(struct vt_module_family *family, const struct vt_group *group, const unsigned *numbers,
-                size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        family->low[i] = !family->members || numbers[i] < family->low[i] ? numbers[i] : family->low[i];
-        family->high[i] = !family->members || numbers[i] > family->high[i] ? numbers[i] : family->high[i];
-    }
-    if (!family->members) {
-        family->first_bytes = group->bytes;
-        family->same = true;
-    }
-    family->same &= group->bytes == family->first_bytes;
-    family->bytes += group->bytes;
-    family->members++;
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        family->categories[c] += group->categories[c];
-}
-
-static int compare(const void *left, const void *right)
+static int compare_families(const void *left, const void *right)
 {
     const struct vt_module_family *a = left, *b = right;
 
     if (a->bytes != b->bytes)
         return a->bytes > b->bytes ? -1 : 1;
-    return strcmp(a->pattern, b->pattern);
+    return strcmp(a->name, b->name);
 }
 
-int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+static int make_families(struct entry *entries, size_t count, struct vt_module_families *families)
 {
-    *families = (struct vt_module_families){.items = calloc(modules->count + 1, sizeof *families->items)};
-    if (!families->items)
-        return -ENOMEM;
-    for (size_t i = 0; i < modules->count; i++) {
-        unsigned numbers[NUMBERS];
-        size_t count, f = 0;
-        char *pattern;
+    for (size_t i = 0; i < count; i++) {
+        const char *pattern = entries[i].pattern;
+        size_t length = strlen(pattern);
 
-        if (!modules->items[i].name[0])
-            continue;
-        pattern = make_pattern(modules->items[i].name, numbers, &count);
-        if (!pattern)
-            return -ENOMEM;
-        while (f < families->count && strcmp(families->items[f].pattern, pattern))
-            f++;
-        if (f == families->count)
-            families->items[families->count++].pattern = pattern;
-        else
-            free(pattern);
-        add(&families->items[f], &modules->items[i], numbers, count);
+        if (length > 1 && pattern[length - 1] == HOLE && pattern[length - 2] == '#' &&
+            !is_container(entries, count, pattern))
+            entries[i].kept = entries[i].numbers[entries[i].number_count - 1];
     }
-    qsort(families->items, families->count, sizeof *families->items, compare);
+    qsort(entries, count, sizeof *entries, compare_entries);
+    for (size_t i = 0; i < count; i++) {
+        if (!i || compare_entries(&entries[i - 1], &entries[i])) {
+            struct vt_module_family *family = &families->items[families->count];
+            family->pattern = strdup(entries[i].pattern);
+            if (!family->pattern)
+                return -ENOMEM;
+            families->count++;
+        }
+        add(&families->items[families->count - 1], &entries[i]);
+    }
+    merge_alike(families);
     for (size_t f = 0; f < families->count; f++) {
         families->items[f].name = make_name(&families->items[f]);
         if (!families->items[f].name)
             return -ENOMEM;
     }
+    qsort(families->items, families->count, sizeof *families->items, compare_families);
     return 0;
+}
+
+int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+{
+    struct entry *entries = calloc(modules->count + 1, sizeof *entries);
+    size_t count = 0;
+    int result = 0;
+
+    *families = (struct vt_module_families){.items = calloc(modules->count + 1, sizeof *families->items)};
+    if (!families->items || !entries)
+        result = -ENOMEM;
+    for (size_t i = 0; !result && i < modules->count; i++) {
+        if (!modules->items[i].name[0])
+            continue;
+        result = take_apart(&modules->items[i], &entries[count]);
+        count += !result;
+    }
+    if (!result && count) {
+        qsort(entries, count, sizeof *entries, compare_patterns);
+        result = make_families(entries, count, families);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(entries[i].pattern);
+    free(entries);
+    if (result)
+        vt_module_families_free(families);
+    return result;
 }
 
 void vt_module_families_free(struct vt_module_families *families)
@@ -122,4 +300,77 @@ void vt_module_families_free(struct vt_module_families *families)
     }
     free(families->items);
     *families = (struct vt_module_families){0};
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct vt_group *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+/* Adds up groups of one name, which stand next to each other after sorting. */
+static void sum_names(struct vt_groups *groups)
+{
+    size_t kept = 0;
+
+    if (groups->count)
+        qsort(groups->items, groups->count, sizeof *groups->items, compare_names);
+    for (size_t i = 0; i < groups->count; i++) {
+        struct vt_group *last = kept ? &groups->items[kept - 1] : NULL;
+
+        if (!last || strcmp(last->name, groups->items[i].name)) {
+            groups->items[kept++] = groups->items[i];
+            continue;
+        }
+        last->bytes += groups->items[i].bytes;
+        for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+            last->categories[c] += groups->items[i].categories[c];
+        free(groups->items[i].name);
+    }
+    groups->count = kept;
+}
+
+static int add_prefixes(const struct vt_group *group, struct vt_groups *groups, size_t *capacity)
+{
+    const char *separator = is_path_of_classes(group->name) ? SEPARATOR : ".", *end = group->name;
+
+    while (end) {
+        if (groups->count == *capacity) {
+            size_t larger = *capacity ? *capacity * 2 : 64;
+            struct vt_group *items = realloc(groups->items, larger * sizeof *items);
+            if (!items)
+                return -ENOMEM;
+            groups->items = items;
+            *capacity = larger;
+        }
+        end = strstr(end, separator);
+        groups->items[groups->count] = *group;
+        groups->items[groups->count].name =
+            strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name));
+        if (!groups->items[groups->count].name)
+            return -ENOMEM;
+        groups->count++;
+        end = end ? end + strlen(separator) : NULL;
+    }
+    return 0;
+}
+
+int vt_fold_places(const struct vt_groups *modules, struct vt_module_families *families)
+{
+    struct vt_groups places = {0};
+    size_t capacity = 0;
+    int result = 0;
+
+    *families = (struct vt_module_families){0};
+    for (size_t i = 0; !result && i < modules->count; i++)
+        if (modules->items[i].name[0])
+            result = add_prefixes(&modules->items[i], &places, &capacity);
+    sum_names(&places);
+    if (!result)
+        result = vt_fold_modules(&places, families);
+    for (size_t i = 0; i < places.count; i++)
+        free(places.items[i].name);
+    free(places.items);
+    return result;
 }

@@ -32,7 +32,10 @@ void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, c
 
 /* The stack of the forward operator whose autograd node runs at a backward event with this sequence; 0 = not
  * known, or not backward. */
-uint32_t vt_forward_stack(const struct vt_replay *replay, uint64_t sequence);
+uint32_t vt_forward_stack(const struct vt_replay *replay, uint32_t event_index, uint64_t sequence);
+
+/* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
+bool vt_belongs_to_no_module(unsigned category);
 
 /* What the driver said was free on the whole card within a second of an event; false if nobody asked it. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,

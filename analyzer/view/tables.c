@@ -1,5 +1,6 @@
 /* The tables of the text report: by module, line, stack, and by what --by asks for. */
 #include "view/text.h"
+#include "view/report_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,56 +66,104 @@ static const char *lossy_title(const struct vt_report *report, const char *title
     return text;
 }
 
+/* "6 × 24.00 MiB", "6 modules", or nothing for one. */
+static void each_cell(struct vt_table *table, const struct vt_module_family *family)
+{
+    char text[32];
+
+    if (family->members == 1)
+        vt_table_cell(table, "%s", "");
+    else if (family->same)
+        vt_table_cell(table, "%" PRIu64 " × %s", family->members, vt_format_bytes(family->first_bytes, text));
+    else
+        vt_table_cell(table, "%" PRIu64 " modules", family->members);
+}
+
+static void nameless_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t whole,
+                         const uint64_t *categories)
+{
+    if (!bytes)
+        return;
+    vt_table_cell(table, VT_DIM "%s" VT_RESET, name);
+    vt_table_cell(table, "%s", "");
+    size_cells(table, bytes, whole);
+    if (categories)
+        category_cell(table, categories);
+    else
+        vt_table_cell(table, "%s", "");
+}
+
+/* What no module holds: what the whole model or the device has by its nature, what code outside of modules
+ * made, and what is not known. */
+static void nameless_rows(struct vt_table *table, const struct vt_group *group, uint64_t whole)
+{
+    uint64_t others[VT_CATEGORY_COUNT], left[VT_CATEGORY_COUNT] = {0}, by_nature = 0, rest;
+    char names[160] = "";
+    size_t used = 0;
+
+    memcpy(others, group->categories, sizeof others);
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
+        if (!vt_belongs_to_no_module(c))
+            continue;
+        left[c] = others[c];
+        by_nature += others[c];
+        others[c] = 0;
+    }
+    for (int n = 0; n < 4 && left[vt_largest_category(left)]; n++) {
+        unsigned c = vt_largest_category(left);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
+                                 n < 3 ? vt_category_look(c)->label : "…");
+        left[c] = 0;
+    }
+    rest = group->bytes - by_nature;
+    rest = rest > group->outside_bytes ? rest - group->outside_bytes : 0;
+    nameless_row(table, "outside of any module", group->bytes - by_nature - rest, whole, others);
+    nameless_row(table, "in no known module", rest, whole, others);
+    nameless_row(table, names, by_nature, whole, NULL);
+}
+
 void vt_text_modules(struct vt_print *print, const struct vt_report *report,
                      const struct vt_device_report *device, int rows)
 {
     const struct vt_instant *instant = vt_text_instant(device);
-    uint64_t whole = vt_used_bytes(instant->categories), rest = 0, none = 0;
+    const struct vt_groups *groups = &instant->groups[VT_BY_MODULE];
+    uint64_t whole = vt_used_bytes(instant->categories), rest = 0;
     struct vt_module_families families;
     struct vt_table table;
+    bool repeated = false;
     char title[64];
-    const struct vt_column columns[] = {
+    struct vt_column columns[] = {
         {lossy_title(report, device->at.present ? "Where it was made" : "Where the peak was made", title,
                      sizeof title),
-         false, VT_CUT_MIDDLE, 24, 0},
+         false, VT_CUT_PARTS, 36, 0},
         {"each", true, VT_CUT_END, 0, 2},
         {"all", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
-        {"mostly", false, VT_CUT_END, 0, 1}};
+        {"mostly", false, VT_CUT_END, 0, 3}};
 
-    if (!has_names(&instant->groups[VT_BY_MODULE]) ||
-        vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
+    if (!has_names(groups) || vt_fold_modules(groups, &families))
         return;
+    for (size_t i = 0; i < families.count && i < (size_t)rows; i++)
+        repeated |= families.items[i].members > 1;
+    columns[1].title = repeated ? "each" : "";
+    columns[2].title = repeated ? "all" : "";
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < families.count; i++) {
         const struct vt_module_family *family = &families.items[i];
-        char text[32];
 
         if (i >= (size_t)rows) {
             rest += family->bytes;
             continue;
         }
         vt_table_cell(&table, "%s", family->name);
-        if (family->members == 1)
-            vt_table_cell(&table, "%s", "");
-        else if (family->same)
-            vt_table_cell(&table, "%" PRIu64 " × %s", family->members,
-                          vt_format_bytes(family->first_bytes, text));
-        else
-            vt_table_cell(&table, "%" PRIu64 " modules", family->members);
+        each_cell(&table, family);
         size_cells(&table, family->bytes, whole);
         category_cell(&table, family->categories);
     }
     rest_row(&table, families.count > (size_t)rows ? families.count - (size_t)rows : 0, rest, whole, 1, 1);
-    for (size_t i = 0; i < instant->groups[VT_BY_MODULE].count; i++)
-        if (!instant->groups[VT_BY_MODULE].items[i].name[0])
-            none = instant->groups[VT_BY_MODULE].items[i].bytes;
-    if (none) {
-        vt_table_cell(&table, VT_DIM "in no known module" VT_RESET);
-        vt_table_cell(&table, "%s", "");
-        size_cells(&table, none, whole);
-        vt_table_cell(&table, "%s", "");
-    }
+    for (size_t i = 0; i < groups->count; i++)
+        if (!groups->items[i].name[0])
+            nameless_rows(&table, &groups->items[i], whole);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
     vt_module_families_free(&families);
@@ -144,7 +193,7 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
     struct vt_table table;
     char title[64];
     const struct vt_column columns[] = {
-        {lossy_title(report, "By line", title, sizeof title), false, VT_CUT_START, 34, 0},
+        {lossy_title(report, "By line", title, sizeof title), false, VT_CUT_PARTS, 34, 0},
         {"", false, VT_CUT_END, 24, 4},
         {"", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
@@ -223,7 +272,7 @@ static void plain_table(struct vt_print *print, const struct vt_report *report,
     struct vt_table table;
     char title[64], count[32];
     const struct vt_column columns[] = {
-        {lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_MIDDLE, 24, 0},
+        {lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_PARTS, 24, 0},
         {"blocks", true, VT_CUT_END, 0, 2},
         {"", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},

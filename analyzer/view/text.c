@@ -52,7 +52,7 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
     bool done[VT_CATEGORY_COUNT] = {false};
 
     fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n",
-            device->at.present ? "at that time" : "at the peak", "", "of use");
+            device->at.present ? "at that time" : "at the peak", "", vt_text_whole(device));
     for (size_t n = 0; n < vt_stacked_category_count; n++) {
         unsigned largest = VT_CATEGORY_COUNT;
 
@@ -108,18 +108,36 @@ static void picture(struct vt_print *print, const struct vt_report *report,
     free(legend);
 }
 
+static void more_row(struct vt_table *table, const char *command, const char *path, const char *what)
+{
+    vt_table_cell(table, "vramtrace %s %s", command, path);
+    vt_table_cell(table, VT_DIM "%s" VT_RESET, what);
+}
+
+/* Commands as they can be typed. They are not cut: without room for both, the words go. */
 static void more(struct vt_print *print, const struct vt_report *report)
 {
+    static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
+                                               {"", false, VT_CUT_END, 0, 1}};
     const char *path = report->trace->path;
+    struct vt_table table;
 
-    if (!report->device_count)
-        vt_print_paragraph(print, 0, 2, VT_BOLD "More:" VT_RESET " vramtrace info --events %s", path);
-    else
-        vt_print_paragraph(print, 0, 2,
-                           VT_BOLD "More:" VT_RESET
-                                   " vramtrace timeline|info %s · vramtrace report --by owner|op|stack "
-                                   "--at %s %s",
-                           path, report->refusal_count ? "oom" : "end", path);
+    fputc('\n', print->stream);
+    vt_table_begin(&table, columns, 2);
+    if (!report->device_count) {
+        more_row(&table, "info --events", path, "every event");
+    } else {
+        if (report->at_label[0])
+            more_row(&table, "report", path, "at the peak");
+        else if (report->refusal_count)
+            more_row(&table, "report --at oom", path, "when memory ran out");
+        else
+            more_row(&table, "report --at end", path, "what was left at the end");
+        if (print->style->by != VT_BY_OP)
+            more_row(&table, "report --by op", path, "which operators took it");
+        more_row(&table, "timeline", path, "a larger picture");
+    }
+    vt_table_print(&table, print, print->style->width);
 }
 
 static void device_section(struct vt_print *print, const struct vt_report *report,

@@ -31,20 +31,36 @@ void vt_text_tables(struct vt_print *print, const struct vt_report *report,
 void vt_text_modules(struct vt_print *print, const struct vt_report *report,
                      const struct vt_device_report *device, int rows);
 
-/* Modules that differ only in the numbers of their names, as one. */
+#define VT_MODULE_NUMBERS 4u
+#define VT_MODULE_WORDS 4u
+
+struct vt_module_numbers {
+    bool any;
+    unsigned low, high;
+    uint64_t seen[VT_MODULE_WORDS]; /* bits, of the numbers that they hold */
+};
+
+/* Modules that differ only in the numbers of their names, as one. The last number of a path of classes is kept
+ * apart where nothing lies in it and sizes differ: two Linear of one block are no repetition. */
 struct vt_module_family {
-    char *pattern; /* "layers.#.mlp" */
-    char *name;    /* "layers.0–31.mlp" */
+    char *name; /* "layers.0–31.mlp", "EncoderLayer#1–6 > Dropout#2" */
     uint64_t bytes, members, first_bytes;
     bool same; /* all members hold the same */
     uint64_t categories[VT_CATEGORY_COUNT];
-    unsigned low[4], high[4]; /* of the pattern's numbers */
+    uint64_t first[VT_CATEGORY_COUNT]; /* of one member */
+    bool differs[VT_CATEGORY_COUNT];   /* not all members hold the same of it */
+    /* private to modules.c */
+    char *pattern;
+    uint64_t merged;
+    struct vt_module_numbers numbers[VT_MODULE_NUMBERS];
 };
 struct vt_module_families {
     struct vt_module_family *items; /* largest first */
     size_t count;
 };
 int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
+/* The same of the modules that they lie in as well, each with all that is in it. */
+int vt_fold_places(const struct vt_groups *modules, struct vt_module_families *families);
 void vt_module_families_free(struct vt_module_families *families);
 
 unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);

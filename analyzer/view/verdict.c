@@ -16,28 +16,29 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     else if (!step)
         snprintf(text, 160, "before the first step (%s after start)", time);
     else
-        snprintf(text, 160, "at step %u, in %s (%s after start)", step, vt_phase_name(phase), time);
+        snprintf(text, 160, "at step %u, in %s%s (%s after start)", step,
+                 phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);
     return text;
 }
 
-/* Who asked for what was refused: the line of the forward operator for one of backward, else a line of
- * Python, else an operator, else what the native stack says. */
+/* Who asked for what was refused: for one of backward its node and the line of the forward operator, else a
+ * line of Python, else an operator, else what the native stack says. */
 static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
                          size_t bytes)
 {
     const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t forward = vt_forward_stack(report->attribution->replay, event->sequence);
-    const char *operator= vt_operator_of(report->attribution, event->stack_id);
-    struct vt_frame frame;
-    bool known = vt_trace_user_frame(report->trace, event->stack_id, &frame);
+    uint32_t forward = vt_forward_stack(report->attribution->replay, refusal->event_index, event->sequence);
+    struct vt_frame user, frame;
+    bool known = vt_trace_user_frame(report->trace, event->stack_id, &user);
 
     if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
-        int used = snprintf(text, bytes, "the backward of ");
-        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used);
-    } else if (operator&& !(known &&frame.kind == VT_FRAME_PYTHON)) {
-        snprintf(text, bytes, "%s", operator);
+        bool node = known && user.kind == VT_FRAME_NATIVE;
+        int used =
+            snprintf(text, bytes, "%.64s%sthe backward of ", node ? user.function : "", node ? ", " : "");
+        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used - 1);
+        strcat(text, node ? "," : "");
     } else if (known) {
-        vt_name_frame(report->trace, &frame, text, bytes);
+        vt_name_frame(report->trace, &user, text, bytes);
     } else {
         snprintf(text, bytes, "a call without a recorded stack");
     }
@@ -95,6 +96,20 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
     fputc('.', stream);
 }
 
+/* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
+ * it: what is left lies between blocks in use. */
+static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
+{
+    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
+    char bytes[32];
+
+    if (refusal->layer == VT_LAYER_FRAMEWORK && refusal->asked_bytes && cached >= refusal->asked_bytes)
+        fprintf(stream,
+                " The %s in the framework's cache would have been enough, but not in one piece: they lie "
+                "between blocks in use.",
+                vt_format_bytes(cached, bytes));
+}
+
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
 {
     const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
@@ -115,6 +130,7 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
         fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
         print_holding(stream, refusal->driver_bytes, refusal->categories);
         fputc('.', stream);
+        print_fragmentation(stream, refusal);
     }
     if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
@@ -127,40 +143,81 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     free(text);
 }
 
-/* Names who has most of a category: modules where they are known, else a line. */
-static void name_largest(const struct vt_instant *instant, unsigned category, char *text, size_t bytes)
+/* The modules that hold most of a category: the innermost that hold more than half of it, however many levels
+ * they share, else the largest. NULL = no module holds any. */
+static const struct vt_module_family *largest_place(const struct vt_module_families *places,
+                                                    unsigned category, uint64_t all)
 {
-    struct vt_module_families families;
-    const struct vt_module_family *module = NULL;
-    const struct vt_group *line = NULL;
-    const char *part;
+    const struct vt_module_family *best = NULL;
+
+    for (size_t i = 0; i < places->count; i++) {
+        const struct vt_module_family *place = &places->items[i];
+        uint64_t bytes = place->categories[category], most = best ? best->categories[category] : 0;
+        bool half = bytes * 2 > all, best_half = most * 2 > all;
+
+        if (!bytes || (best_half && !half))
+            continue;
+        if (half && best_half ? strlen(place->name) > strlen(best->name) : bytes > most)
+            best = place;
+    }
+    return best;
+}
+
+static const struct vt_group *largest_line(const struct vt_groups *lines, unsigned category)
+{
+    const struct vt_group *best = NULL;
+
+    for (size_t i = 0; i < lines->count; i++)
+        if (lines->items[i].name[0] &&
+            lines->items[i].categories[category] > (best ? best->categories[category] : 0))
+            best = &lines->items[i];
+    return best;
+}
+
+static const char *part_of(uint64_t bytes, uint64_t all)
+{
+    return bytes == all ? "all" : bytes * 2 > all ? "most" : "the largest part";
+}
+
+static void name_place(const struct vt_module_family *place, unsigned category, uint64_t all, FILE *stream)
+{
     char size[32];
 
-    text[0] = '\0';
-    if (vt_fold_modules(&instant->groups[VT_BY_MODULE], &families))
+    fprintf(stream, ", %s in %.200s (", part_of(place->categories[category], all), place->name);
+    if (place->members > 1)
+        fprintf(stream, "%" PRIu64 " modules, %s ", place->members,
+                place->differs[category] ? "together" : "each");
+    fprintf(stream, "%s)",
+            vt_format_bytes(place->differs[category] ? place->categories[category] : place->first[category],
+                            size));
+}
+
+static void name_line(const struct vt_group *line, unsigned category, uint64_t all, FILE *stream)
+{
+    char size[32];
+
+    fprintf(stream, ", %s made at %.300s (%s)", part_of(line->categories[category], all), line->name,
+            vt_format_bytes(line->categories[category], size));
+}
+
+/* Names who has most of a category: modules where they have most of it, a line where it has more than modules
+ * that do not, or as much as a single module. */
+static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
+{
+    const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
+    uint64_t all = instant->categories[category], in_place, in_line = line ? line->categories[category] : 0;
+    const struct vt_module_family *place;
+    struct vt_module_families places;
+
+    if (vt_fold_places(&instant->groups[VT_BY_MODULE], &places))
         return;
-    for (size_t i = 0; i < families.count; i++)
-        if (families.items[i].categories[category] > (module ? module->categories[category] : 0))
-            module = &families.items[i];
-    for (size_t i = 0; i < instant->groups[VT_BY_LINE].count; i++)
-        if (instant->groups[VT_BY_LINE].items[i].name[0] &&
-            instant->groups[VT_BY_LINE].items[i].categories[category] >
-                (line ? line->categories[category] : 0))
-            line = &instant->groups[VT_BY_LINE].items[i];
-    if (module) {
-        part = module->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
-        if (module->members > 1 && module->same)
-            snprintf(text, bytes, ", %s in %.200s (%" PRIu64 " modules, each %s)", part, module->name,
-                     module->members, vt_format_bytes(module->first_bytes, size));
-        else
-            snprintf(text, bytes, ", %s in %.200s (%s)", part, module->name,
-                     vt_format_bytes(module->categories[category], size));
-    } else if (line) {
-        part = line->categories[category] * 2 > instant->categories[category] ? "most" : "the largest part";
-        snprintf(text, bytes, ", %s made at %.300s (%s)", part, line->name,
-                 vt_format_bytes(line->categories[category], size));
-    }
-    vt_module_families_free(&families);
+    place = largest_place(&places, category, all);
+    in_place = place ? place->categories[category] : 0;
+    if (place && (in_place * 2 > all || in_place >= in_line))
+        name_place(place, category, all, stream);
+    if (line && (in_place * 2 <= all ? in_line > in_place : place->members == 1 && in_line >= in_place))
+        name_line(line, category, all, stream);
+    vt_module_families_free(&places);
 }
 
 /* The largest category of an instant, in a sentence. */
@@ -168,17 +225,18 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
 {
     uint64_t used = vt_used_bytes(instant->categories), left[VT_CATEGORY_COUNT];
     unsigned category;
-    char who[512], share[32] = "All";
+    char share[32] = "All";
 
     memcpy(left, instant->categories, sizeof left);
     left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
     category = vt_largest_category(left);
     if (!left[category])
         return;
-    name_largest(instant, category, who, sizeof who);
     if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
-    fprintf(stream, " %s of it is %s%s.", share, vt_category_look(category)->many, who);
+    fprintf(stream, " %s of it is %s", share, vt_category_look(category)->many);
+    name_largest(instant, category, stream);
+    fputc('.', stream);
 }
 
 void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
@@ -228,7 +286,7 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
     } parts[] = {{counts->block_bytes, "blocks of the framework"},
                  {direct, counts->block_bytes ? "taken from the driver directly" : "allocations"},
                  {instant->categories[VT_CATEGORY_CACHED], "cached"},
-                 {instant->categories[VT_CATEGORY_CONTEXT], "context and modules"}};
+                 {instant->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
 
     if (!stream)
         return;

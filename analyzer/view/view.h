@@ -11,12 +11,15 @@ enum vt_by { VT_BY_CATEGORY, VT_BY_MODULE, VT_BY_OWNER, VT_BY_LINE, VT_BY_STACK,
 struct vt_group {
     char *name;        /* "train.py:88 forward", "layers.3.attn", "aten::addmm", …; "" = not known */
     uint32_t stack_id; /* one stack of it, for showing frames; 0 = none */
+    uint32_t forward_stack_id; /* by stack: of the forward operator whose backward it is; 0 = none known */
     uint64_t bytes;
     uint64_t blocks;
     /* By line: where. NULL and 0 elsewhere and where it is not known. Owned by the trace. */
     const char *file, *function;
     int32_t line;
     uint8_t phase; /* by line */
+    /* By module, of the group without a name: what Python code made outside of any module's call. */
+    uint64_t outside_bytes;
     uint64_t categories[VT_CATEGORY_COUNT];
 };
 

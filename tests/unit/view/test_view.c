@@ -74,6 +74,11 @@ Test(format, shortens_by_columns)
                  {"layers.3.mlp", 7, VT_CUT_MIDDLE, "lay…mlp"},
                  {"layers.3.mlp", 5, VT_CUT_START, "….mlp"},
                  {"Schlüssel", 5, VT_CUT_START, "…ssel"},
+                 {"work/model/train.py:7 main", 20, VT_CUT_PARTS, "…/train.py:7 main"},
+                 {"Model > EncoderLayer#1–6 > Linear#1", 28, VT_CUT_PARTS, "…EncoderLayer#1–6 > Linear#1"},
+                 {"Model > EncoderLayer#1–6 > Linear#1", 24, VT_CUT_PARTS, "…Layer#1–6 > Linear#1"},
+                 {"Model > EncoderLayer#1–6 > Linear#1", 14, VT_CUT_PARTS, "…Linear#1"},
+                 {"schlüsselbrett", 5, VT_CUT_PARTS, "…rett"},
                  {"日本語", 5, VT_CUT_END, "日本…"},
                  {"a\nb\tc", 9, VT_CUT_END, "a b c"},
                  {"abc", 0, VT_CUT_END, ""}};
@@ -218,6 +223,7 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     fake_span(fake, 1, VT_PHASE_BACKWARD);
     allocation = fake_alloc(fake, 3, VT_ALLOCATION_BLOCK, VT_CATEGORY_GRADIENT, 20 * MIB);
     allocation->sequence = 2 * 7 + 3; /* node 7, backward: no Python frames of its own */
+    allocation->forward_stack_id = line;
     allocation->owner = "layers.0.weight · grad";
     allocation->evidence = VT_EVIDENCE_EXACT;
     fake_alloc(fake, 4, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 5 * MIB)->evidence = VT_EVIDENCE_WEAK;
@@ -302,9 +308,59 @@ Test(modules, fold_by_their_numbers)
     cr_expect_str_eq(families.items[0].name, "layers.0–2.mlp");
     cr_expect_eq(families.items[0].members, 3);
     cr_expect(families.items[0].same);
-    cr_expect_str_eq(families.items[1].name, "layers.0–9.moe.experts.5–6");
+    cr_expect_str_eq(families.items[1].name, "layers.0,9.moe.experts.5–6");
     cr_expect_not(families.items[1].same);
     cr_expect_str_eq(families.items[2].name, "head");
+    vt_module_families_free(&families);
+}
+
+Test(modules, fold_classes_but_not_roles)
+{
+    static const struct {
+        char *name;
+        uint64_t bytes;
+    } modules[] = {{"Encoder > Layer#1", 7},
+                   {"Encoder > Layer#2", 6},
+                   {"Encoder > Layer#1 > Linear#1", 400},
+                   {"Encoder > Layer#2 > Linear#1", 400},
+                   {"Encoder > Layer#1 > Linear#2", 100},
+                   {"Encoder > Layer#2 > Linear#2", 100},
+                   {"Encoder > Layer#1 > Norm#1", 20},
+                   {"Encoder > Layer#2 > Norm#1", 20},
+                   {"Encoder > Layer#1 > Norm#2", 20},
+                   {"Encoder > Layer#2 > Norm#2", 20},
+                   {"Linear#1", 2},
+                   {"Linear#3", 2}};
+    static const struct {
+        const char *name;
+        uint64_t bytes, members;
+        bool same;
+    } expected[] = {{"Encoder > Layer#1–2 > Linear#1", 800, 2, true},
+                    {"Encoder > Layer#1–2 > Linear#2", 200, 2, true},
+                    {"Encoder > Layer#1–2 > Norm#1–2", 80, 4, true},
+                    {"Encoder > Layer#1–2", 13, 2, false},
+                    {"Linear#1,3", 4, 2, true}};
+    struct vt_group items[12] = {0};
+    struct vt_groups groups = {items, 12};
+    struct vt_module_families families;
+
+    for (int i = 0; i < 12; i++)
+        items[i] = (struct vt_group){.name = modules[i].name, .bytes = modules[i].bytes};
+    cr_assert_eq(vt_fold_modules(&groups, &families), 0);
+    cr_assert_eq(families.count, 5);
+    for (int i = 0; i < 5; i++) {
+        cr_expect_str_eq(families.items[i].name, expected[i].name);
+        cr_expect_eq(families.items[i].bytes, expected[i].bytes);
+        cr_expect_eq(families.items[i].members, expected[i].members);
+        cr_expect_eq(families.items[i].same, expected[i].same);
+    }
+    vt_module_families_free(&families);
+    cr_assert_eq(vt_fold_places(&groups, &families), 0);
+    cr_expect_str_eq(families.items[0].name, "Encoder");
+    cr_expect_eq(families.items[0].bytes, 1093);
+    cr_expect_eq(families.items[0].members, 1);
+    cr_expect_str_eq(families.items[1].name, "Encoder > Layer#1–2");
+    cr_expect_eq(families.items[1].bytes, 1093);
     vt_module_families_free(&families);
 }
 
