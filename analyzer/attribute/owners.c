@@ -97,7 +97,7 @@ struct module_tree {
  * "linear". Of other functions `bytes` is 0. */
 static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
 {
-    const char *end = strrchr(code->name, '.'), *start = code->name;
+    const char *end = strrchr(code->name, '.'), *start;
     *bytes = 0;
     if (strcmp(code->name, "forward") == 0) {
         const char *slash = strrchr(code->file, '/');
