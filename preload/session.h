@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "intern.h"
+#include "live.h"
 #include "options.h"
 #include "ring.h"
 
@@ -19,6 +20,7 @@ struct vt_session {
     char path[4096];
     size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
+    struct vt_live_table live;
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
     _Atomic int writer_done;        /* futex */
