@@ -232,7 +232,9 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     category = vt_largest_category(left);
     if (!left[category])
         return;
-    if (left[category] < used)
+    if (left[category] < used && left[category] >= used - used / 200)
+        snprintf(share, sizeof share, "Nearly all");
+    else if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
     fprintf(stream, " %s of it is %s", share, vt_category_look(category)->many);
     name_largest(instant, category, stream);
