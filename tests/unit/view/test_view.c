@@ -397,7 +397,9 @@ Test(modules, fold_classes_but_not_roles)
     struct vt_module_families families;
 
     for (int i = 0; i < 12; i++)
-        items[i] = (struct vt_group){.name = modules[i].name, .bytes = modules[i].bytes};
+        items[i] = (struct vt_group){.name = modules[i].name,
+                                     .bytes = modules[i].bytes,
+                                     .categories[VT_CATEGORY_ACTIVATION] = i == 1 ? 0 : modules[i].bytes};
     cr_assert_eq(vt_fold_modules(&groups, &families), 0);
     cr_assert_eq(families.count, 5);
     for (int i = 0; i < 5; i++) {
@@ -407,12 +409,14 @@ Test(modules, fold_classes_but_not_roles)
         cr_expect_eq(families.items[i].same, expected[i].same);
     }
     vt_module_families_free(&families);
-    cr_assert_eq(vt_fold_places(&groups, &families), 0);
+    cr_assert_eq(vt_fold_places(&groups, VT_CATEGORY_ACTIVATION, &families), 0);
     cr_expect_str_eq(families.items[0].name, "Encoder");
-    cr_expect_eq(families.items[0].bytes, 1093);
+    cr_expect_eq(families.items[0].bytes, 1087);
     cr_expect_eq(families.items[0].members, 1);
     cr_expect_str_eq(families.items[1].name, "Encoder > Layer#1–2");
-    cr_expect_eq(families.items[1].bytes, 1093);
+    cr_expect_eq(families.items[1].bytes, 1087);
+    cr_expect_str_eq(families.items[2].name, "Encoder > Layer#1–2 > Linear#1–2");
+    cr_expect_eq(families.items[2].members, 4);
     vt_module_families_free(&families);
 }
 
