@@ -108,10 +108,13 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
     struct vt_replay *replay = attribution->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         struct vt_allocation *allocation = &replay->allocations[i];
-        struct vt_rule_subject subject = {.life = lives[i],
-                                          .phase = allocation->phase,
-                                          .kind = allocation->kind,
-                                          .bytes = allocation->bytes};
+        struct vt_rule_subject subject = {
+            .life = lives[i],
+            .phase = allocation->phase,
+            .kind = allocation->kind,
+            .holds_tensors = vt_holds_tensors(&attribution->tables->phases, allocation),
+            .bytes = allocation->bytes,
+        };
         struct vt_verdict verdict;
         allocation->rule = NO_RULE;
         settle_kind(attribution->trace, allocation);
@@ -127,6 +130,7 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
 static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
 {
     struct vt_replay *replay = attribution->replay;
+    const struct vt_phases *phases = &attribution->tables->phases;
     size_t stacks = attribution->trace->stack_count;
     uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
     uint16_t *rules = calloc(stacks, sizeof *rules);
@@ -137,14 +141,14 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (block->kind != VT_ALLOCATION_BLOCK || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
+        if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
             continue;
         counts[block->stack_id][block->category]++;
         rules[block->stack_id] = block->rule;
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         struct vt_allocation *block = &replay->allocations[i];
-        if (block->kind != VT_ALLOCATION_BLOCK || !(lives[i] & VT_LIFE_CUT))
+        if (!vt_holds_tensors(phases, block) || !(lives[i] & VT_LIFE_CUT))
             continue;
         const uint32_t *seen = counts[block->stack_id];
         uint32_t most = 0, all = 0;

@@ -33,9 +33,9 @@ static bool has_trait(const struct lives *lives, const struct vt_allocation *blo
     return traits_of(lives, block) >> trait & 1;
 }
 
-static bool is_block(const struct vt_allocation *allocation)
+static bool is_holder(const struct lives *lives, const struct vt_allocation *allocation)
 {
-    return allocation->kind == VT_ALLOCATION_BLOCK;
+    return vt_holds_tensors(lives->phases, allocation);
 }
 
 /* An optimizer's step has returned when what is older than it is freed: later frees are no part of it. */
@@ -67,25 +67,22 @@ static int find_span_ends(struct lives *lives)
 static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
-    lives->made_before = malloc((trace->event_count + 1) * sizeof *lives->made_before);
+    lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
     lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
     lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
     if (!lives->made_before || !lives->first_step || !lives->last_step)
         return -ENOMEM;
-    uint32_t made = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        made += trace->events[i].kind == VT_EVENT_ALLOC && trace->events[i].layer == VT_LAYER_FRAMEWORK;
-        lives->made_before[i] = made;
-    }
-    lives->made_before[trace->event_count] = made;
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!is_block(block))
+        if (!is_holder(lives, block))
             continue;
         if (lives->first_step[block->stack_id] == 0)
             lives->first_step[block->stack_id] = block->step + 1;
         lives->last_step[block->stack_id] = block->step + 1;
+        lives->made_before[block->alloc_event]++;
     }
+    for (size_t i = 1; i < trace->event_count; i++)
+        lives->made_before[i] += lives->made_before[i - 1];
     return 0;
 }
 
@@ -216,7 +213,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
 {
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!is_block(block) || block->alloc_event > at_event || block->free_event <= at_event ||
+        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event ||
             !has_trait(lives, block, VT_TRAIT_BACKWARD) || has_trait(lives, block, VT_TRAIT_WORKSPACE) ||
             !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
             continue;
@@ -261,8 +258,8 @@ static int match_gradients(struct lives *lives)
             const struct vt_allocation *block = &replay->allocations[i];
             if (block->alloc_event >= phases->passes[0].first_event)
                 break;
-            if (is_block(block) && block->free_event > at_event && parameter_rank(lives, block) == rank &&
-                take_size(&lives->gradient_sizes, block->bytes))
+            if (is_holder(lives, block) && block->free_event > at_event &&
+                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
                 lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
         }
     }
@@ -272,7 +269,7 @@ static int match_gradients(struct lives *lives)
 static bool is_parameter(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_block(block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
+    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
            (has_trait(lives, block, VT_TRAIT_MODULE_APPLY) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
 }
 
@@ -280,15 +277,15 @@ static bool is_parameter(const struct lives *lives, size_t i)
 static bool is_cut_gradient(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_block(block) && (lives->bits[i] & VT_LIFE_CUT) && has_trait(lives, block, VT_TRAIT_BACKWARD) &&
-           !has_trait(lives, block, VT_TRAIT_WORKSPACE);
+    return is_holder(lives, block) && (lives->bits[i] & VT_LIFE_CUT) &&
+           has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE);
 }
 
 /* State that a script made for its own optimizer. */
 static bool is_early_zeros(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_block(block) && has_trait(lives, block, VT_TRAIT_ZEROS) && !is_parameter(lives, i) &&
+    return is_holder(lives, block) && has_trait(lives, block, VT_TRAIT_ZEROS) && !is_parameter(lives, i) &&
            (lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && (lives->bits[i] & VT_LIFE_PERSISTENT);
 }
 

@@ -269,7 +269,7 @@ bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struc
     for (uint32_t c = 0; c < stack->count; c++) {
         uint16_t rule = matcher->candidates[stack->first + c];
         const struct vt_clause *clause = &rules->rules.items[rule];
-        bool holds = true;
+        bool holds = subject->holds_tensors || clause->has_kind;
         for (uint32_t i = 0; i < clause->count && holds; i++) {
             const struct vt_condition *condition = &rules->conditions[clause->first + i];
             if (condition->kind >= VT_FIRST_SUBJECT_CONDITION)

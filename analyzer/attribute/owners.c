@@ -231,7 +231,7 @@ int vt_join_backward(struct vt_replay *replay, const uint8_t *grad_mode)
     int error = 0;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *block = &replay->allocations[i];
-        if (block->kind != VT_ALLOCATION_BLOCK || block->sequence < 2)
+        if (block->sequence < 2)
             continue;
         uint64_t number = (block->sequence - 2) / 2;
         if (block->sequence % 2 == 0) {

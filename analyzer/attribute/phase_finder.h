@@ -40,10 +40,14 @@ struct vt_finder {
     size_t thread_count, thread_capacity;
     uint32_t *thread_of_stack;
     uint32_t main_thread;
+    uint8_t *holds;          /* by event: HOLDS_… */
     uint8_t *signs, *labels; /* by event */
     uint8_t *frees_gradient; /* by event */
     bool engine_seen;        /* in the current pass */
 };
+
+/* Whether an event makes or frees what holds tensors. */
+enum { HOLDS_NOTHING, HOLDS_MADE, HOLDS_FREED };
 
 #define VT_TRAIT(name) (UINT64_C(1) << VT_TRAIT_##name)
 

@@ -79,7 +79,7 @@ static void find_gradient_frees(struct vt_finder *finder)
     const struct vt_replay *replay = finder->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (block->kind != VT_ALLOCATION_BLOCK || block->free_event == VT_NEVER ||
+        if (!vt_holds_tensors(finder->phases, block) || block->free_event == VT_NEVER ||
             finder->signs[block->alloc_event] != SIGN_BACKWARD ||
             finder->signs[block->free_event] != SIGN_FREE)
             continue;
@@ -108,6 +108,16 @@ static void settle_tails(struct vt_finder *finder)
     }
 }
 
+/* A program that shows no framework has no phases. */
+static bool has_phases(const struct vt_finder *finder)
+{
+    const struct vt_phases *phases = finder->phases;
+    bool any = phases->has_blocks || phases->pass_count > 0 || phases->module_event_count > 0;
+    for (uint32_t i = 0; i < finder->trace->event_count && !any; i++)
+        any = finder->signs[i] == SIGN_OPTIMIZER;
+    return any;
+}
+
 static int label_events(struct vt_finder *finder)
 {
     uint8_t label = VT_PHASE_INIT;
@@ -117,11 +127,7 @@ static int label_events(struct vt_finder *finder)
             return error;
         finder->labels[i] = label;
     }
-    /* a process without a framework has no phases */
-    bool any = finder->phases->pass_count > 0 || finder->phases->module_event_count > 0;
-    for (uint32_t i = 0; i < finder->trace->event_count && !any; i++)
-        any = finder->signs[i] != SIGN_NONE;
-    if (!any && finder->trace->event_count > 0)
+    if (!has_phases(finder) && finder->trace->event_count > 0)
         memset(finder->labels, VT_PHASE_OTHER, finder->trace->event_count);
     find_gradient_frees(finder);
     settle_tails(finder);
@@ -187,11 +193,14 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, s
     size_t count = replay->trace->event_count;
     struct vt_finder finder = {
         .trace = replay->trace, .replay = replay, .matcher = matcher, .phases = phases};
+    finder.holds = calloc(count + 1, 1);
     finder.signs = calloc(count + 1, 1);
     finder.labels = calloc(count + 1, 1);
     finder.frees_gradient = calloc(count + 1, 1);
     phases->grad_mode = calloc(count + 1, 1);
-    int error = finder.signs && finder.labels && finder.frees_gradient && phases->grad_mode ? 0 : -ENOMEM;
+    int error = finder.holds && finder.signs && finder.labels && finder.frees_gradient && phases->grad_mode
+                    ? 0
+                    : -ENOMEM;
     if (!error)
         error = vt_signs_read(&finder);
     if (!error)
@@ -205,6 +214,7 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, s
     vt_index_free(&finder.thread_index);
     free(finder.threads);
     free(finder.thread_of_stack);
+    free(finder.holds);
     free(finder.signs);
     free(finder.labels);
     free(finder.frees_gradient);

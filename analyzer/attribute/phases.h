@@ -28,7 +28,17 @@ struct vt_phases {
     uint32_t *module_events; /* where a module call allocated */
     size_t module_event_count, module_event_capacity;
     uint8_t *grad_mode; /* by event: autograd made a node for it */
+    bool has_blocks;    /* some framework tells of its blocks */
 };
+
+/* What tensors live in: a framework's blocks, or where none tells of any (PyTorch over cudaMallocAsync), what
+ * the program takes from the driver. */
+static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct vt_allocation *allocation)
+{
+    if (phases->has_blocks)
+        return allocation->kind == VT_ALLOCATION_BLOCK;
+    return allocation->kind == VT_ALLOCATION_POOLED || allocation->kind == VT_ALLOCATION_DRIVER;
+}
 
 /* Adds the trait `backward` to all stacks of the engine's threads. */
 int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_phases *phases);

@@ -192,6 +192,7 @@ static int parse_condition(struct parser *parser, char *line)
         return error;
     rules->conditions[rules->condition_count++] = condition;
     parser->clause->count++;
+    parser->clause->has_kind |= kind == VT_CONDITION_KIND;
     return 0;
 }
 

@@ -17,7 +17,8 @@
  *     trait NAME…                   (defined before)
  *   and for rules, not traits:
  *     phase NAME…                   in which it was made
- *     kind block|driver|pooled
+ *     kind block|driver|pooled      without it: what holds tensors, that is a framework's blocks, or where no
+ *                                   framework tells of any, what is taken from the driver
  *     life NAME…                    see VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
@@ -101,6 +102,7 @@ struct vt_rule_subject {
     uint32_t life;
     uint8_t phase; /* enum vt_phase */
     uint8_t kind;  /* enum vt_allocation_kind */
+    bool holds_tensors;
     uint64_t bytes;
 };
 

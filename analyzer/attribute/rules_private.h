@@ -53,6 +53,7 @@ struct vt_clause {
     uint32_t first, count; /* into vt_rules.conditions */
     uint8_t category, evidence;
     uint8_t trait; /* of a trait's alternative: its bit */
+    bool has_kind; /* names the kinds of allocation that it is for */
 };
 
 struct vt_clauses {

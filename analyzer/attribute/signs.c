@@ -4,10 +4,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static bool is_framework(const struct vt_event *event)
+/* Which events make and free what holds tensors. */
+static void read_holders(struct vt_finder *finder)
 {
-    return event->layer == VT_LAYER_FRAMEWORK &&
-           (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE);
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
+        finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        if (!vt_holds_tensors(finder->phases, allocation))
+            continue;
+        finder->holds[allocation->alloc_event] = HOLDS_MADE;
+        if (allocation->free_event != VT_NEVER)
+            finder->holds[allocation->free_event] = HOLDS_FREED;
+    }
 }
 
 static int number_threads(struct vt_finder *finder)
@@ -60,7 +70,7 @@ static void find_main_thread(struct vt_finder *finder)
     const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
     for (size_t i = 0; i < finder->trace->event_count; i++) {
         const struct vt_event *event = &finder->trace->events[i];
-        if (is_framework(event) && event->kind == VT_EVENT_ALLOC)
+        if (finder->holds[i] == HOLDS_MADE)
             finder->threads[finder->thread_of_stack[event->stack_id]].score +=
                 vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
     }
@@ -110,9 +120,9 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
-        if (!is_framework(event))
+        if (finder->holds[i] == HOLDS_NOTHING)
             continue;
-        if (event->kind == VT_EVENT_FREE) {
+        if (finder->holds[i] == HOLDS_FREED) {
             if (event->stack_id != 0)
                 finder->signs[i] = thread->engine                  ? SIGN_FREE_BACKWARD
                                    : number == finder->main_thread ? SIGN_FREE
@@ -135,6 +145,7 @@ static int read_events(struct vt_finder *finder)
 
 int vt_signs_read(struct vt_finder *finder)
 {
+    read_holders(finder);
     int error = number_threads(finder);
     if (error)
         return error;

@@ -49,7 +49,7 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
     const struct vt_replay *replay = finder->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (block->kind != VT_ALLOCATION_BLOCK || finder->signs[block->alloc_event] != SIGN_BACKWARD)
+        if (!vt_holds_tensors(phases, block) || finder->signs[block->alloc_event] != SIGN_BACKWARD)
             continue;
         long made = vt_pass_before(phases, block->alloc_event);
         if (made < 0 || block->free_event <= phases->passes[made].last_event)
