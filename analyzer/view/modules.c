@@ -119,16 +119,13 @@ static void add(struct vt_module_family *family, const struct entry *entry)
         note_number(&family->numbers[i], entry->numbers[i]);
     if (!family->members) {
         family->first_bytes = group->bytes;
-        memcpy(family->first, group->categories, sizeof family->first);
         family->same = true;
     }
     family->same &= group->bytes == family->first_bytes;
     family->bytes += group->bytes;
     family->members++;
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
-        family->differs[c] |= group->categories[c] != family->first[c];
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         family->categories[c] += group->categories[c];
-    }
 }
 
 /* Both hold the same number of modules, and all of them the same bytes. */
@@ -150,10 +147,8 @@ static void merge(struct vt_module_family *into, const struct vt_module_family *
     }
     into->bytes += family->bytes;
     into->merged += family->members;
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
-        into->differs[c] |= family->differs[c] || family->first[c] != into->first[c];
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         into->categories[c] += family->categories[c];
-    }
 }
 
 /* Families of one pattern that differ in the last number only stand next to each other. */
@@ -234,9 +229,9 @@ static int compare_families(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int make_families(struct entry *entries, size_t count, struct vt_module_families *families)
+static int make_families(struct entry *entries, size_t count, bool roles, struct vt_module_families *families)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; roles && i < count; i++) {
         const char *pattern = entries[i].pattern;
         size_t length = strlen(pattern);
 
@@ -265,7 +260,7 @@ static int make_families(struct entry *entries, size_t count, struct vt_module_f
     return 0;
 }
 
-int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+static int fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
 {
     struct entry *entries = calloc(modules->count + 1, sizeof *entries);
     size_t count = 0;
@@ -282,7 +277,7 @@ int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *
     }
     if (!result && count) {
         qsort(entries, count, sizeof *entries, compare_patterns);
-        result = make_families(entries, count, families);
+        result = make_families(entries, count, roles, families);
     }
     for (size_t i = 0; i < count; i++)
         free(entries[i].pattern);
@@ -290,6 +285,11 @@ int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *
     if (result)
         vt_module_families_free(families);
     return result;
+}
+
+int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+{
+    return fold(modules, true, families);
 }
 
 void vt_module_families_free(struct vt_module_families *families)
@@ -324,14 +324,13 @@ static void sum_names(struct vt_groups *groups)
             continue;
         }
         last->bytes += groups->items[i].bytes;
-        for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-            last->categories[c] += groups->items[i].categories[c];
         free(groups->items[i].name);
     }
     groups->count = kept;
 }
 
-static int add_prefixes(const struct vt_group *group, struct vt_groups *groups, size_t *capacity)
+static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
+                        size_t *capacity)
 {
     const char *separator = is_path_of_classes(group->name) ? SEPARATOR : ".", *end = group->name;
 
@@ -345,9 +344,9 @@ static int add_prefixes(const struct vt_group *group, struct vt_groups *groups, 
             *capacity = larger;
         }
         end = strstr(end, separator);
-        groups->items[groups->count] = *group;
-        groups->items[groups->count].name =
-            strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name));
+        groups->items[groups->count] = (struct vt_group){
+            .name = strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name)),
+            .bytes = bytes};
         if (!groups->items[groups->count].name)
             return -ENOMEM;
         groups->count++;
@@ -356,7 +355,7 @@ static int add_prefixes(const struct vt_group *group, struct vt_groups *groups, 
     return 0;
 }
 
-int vt_fold_places(const struct vt_groups *modules, struct vt_module_families *families)
+int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
 {
     struct vt_groups places = {0};
     size_t capacity = 0;
@@ -364,11 +363,12 @@ int vt_fold_places(const struct vt_groups *modules, struct vt_module_families *f
 
     *families = (struct vt_module_families){0};
     for (size_t i = 0; !result && i < modules->count; i++)
-        if (modules->items[i].name[0])
-            result = add_prefixes(&modules->items[i], &places, &capacity);
+        if (modules->items[i].name[0] && modules->items[i].categories[category])
+            result =
+                add_prefixes(&modules->items[i], modules->items[i].categories[category], &places, &capacity);
     sum_names(&places);
     if (!result)
-        result = vt_fold_modules(&places, families);
+        result = fold(&places, false, families);
     for (size_t i = 0; i < places.count; i++)
         free(places.items[i].name);
     free(places.items);

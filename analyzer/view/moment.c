@@ -195,6 +195,8 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
 {
     *moment = (struct vt_moment){0};
     snprintf(label, label_bytes, "%s", at);
+    if (!strcmp(at, "peak") || !strcmp(at, "end"))
+        snprintf(label, label_bytes, "the %s", at);
     if (!strcmp(at, "peak")) {
         moment->peak = true;
         return 0;
@@ -209,7 +211,7 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
             return -EINVAL;
         }
         moment->first = moment->last = report->refusals[report->refusal_count - 1].event_index;
-        snprintf(label, label_bytes, "out of memory");
+        snprintf(label, label_bytes, "the moment when memory ran out");
         return 0;
     }
     if (!strncmp(at, "mark:", 5)) {
@@ -217,8 +219,9 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
         return find_mark(report->trace, at + 5, moment, error, error_bytes);
     }
     if (!strncmp(at, "step:", 5)) {
-        snprintf(label, label_bytes, "the largest moment of step %.32s", at + 5);
+        snprintf(label, label_bytes, "the step's largest moment");
         return find_step(report, at + 5, moment, error, error_bytes);
     }
+    snprintf(label, label_bytes, "the moment asked for");
     return find_time(report, at, moment, error, error_bytes);
 }

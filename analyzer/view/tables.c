@@ -141,7 +141,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report,
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
         {"mostly", false, VT_CUT_END, 0, 3}};
 
-    if (!has_names(groups) || vt_fold_modules(groups, &families))
+    if ((!has_names(groups) && print->style->by < 0) || vt_fold_modules(groups, &families))
         return;
     for (size_t i = 0; i < families.count && i < (size_t)rows; i++)
         repeated |= families.items[i].members > 1;
@@ -301,7 +301,7 @@ void vt_text_tables(struct vt_print *print, const struct vt_report *report,
         vt_text_modules(print, report, device, top ? top : MODULE_ROWS);
         lines_table(print, report, device, (size_t)(top ? top : LINE_ROWS));
         stacks_list(print, report, device, (size_t)(top ? top : STACK_ROWS));
-    } else if (by == VT_BY_MODULE && has_names(&vt_text_instant(device)->groups[by])) {
+    } else if (by == VT_BY_MODULE) {
         vt_text_modules(print, report, device, top ? top : BY_ROWS);
     } else if (by == VT_BY_LINE && has_names(&vt_text_instant(device)->groups[by])) {
         lines_table(print, report, device, (size_t)(top ? top : BY_ROWS));

@@ -114,13 +114,35 @@ static void more_row(struct vt_table *table, const char *command, const char *pa
     vt_table_cell(table, VT_DIM "%s" VT_RESET, what);
 }
 
+static bool has_operators(const struct vt_report *report)
+{
+    for (size_t id = 0; id < report->trace->stack_count; id++)
+        if (vt_operator_of(report->attribution, (uint32_t)id))
+            return true;
+    return false;
+}
+
+/* The name of the first mark that needs no quotes on a command line; NULL = none. */
+static const char *plain_mark(const struct vt_trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const char *name =
+            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
+        if (name && name[0] && strlen(name) < 32 &&
+            !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")])
+            return name;
+    }
+    return NULL;
+}
+
 /* Commands as they can be typed. They are not cut: without room for both, the words go. */
 static void more(struct vt_print *print, const struct vt_report *report)
 {
     static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
                                                {"", false, VT_CUT_END, 0, 1}};
-    const char *path = report->trace->path;
+    const char *path = report->trace->path, *mark = plain_mark(report->trace);
     struct vt_table table;
+    char command[80];
 
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 2);
@@ -133,7 +155,11 @@ static void more(struct vt_print *print, const struct vt_report *report)
             more_row(&table, "report --at oom", path, "when memory ran out");
         else
             more_row(&table, "report --at end", path, "what was left at the end");
-        if (print->style->by != VT_BY_OP)
+        if (mark && !report->at_label[0]) {
+            snprintf(command, sizeof command, "report --at mark:%s", mark);
+            more_row(&table, command, path, "at a mark");
+        }
+        if (print->style->by != VT_BY_OP && has_operators(report))
             more_row(&table, "report --by op", path, "which operators took it");
         more_row(&table, "timeline", path, "a larger picture");
     }

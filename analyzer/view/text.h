@@ -47,8 +47,6 @@ struct vt_module_family {
     uint64_t bytes, members, first_bytes;
     bool same; /* all members hold the same */
     uint64_t categories[VT_CATEGORY_COUNT];
-    uint64_t first[VT_CATEGORY_COUNT]; /* of one member */
-    bool differs[VT_CATEGORY_COUNT];   /* not all members hold the same of it */
     /* private to modules.c */
     char *pattern;
     uint64_t merged;
@@ -59,8 +57,9 @@ struct vt_module_families {
     size_t count;
 };
 int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
-/* The same of the modules that they lie in as well, each with all that is in it. */
-int vt_fold_places(const struct vt_groups *modules, struct vt_module_families *families);
+/* Where a category is: its modules and those that they lie in, each with all that is in it, whatever their
+ * numbers. Bytes are the category's. */
+int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families);
 void vt_module_families_free(struct vt_module_families *families);
 
 unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);

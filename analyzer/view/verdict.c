@@ -143,22 +143,18 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     free(text);
 }
 
-/* The modules that hold most of a category: the innermost that hold more than half of it, however many levels
- * they share, else the largest. NULL = no module holds any. */
-static const struct vt_module_family *largest_place(const struct vt_module_families *places,
-                                                    unsigned category, uint64_t all)
+/* The modules that hold most of a category: the innermost that hold more than half of it, however many there
+ * are, else the largest. NULL = no module holds any. */
+static const struct vt_module_family *largest_place(const struct vt_module_families *places, uint64_t all)
 {
     const struct vt_module_family *best = NULL;
 
     for (size_t i = 0; i < places->count; i++) {
         const struct vt_module_family *place = &places->items[i];
-        uint64_t bytes = place->categories[category], most = best ? best->categories[category] : 0;
-        bool half = bytes * 2 > all, best_half = most * 2 > all;
+        bool half = place->bytes * 2 > all, best_half = best && best->bytes * 2 > all;
 
-        if (!bytes || (best_half && !half))
-            continue;
-        if (half && best_half ? strlen(place->name) > strlen(best->name) : bytes > most)
-            best = place;
+        if (!best || (half && best_half && strlen(place->name) > strlen(best->name)))
+            best = place; /* they come largest first */
     }
     return best;
 }
@@ -179,17 +175,14 @@ static const char *part_of(uint64_t bytes, uint64_t all)
     return bytes == all ? "all" : bytes * 2 > all ? "most" : "the largest part";
 }
 
-static void name_place(const struct vt_module_family *place, unsigned category, uint64_t all, FILE *stream)
+static void name_place(const struct vt_module_family *place, uint64_t all, FILE *stream)
 {
     char size[32];
 
-    fprintf(stream, ", %s in %.200s (", part_of(place->categories[category], all), place->name);
+    fprintf(stream, ", %s in %.200s (", part_of(place->bytes, all), place->name);
     if (place->members > 1)
-        fprintf(stream, "%" PRIu64 " modules, %s ", place->members,
-                place->differs[category] ? "together" : "each");
-    fprintf(stream, "%s)",
-            vt_format_bytes(place->differs[category] ? place->categories[category] : place->first[category],
-                            size));
+        fprintf(stream, "%" PRIu64 " modules, %s ", place->members, place->same ? "each" : "together");
+    fprintf(stream, "%s)", vt_format_bytes(place->same ? place->first_bytes : place->bytes, size));
 }
 
 static void name_line(const struct vt_group *line, unsigned category, uint64_t all, FILE *stream)
@@ -209,15 +202,24 @@ static void name_largest(const struct vt_instant *instant, unsigned category, FI
     const struct vt_module_family *place;
     struct vt_module_families places;
 
-    if (vt_fold_places(&instant->groups[VT_BY_MODULE], &places))
+    if (vt_fold_places(&instant->groups[VT_BY_MODULE], category, &places))
         return;
-    place = largest_place(&places, category, all);
-    in_place = place ? place->categories[category] : 0;
+    place = largest_place(&places, all);
+    in_place = place ? place->bytes : 0;
     if (place && (in_place * 2 > all || in_place >= in_line))
-        name_place(place, category, all, stream);
+        name_place(place, all, stream);
     if (line && (in_place * 2 <= all ? in_line > in_place : place->members == 1 && in_line >= in_place))
         name_line(line, category, all, stream);
     vt_module_families_free(&places);
+}
+
+/* True if so much is known by weak evidence only that the category is as well, for the larger part. */
+static bool is_guess(const struct vt_instant *instant, unsigned category, uint64_t used)
+{
+    uint64_t weak = instant->evidence[VT_EVIDENCE_WEAK], bytes = instant->categories[category];
+    uint64_t others = used - bytes;
+
+    return category != VT_CATEGORY_UNKNOWN && weak > others && (weak - others) * 2 > bytes;
 }
 
 /* The largest category of an instant, in a sentence. */
@@ -232,9 +234,12 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     category = vt_largest_category(left);
     if (!left[category])
         return;
-    if (left[category] < used)
+    if (left[category] < used && left[category] >= used - used / 200)
+        snprintf(share, sizeof share, "Nearly all");
+    else if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
-    fprintf(stream, " %s of it is %s", share, vt_category_look(category)->many);
+    fprintf(stream, " %s of it is %s%s", share, is_guess(instant, category, used) ? "probably " : "",
+            vt_category_look(category)->many);
     name_largest(instant, category, stream);
     fputc('.', stream);
 }

@@ -90,7 +90,7 @@ struct vt_report {
     /* Out of memory: what the framework told, in order; without any, what the driver refused for lack of memory. */
     struct vt_refusal *refusals;
     size_t refusal_count;
-    char at_label[256]; /* "mark warmed up", "step 3, at its largest"; "" without --at */
+    char at_label[256]; /* "mark 'warm'", "the step's largest moment"; "" without --at */
 };
 
 struct vt_report_options {

@@ -3,6 +3,7 @@
 Needs VRAMTRACE_BUILD, the build folder. Runs without a GPU and without PyTorch.
 """
 
+import json
 import os
 import pathlib
 import stat
@@ -136,7 +137,18 @@ def test_trace_without_events(empty_trace, arguments):
 def test_killed_before_any_event(tmp_path):
     result = run("report", write_trace(tmp_path / "killed.vrt", state=1))
     assert result.returncode == 0
-    assert "killed or still running" in result.stdout.splitlines()[0]
+    assert "incomplete: killed or still running" in result.stdout.splitlines()[0]
+    assert "no: incomplete, the process was killed" in run("info", tmp_path / "killed.vrt").stdout
+
+
+def test_size_is_what_is_on_the_disk(empty_trace):
+    with open(empty_trace, "r+b") as file:
+        file.truncate(64 << 20)  # a hole
+    size = next(line for line in run("info", empty_trace).stdout.splitlines() if line.startswith("size"))
+    assert "64.00 MiB, on the disk " in size
+    seen = json.loads(run("info", "--json", empty_trace).stdout)["trace"]
+    assert seen["file_bytes"] == 64 << 20
+    assert seen["disk_bytes"] == os.stat(empty_trace).st_blocks * 512
 
 
 # Wrong use: 2.

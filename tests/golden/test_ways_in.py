@@ -45,7 +45,9 @@ def test_unloaded_and_loaded_elsewhere(tmp_path, recorder, plugin):
     check_exactly_once(done)
     plain = run(tmp_path, ["way_host"] + [PROGRAMS / plugin] * 2, None, WAY_UNLOAD=1)
     if plugin == "way_linked_plugin.so":  # libcudart never closes its driver
-        assert plain.output.count("unloaded 1") == 2 and "unloaded 1" in done.output
+        assert plain.output.count("unloaded 1") == 2
+        # the recorder's writer thread keeps the driver loaded from its start on
+        assert recorder == "trace" or "unloaded 1" in done.output
 
 
 @pytest.mark.parametrize("program", ["way_lazy", "way_lazy_first"])

@@ -133,6 +133,53 @@ Test(reader, refuses_what_is_no_trace)
     builder_free(builder);
 }
 
+/* Stacks without Python: a program's own frame, an autograd node, what autograd does beside nodes, an
+ * operator's kernel; never the allocator, the dispatcher or what makes empty tensors. */
+Test(reader, native_stacks_are_told_by_what_a_person_knows)
+{
+    static const char *const symbols[] = {
+        "_ZN3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocator6mallocEPPvimP11CUstream_st",
+        "_ZN2at6detail13empty_genericEv",
+        "_ZN2at4_ops5empty4callEv",
+        "_ZN2at6native15layer_norm_cudaEv",
+        "_ZN5torch8autograd9generated14AddmmBackward05applyEv",
+        "_ZN5torch8autograd10accumulateEv",
+        "_ZN5torch8autograd6Engine11thread_mainEv",
+        "own_function"};
+    static const struct {
+        uint64_t native[6];
+        uint16_t count;
+        const char *expected;
+    } cases[] = {
+        {{0x10000, 0x10010, 0x10020, 0x10040, 0x10060}, 5, "AddmmBackward0"},
+        {{0x10000, 0x10010, 0x10020, 0x10050, 0x10060}, 5, "torch::autograd::accumulate"},
+        {{0x10000, 0x10010, 0x10020, 0x10030}, 4, "at::native::layer_norm_cuda"},
+        {{0x10000, 0x10030, 0x20070}, 3, "own_function"},
+        {{0x10000, 0x10010}, 2, "c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::malloc"}};
+    static const char *const words[] = {"python"};
+    struct builder *builder = builder_new(64);
+    struct vt_frame user;
+    uint32_t stacks[5];
+    builder_process(builder, words, 1, 1);
+    builder_module(builder, 0x10000, 0x20000, "/x/torch/lib/libtorch_cuda.so", "\x01\x02", 2);
+    builder_module(builder, 0x20000, 0x30000, "/x/own.so", "\x01\x03", 2);
+    for (uint64_t i = 0; i < 8; i++)
+        builder_symbol(builder, (i == 7 ? 0x20000 : 0x10000) + i * 16, i == 7 ? 0x20000 : 0x10000,
+                       symbols[i]);
+    for (int i = 0; i < 5; i++) {
+        stacks[i] = builder_stack(builder, 77, cases[i].native, cases[i].count, NULL, 0);
+        builder_event(builder, alloc_event(0x7000000000 + (uint64_t)i * GIB, 2 << 20, stacks[i]));
+    }
+    builder_end_chunk(builder);
+    struct vt_trace *trace = builder_open(builder);
+    for (int i = 0; i < 5; i++) {
+        cr_assert(vt_trace_user_frame(trace, stacks[i], &user));
+        cr_expect_str_eq(user.function, cases[i].expected);
+    }
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
 Test(reader, survives_every_truncation)
 {
     struct builder *builder = small_trace();

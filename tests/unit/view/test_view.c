@@ -253,6 +253,58 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     fake_free(fake);
 }
 
+Test(groups, nodes_are_told_apart_by_their_forward_operators)
+{
+    struct fake *fake = fake_make(10);
+    uint32_t a = fake_stack(fake, "/home/me/work/a.py", 1, "f"),
+             b = fake_stack(fake, "/home/me/work/a.py", 2, "f"), node;
+    struct vt_allocation *allocation;
+    const struct vt_groups *stacks;
+    struct vt_report *report;
+
+    node = fake_stack(fake, "", 0, "");
+    fake->frame_counts[node] = 0;
+    fake_frame(fake, node, VT_FRAME_NATIVE, "/x/libtorch_cpu.so", 0, "AddmmBackward0");
+    for (uint32_t i = 0; i < 3; i++) {
+        allocation = fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_TEMPORARY, (i + 1) * MIB);
+        allocation->stack_id = node;
+        allocation->forward_stack_id = i == 0 ? a : i == 1 ? b : 0;
+    }
+    report = make(fake, NULL);
+    stacks = &report->devices[0].end.groups[VT_BY_STACK];
+    cr_assert_eq(stacks->count, 3);
+    cr_expect_str_eq(stacks->items[0].name, "AddmmBackward0");
+    cr_expect_str_eq(stacks->items[1].name, "AddmmBackward0, backward of a.py:2 f");
+    cr_expect_eq(stacks->items[1].forward_stack_id, b);
+    cr_expect_str_eq(stacks->items[2].name, "AddmmBackward0, backward of a.py:1 f");
+    vt_report_free(report);
+    fake_free(fake);
+}
+
+Test(groups, what_no_module_can_hold_is_not_an_unknown_module)
+{
+    struct fake *fake = fake_make(10);
+    uint32_t script = fake_stack(fake, "/home/me/work/a.py", 1, "f");
+    struct vt_allocation *workspace;
+    const struct vt_group *none;
+    struct vt_report *report;
+
+    fake->stacks[script].python_count = 1;
+    fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_OPTIMIZER_STATE, 10 * MIB)->stack_id = script;
+    fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_INPUT, 4 * MIB)->stack_id = script;
+    fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_TEMPORARY, 3 * MIB);
+    fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 2 * MIB)->module = "Linear";
+    workspace = fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_WORKSPACE, 8 * MIB);
+    workspace->module = "Linear"; /* the first that needed one */
+    report = make(fake, NULL);
+    cr_expect_eq(find(&report->devices[0].end.groups[VT_BY_MODULE], "Linear")->bytes, 2 * MIB);
+    none = find(&report->devices[0].end.groups[VT_BY_MODULE], "");
+    cr_expect_eq(none->bytes, 25 * MIB);
+    cr_expect_eq(none->outside_bytes, 4 * MIB);
+    vt_report_free(report);
+    fake_free(fake);
+}
+
 Test(groups, stacks_are_told_apart_by_lines_not_by_ids)
 {
     struct fake *fake = fake_make(10);
@@ -345,7 +397,9 @@ Test(modules, fold_classes_but_not_roles)
     struct vt_module_families families;
 
     for (int i = 0; i < 12; i++)
-        items[i] = (struct vt_group){.name = modules[i].name, .bytes = modules[i].bytes};
+        items[i] = (struct vt_group){.name = modules[i].name,
+                                     .bytes = modules[i].bytes,
+                                     .categories[VT_CATEGORY_ACTIVATION] = i == 1 ? 0 : modules[i].bytes};
     cr_assert_eq(vt_fold_modules(&groups, &families), 0);
     cr_assert_eq(families.count, 5);
     for (int i = 0; i < 5; i++) {
@@ -355,12 +409,14 @@ Test(modules, fold_classes_but_not_roles)
         cr_expect_eq(families.items[i].same, expected[i].same);
     }
     vt_module_families_free(&families);
-    cr_assert_eq(vt_fold_places(&groups, &families), 0);
+    cr_assert_eq(vt_fold_places(&groups, VT_CATEGORY_ACTIVATION, &families), 0);
     cr_expect_str_eq(families.items[0].name, "Encoder");
-    cr_expect_eq(families.items[0].bytes, 1093);
+    cr_expect_eq(families.items[0].bytes, 1087);
     cr_expect_eq(families.items[0].members, 1);
     cr_expect_str_eq(families.items[1].name, "Encoder > Layer#1–2");
-    cr_expect_eq(families.items[1].bytes, 1093);
+    cr_expect_eq(families.items[1].bytes, 1087);
+    cr_expect_str_eq(families.items[2].name, "Encoder > Layer#1–2 > Linear#1–2");
+    cr_expect_eq(families.items[2].members, 4);
     vt_module_families_free(&families);
 }
 
