@@ -12,7 +12,7 @@
 #include "python_layout.h"
 #include "writer.h"
 
-enum { FUNCTION_IDS = 1024, BUILD_ID_MAXIMUM_BYTES = 64 };
+enum { FUNCTION_IDS = 1024, BUILD_ID_MAXIMUM_BYTES = 64, SYMBOL_MAXIMUM_BYTES = 16383 };
 
 /* A set of 64-bit keys (0 is not one), open addressing. */
 struct key_set {
@@ -64,6 +64,16 @@ struct vt_seen *vt_seen_make(void)
     return calloc(1, sizeof(struct vt_seen));
 }
 
+void vt_seen_free(struct vt_seen *seen)
+{
+    if (!seen)
+        return;
+    free(seen->addresses.keys);
+    free(seen->modules.keys);
+    free(seen->threads.keys);
+    free(seen);
+}
+
 static size_t read_file(const char *path, char *data, size_t bytes)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -111,11 +121,23 @@ struct module_search {
     struct vt_buffer *definitions;
 };
 
+/* Tools that rewrite libraries may leave notes behind that no part of the image holds. */
+static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && part->p_vaddr >= segment->p_vaddr &&
+            part->p_memsz <= segment->p_filesz && part->p_vaddr - segment->p_vaddr <= segment->p_filesz - part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
 static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **build_id)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_NOTE)
+        if (segment->p_type != PT_NOTE || !is_loaded(info, segment))
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
@@ -174,22 +196,65 @@ static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *con
     return 0;
 }
 
+struct found_symbol {
+    unsigned long long unloads; /* since the process began, before the search */
+    Dl_info information;
+    struct link_map *map;
+    uint64_t module_base;
+    char name[SYMBOL_MAXIMUM_BYTES + 1];
+    bool still_there;
+};
+
+static int count_unloads(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    (void)info_bytes;
+    ((struct found_symbol *)context)->unloads = info->dlpi_subs;
+    return 1;
+}
+
+static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    struct found_symbol *found = context;
+    (void)info_bytes;
+    found->still_there = info->dlpi_subs == found->unloads;
+    if (!found->still_there)
+        return 1;
+    found->module_base = found->map ? found->map->l_addr : 0;
+    if (found->information.dli_sname)
+        snprintf(found->name, sizeof found->name, "%s", found->information.dli_sname);
+    return 1;
+}
+
+/* What dladdr finds lies in the library, which the host may unload meanwhile. Nothing is unloaded during
+ * dl_iterate_phdr, so the name is copied there, if nothing was since before the search. */
+static bool find_symbol(uint64_t address, struct found_symbol *found)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        dl_iterate_phdr(count_unloads, found);
+        if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map, RTLD_DL_LINKMAP))
+            return false;
+        dl_iterate_phdr(copy_name, found);
+        if (found->still_there)
+            return true;
+    }
+    return false;
+}
+
 static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
 {
-    Dl_info found = {0};
-    struct link_map *map = NULL;
+    struct found_symbol found = {0};
     /* A return address may lie past the end of its function: ask for the call itself. */
-    bool known = dladdr1((const void *)(uintptr_t)(address - 1), &found, (void **)&map, RTLD_DL_LINKMAP) != 0;
-    const char *name = known && found.dli_sname ? found.dli_sname : "";
+    bool known = find_symbol(address - 1, &found);
+    const char *name = found.name;
     struct vt_symbol *record =
         vt_buffer_definition(definitions, VT_RECORD_SYMBOL, sizeof *record, strlen(name));
     if (!record)
         return;
     record->address = address;
-    record->symbol_address = known ? (uintptr_t)found.dli_saddr : 0;
-    record->module_base = known && map ? map->l_addr : 0;
+    record->symbol_address = known ? (uintptr_t)found.information.dli_saddr : 0;
+    record->module_base = found.module_base;
     memcpy(record + 1, name, strlen(name));
-    if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.dli_fbase | 1)))
+    if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
         dl_iterate_phdr(define_module, &(struct module_search){seen, definitions});
 }
 

@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 extern __thread int vt_guard_depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -23,6 +26,12 @@ static inline void vt_leave(int saved_errno)
 {
     errno = saved_errno;
     vt_guard_depth = 0;
+}
+
+/* A sleep that is no cancellation point: the host's thread must not end inside us. */
+static inline void vt_nap(long nanoseconds)
+{
+    syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = nanoseconds}, NULL);
 }
 
 #endif

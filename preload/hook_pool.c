@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 
 #define MAX_POOLS 64
+#define BEING_FILLED 1 /* instead of a handle */
+
+enum { READER_YIELDS = 1000, READER_TURNS = 6000, READER_NAP_NS = 100000 };
 
 struct pool {
     _Atomic uint64_t handle; /* 0 = free place */
@@ -35,7 +38,7 @@ static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flag
     struct pool *pool = find_pool(handle);
     for (int i = 0; pool == NULL && i < MAX_POOLS; i++) {
         uint64_t nobody = 0;
-        if (!atomic_compare_exchange_strong(&pools[i].handle, &nobody, handle))
+        if (!atomic_compare_exchange_strong(&pools[i].handle, &nobody, BEING_FILLED))
             continue;
         pool = &pools[i];
         any_pool = true;
@@ -44,6 +47,7 @@ static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flag
         pool->polled_ns = 0;
         pool->device_index = device_index;
         pool->flags = flags;
+        atomic_store_explicit(&pool->handle, handle, memory_order_release);
     }
     return pool;
 }
@@ -88,7 +92,7 @@ static void poll_pool(struct pool *pool, enum vt_function function)
 {
     atomic_fetch_add(&pool->readers, 1);
     uint64_t handle = atomic_load(&pool->handle);
-    if (handle != 0)
+    if (handle != 0 && handle != BEING_FILLED)
         tell_if_changed(pool, handle, function);
     atomic_fetch_sub(&pool->readers, 1);
 }
@@ -99,8 +103,9 @@ static void forget_pool(uint64_t handle)
     if (pool == NULL)
         return;
     atomic_store(&pool->handle, 0);
-    while (atomic_load(&pool->readers) != 0)
-        sched_yield();
+    /* Not without end: a reader may be one of the process that forked this one, or of a lower priority. */
+    for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
+        turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
 }
 
 struct call {

@@ -39,7 +39,10 @@ struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash)
             atomic_fetch_sub_explicit(&table->used, 1, memory_order_relaxed);
             return NULL;
         }
-        if (atomic_compare_exchange_strong(&entry->hash, &there, hash) || there == hash)
+        if (atomic_compare_exchange_strong(&entry->hash, &there, hash))
+            return entry;
+        atomic_fetch_sub_explicit(&table->used, 1, memory_order_relaxed);
+        if (there == hash)
             return entry;
     }
 }

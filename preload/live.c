@@ -4,30 +4,43 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 
+#include "guard.h"
+#include "session.h"
+
 /* Open addressing with backward-shift deletion. When it is nearly full, further allocations are not
  * remembered: only the running totals of the header suffer, never the trace. */
-enum { TABLE_BITS = 18, TABLE_SLOTS = 1 << TABLE_BITS, SPINS_BEFORE_YIELD = 100 };
+enum { TABLE_BITS = 18, TABLE_SLOTS = 1 << TABLE_BITS };
+enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
 
-struct live_entry {
+struct vt_live_entry {
     uint64_t address; /* 0 = free */
     uint64_t bytes : 56;
     uint64_t device : 8;
 };
 
-static struct live_entry *table;
-static uint32_t table_generation, used;
-static _Atomic int busy;
+/* The allocation that this thread's last free took out of the table: the free may yet turn out to have failed. */
+static __thread struct vt_live_entry last_taken __attribute__((tls_model("initial-exec")));
 
-static void lock(void)
+/* False after some 20 ms in vain: whoever holds it was stopped there, or runs at a lower priority than we do. */
+static bool lock(struct vt_live_table *table)
 {
-    for (int spins = 1; atomic_exchange_explicit(&busy, 1, memory_order_acquire); spins++)
-        if (spins % SPINS_BEFORE_YIELD == 0)
+    for (int turn = 0; atomic_exchange_explicit(&table->busy, 1, memory_order_acquire); turn++) {
+        if (atomic_load_explicit(&table->stuck, memory_order_relaxed) || turn == SPINS + YIELDS + NAPS) {
+            atomic_store_explicit(&table->stuck, 1, memory_order_relaxed);
+            return false;
+        }
+        if (turn >= SPINS + YIELDS)
+            vt_nap(NAP_NS);
+        else if (turn >= SPINS)
             sched_yield();
+    }
+    return true;
 }
 
-static void unlock(void)
+static void unlock(struct vt_live_table *table)
 {
-    atomic_store_explicit(&busy, 0, memory_order_release);
+    atomic_store_explicit(&table->stuck, 0, memory_order_relaxed);
+    atomic_store_explicit(&table->busy, 0, memory_order_release);
 }
 
 static uint32_t home(uint64_t address)
@@ -35,52 +48,40 @@ static uint32_t home(uint64_t address)
     return (uint32_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - TABLE_BITS));
 }
 
-static bool table_ready(const struct vt_session *session)
+static bool table_ready(struct vt_live_table *table)
 {
-    if (table_generation == session->generation)
-        return table != NULL;
-    /* A fork's child: the parent's table is not inherited. */
-    void *memory = mmap(NULL, sizeof *table * TABLE_SLOTS, PROT_READ | PROT_WRITE,
+    if (table->entries)
+        return true;
+    void *memory = mmap(NULL, sizeof *table->entries * TABLE_SLOTS, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    table = memory == MAP_FAILED ? NULL : memory;
-    if (table)
-        madvise(table, sizeof *table * TABLE_SLOTS, MADV_DONTFORK);
-    table_generation = session->generation;
-    used = 0;
-    return table != NULL;
+    if (memory == MAP_FAILED)
+        return false;
+    madvise(memory, sizeof *table->entries * TABLE_SLOTS, MADV_DONTFORK);
+    table->entries = memory;
+    return true;
 }
 
-static void insert(const struct vt_event *event)
+static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
 {
-    uint32_t i = home(event->address);
-    if (used > TABLE_SLOTS / 4 * 3)
-        return;
-    while (table[i].address && table[i].address != event->address)
-        i = (i + 1) % TABLE_SLOTS;
-    used += !table[i].address;
-    table[i] = (struct live_entry){event->address, event->bytes, (uint8_t)event->device_index};
-}
-
-static bool take(uint64_t address, struct live_entry *found)
-{
+    struct vt_live_entry *entries = table->entries;
     uint32_t i = home(address);
-    while (table[i].address != address) {
-        if (!table[i].address)
+    while (entries[i].address != address) {
+        if (!entries[i].address)
             return false;
         i = (i + 1) % TABLE_SLOTS;
     }
-    *found = table[i];
+    *found = entries[i];
     for (uint32_t hole = i, next = (i + 1) % TABLE_SLOTS;; next = (next + 1) % TABLE_SLOTS) {
-        if (!table[next].address) {
-            table[hole].address = 0;
+        if (!entries[next].address) {
+            entries[hole].address = 0;
             break;
         }
-        if (((next - home(table[next].address)) % TABLE_SLOTS) >= ((next - hole) % TABLE_SLOTS)) {
-            table[hole] = table[next];
+        if (((next - home(entries[next].address)) % TABLE_SLOTS) >= ((next - hole) % TABLE_SLOTS)) {
+            entries[hole] = entries[next];
             hole = next;
         }
     }
-    used--;
+    table->used--;
     return true;
 }
 
@@ -94,30 +95,48 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
         live->driver_peak_bytes = live->driver_bytes;
 }
 
+static void remember(struct vt_session *session, struct vt_live_entry entry)
+{
+    struct vt_live_table *table = &session->live;
+    struct vt_live_entry before;
+    uint32_t i = home(entry.address);
+    if (take(table, entry.address, &before)) /* a free that we did not see */
+        add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    if (table->used > TABLE_SLOTS / 4 * 3)
+        return;
+    while (table->entries[i].address)
+        i = (i + 1) % TABLE_SLOTS;
+    table->entries[i] = entry;
+    table->used++;
+    add(session, (int8_t)entry.device, entry.bytes);
+}
+
 void vt_live_driver(struct vt_session *session, struct vt_event *event)
 {
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
-    bool made = event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE;
+    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) && !(event->flags & not_device);
     bool gone = event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
-    struct live_entry entry;
-    if ((!made && !gone) || !event->address)
+    bool kept = event->kind == VT_EVENT_FREE_FAILED && event->address == last_taken.address;
+    if ((!made && !gone && !kept) || !event->address)
         return;
-    lock();
-    if (!table_ready(session)) {
-        unlock();
+    if (gone)
+        last_taken.address = 0;
+    if (!lock(&session->live))
+        return;
+    if (!table_ready(&session->live)) {
+        unlock(&session->live);
         return;
     }
     if (made) {
-        if (!(event->flags & not_device)) {
-            insert(event);
-            add(session, event->device_index, event->bytes);
-        }
-    } else if (take(event->address, &entry)) {
-        event->bytes = entry.bytes;
-        event->device_index = (int8_t)entry.device;
-        add(session, event->device_index, -(uint64_t)entry.bytes);
+        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index});
+    } else if (kept) {
+        remember(session, last_taken);
+    } else if (take(&session->live, event->address, &last_taken)) {
+        event->bytes = last_taken.bytes;
+        event->device_index = (int8_t)last_taken.device;
+        add(session, event->device_index, -(uint64_t)last_taken.bytes);
     }
-    unlock();
+    unlock(&session->live);
 }
 
 void vt_live_framework(struct vt_session *session, const struct vt_event *event)

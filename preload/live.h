@@ -1,12 +1,22 @@
 /* The header's running totals, and the size of each live driver allocation, so that a free can tell its bytes.
- * Threads: any; a short spin, never held across a call out of this file. */
+ * Threads: any; a short lock, never held across a call out of this file, and not waited for without end. */
 #ifndef VT_LIVE_H
 #define VT_LIVE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
-#include "session.h"
 #include "vramtrace/format.h"
+
+struct vt_session;
+struct vt_live_entry;
+
+/* A part of the session: so a forked child has its own, and no lock that a thread of its parent held. */
+struct vt_live_table {
+    struct vt_live_entry *entries; /* made with the first of them */
+    uint32_t used;
+    _Atomic int busy, stuck; /* stuck: somebody waited in vain for who is busy */
+};
 
 /* Updates the totals by a driver or runtime event, and fills in a free's bytes and device where known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);

@@ -1,8 +1,29 @@
 #include "log.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Nobody may read stderr any more. The host, which might never have written to it again, is not to die of that:
+ * a SIGPIPE of ours is taken back. Nor is the write a place where its thread may be cancelled. */
+static void write_quietly(const char *line, size_t bytes)
+{
+    sigset_t pipe_only, before, pending;
+    int cancel_state;
+    sigemptyset(&pipe_only);
+    sigaddset(&pipe_only, SIGPIPE);
+    sigpending(&pending);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+    if (write(STDERR_FILENO, line, bytes) < 0 && errno == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe_only, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancel_state, NULL);
+}
 
 void vt_log(const char *format, ...)
 {
@@ -18,6 +39,5 @@ void vt_log(const char *format, ...)
     if (total > sizeof line - 2)
         total = sizeof line - 2;
     line[total] = '\n';
-    if (write(STDERR_FILENO, line, total + 1) < 0)
-        return; /* nobody to tell */
+    write_quietly(line, total + 1);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { ABSENT, SEARCHING, UNPROVEN, KNOWN, DECLINED };
+enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
 
 /* A layout is proven by a thread whose state names that thread. A state can be used on another thread than
  * the one that made it, so a mismatch condemns the layout only when it keeps happening. */
@@ -18,7 +18,6 @@ static _Atomic int state = ABSENT; /* `found` is written before UNPROVEN is stor
 static struct vt_python found;
 static _Atomic uint32_t hex_version;
 static _Atomic int unsupported_minor;
-static _Atomic uint32_t searches_asked;
 static _Atomic uint32_t proofs_failed;
 
 static int find_library(struct dl_phdr_info *info, size_t size, void *path)
@@ -212,15 +211,12 @@ static void decline(uint32_t version)
 
 void vt_python_look_up(void)
 {
-    int expected = ABSENT;
-    if (!atomic_compare_exchange_strong(&state, &expected, SEARCHING))
-        return;
     bool present;
-    void *scope = find_scope(&present);
-    if (!present) {
-        atomic_store_explicit(&state, ABSENT, memory_order_release);
+    if (atomic_load(&state) != ABSENT)
         return;
-    }
+    void *scope = find_scope(&present);
+    if (!present)
+        return;
     uint32_t version = find_version(scope);
     atomic_store_explicit(&hex_version, version, memory_order_relaxed);
     if (fill(&found, scope, version))
@@ -241,23 +237,9 @@ static bool prove(const char *thread)
     return false;
 }
 
-/* At calls 1, 2, 4, 8 … and then every 65536: a process without Python pays one comparison and a count. */
-static bool search_is_due(void)
-{
-    uint32_t asked = atomic_load_explicit(&searches_asked, memory_order_relaxed) + 1;
-    atomic_store_explicit(&searches_asked, asked, memory_order_relaxed);
-    return (asked & (asked - 1)) == 0 || (asked & 0xffff) == 0;
-}
-
 const char *vt_python_current_thread(const struct vt_python **python)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
-    if (__builtin_expect(now == ABSENT, 0)) {
-        if (!search_is_due())
-            return NULL;
-        vt_python_look_up();
-        now = atomic_load_explicit(&state, memory_order_acquire);
-    }
     if (now != KNOWN && now != UNPROVEN)
         return NULL;
     /* When the interpreter ends it frees other threads' states under them. */

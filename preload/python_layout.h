@@ -242,9 +242,8 @@ struct vt_python {
     int (*is_finalizing)(void);
 };
 
-/* Looks for an interpreter if none was found so far. It need not be called: the first walk does, and later
- * walks try again, ever more rarely, in case Python is loaded into a running process. It takes the loader's
- * lock, so it is best called once before locks of the host are held. */
+/* Looks for an interpreter if none was found so far. From one thread at a time, and one that holds no lock of the host:
+ * it takes the loader's lock, and leaves its failures in dlerror. */
 void vt_python_look_up(void);
 
 /* The thread state of the calling thread and, in *python, the interpreter; NULL if there is no Python, if it

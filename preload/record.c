@@ -1,8 +1,5 @@
 #include "record.h"
 
-#include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,18 +9,21 @@
 #include <xxhash.h>
 
 #include "live.h"
-#include "python_layout.h"
 #include "session.h"
 #include "stack_native.h"
 #include "stack_python.h"
 
-enum { PYTHON_DEPTH = 1024, TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 8192 };
+enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048 };
+
+/* Python frames that a walk has room for on the caller's stack, which may be a small one. */
+enum { SHALLOW_DEPTH = 128 };
 
 struct thread_cache {
     uint64_t driver_events;
     uint32_t generation; /* of the session that the rest belongs to */
     uint32_t thread_id;
     uint16_t label;
+    bool deep; /* the last walk found more frames than SHALLOW_DEPTH */
 };
 static __thread struct thread_cache thread __attribute__((tls_model("initial-exec")));
 
@@ -33,7 +33,8 @@ struct captured_stack {
     size_t native_frames, python_frames;
     bool native_truncated, python_truncated, python_unreadable;
     uint64_t native[VT_NATIVE_DEPTH];
-    struct vt_raw_python_frame python[PYTHON_DEPTH];
+    struct vt_raw_python_frame *python; /* `shallow`, or one of the session's rooms for deep ones */
+    struct vt_raw_python_frame shallow[SHALLOW_DEPTH];
 };
 
 static uint64_t now_ns(void)
@@ -68,20 +69,6 @@ static void refresh_thread(const struct vt_session *session)
     thread.thread_id = (uint32_t)syscall(SYS_gettid);
 }
 
-/* Where the interpreter's evaluation function lies, once Python is there. */
-static void find_interpreter(void)
-{
-    static _Atomic int known;
-    Dl_info information;
-    ElfW(Sym) *symbol = NULL;
-    if (atomic_load_explicit(&known, memory_order_relaxed) || !vt_python_loaded())
-        return;
-    atomic_store(&known, 1);
-    void *evaluate = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
-    if (evaluate && dladdr1(evaluate, &information, (void **)&symbol, RTLD_DL_SYMENT) && symbol)
-        vt_native_set_interpreter(evaluate, symbol->st_size);
-}
-
 /* The id of a code object's content; a code object that cannot be read is 0. */
 static uint32_t intern_code(struct vt_session *session, const void *code)
 {
@@ -94,6 +81,8 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     hash = XXH3_64bits_withSeed(view.line_table, view.line_table_bytes, hash) | 1;
     struct vt_intern_entry *entry = vt_intern_find(&session->codes, hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
+    if (!entry)
+        count_dropped(&session->ring.header->dropped_definitions);
     if (!entry || id)
         return id;
     size_t bytes = sizeof(struct vt_code) + view.file_bytes + view.name_bytes + view.line_table_bytes;
@@ -123,11 +112,14 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
 static bool write_stack(struct vt_session *session, const struct captured_stack *stack, uint32_t id,
                         uint16_t function)
 {
-    uint32_t code_ids[PYTHON_DEPTH];
-    for (size_t i = 0; i < stack->python_frames; i++)
-        code_ids[i] = i && stack->python[i].code == stack->python[i - 1].code
-                          ? code_ids[i - 1]
-                          : intern_code(session, stack->python[i].code);
+    /* Each frame's code gives its place to the code's id: there is no stack to waste on a second list. */
+    const void *code_before = NULL;
+    uintptr_t code_id = 0;
+    for (size_t i = 0; i < stack->python_frames; i++) {
+        if (stack->python[i].code != code_before)
+            code_id = intern_code(session, code_before = stack->python[i].code);
+        stack->python[i].code = (const void *)code_id;
+    }
     size_t bytes = sizeof(struct vt_stack) + stack->native_frames * sizeof(uint64_t) +
                    stack->python_frames * sizeof(struct vt_python_frame);
     struct vt_stack *record = vt_ring_reserve(&session->ring, VT_RECORD_STACK, (uint32_t)bytes);
@@ -146,7 +138,7 @@ static bool write_stack(struct vt_session *session, const struct captured_stack 
     memcpy(native, stack->native, stack->native_frames * sizeof *native);
     struct vt_python_frame *python = (struct vt_python_frame *)(native + stack->native_frames);
     for (size_t i = 0; i < stack->python_frames; i++)
-        python[i] = (struct vt_python_frame){.code_id = code_ids[i],
+        python[i] = (struct vt_python_frame){.code_id = (uint32_t)(uintptr_t)stack->python[i].code,
                                              .instruction_offset = stack->python[i].instruction_offset,
                                              .self_address = stack->python[i].self_address};
     vt_ring_commit(record);
@@ -166,29 +158,71 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     return id;
 }
 
+/* A room for deep walks, or -1 if all are taken: the stack is then told as truncated. */
+static int take_room(struct vt_session *session)
+{
+    uint32_t free_rooms = atomic_load_explicit(&session->free_rooms, memory_order_relaxed);
+    while (free_rooms) {
+        int room = __builtin_ctz(free_rooms);
+        if (atomic_compare_exchange_weak_explicit(&session->free_rooms, &free_rooms, free_rooms & (free_rooms - 1),
+                                                  memory_order_acquire, memory_order_relaxed))
+            return room;
+    }
+    return -1;
+}
+
+static void give_room_back(struct vt_session *session, int room)
+{
+    if (room >= 0)
+        atomic_fetch_or_explicit(&session->free_rooms, UINT32_C(1) << room, memory_order_release);
+}
+
+/* Returns the room taken, to be given back when the stack is done with, or -1. */
+static int walk_python(struct vt_session *session, struct captured_stack *stack)
+{
+    const uint64_t seed = stack->hash;
+    int room = -1;
+    stack->python = stack->shallow;
+    if (__builtin_expect(!thread.deep, 1)) {
+        stack->python_frames = vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash, &stack->python_truncated,
+                                              &stack->python_unreadable);
+        if (__builtin_expect(!stack->python_truncated, 1))
+            return -1;
+    }
+    size_t depth = SHALLOW_DEPTH;
+    if ((room = take_room(session)) >= 0) {
+        stack->python = session->rooms + (size_t)room * VT_PYTHON_DEPTH;
+        depth = VT_PYTHON_DEPTH;
+    }
+    stack->hash = seed;
+    stack->python_frames =
+        vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated, &stack->python_unreadable);
+    thread.deep = stack->python_frames >= SHALLOW_DEPTH;
+    return room;
+}
+
 static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *seen)
 {
     struct captured_stack stack;
+    int room = -1;
     stack.hash = (uint64_t)thread.thread_id << 32 | (uint64_t)seen->function << 16 | thread.label;
     stack.native_frames = stack.python_frames = 0;
     stack.native_truncated = stack.python_truncated = stack.python_unreadable = false;
     if (seen->with_stack) {
-        if (session->options.python) {
-            stack.python_frames = vt_python_walk(stack.python, PYTHON_DEPTH, &stack.hash, &stack.python_truncated,
-                                                 &stack.python_unreadable);
-            find_interpreter();
-        }
+        if (session->options.python)
+            room = walk_python(session, &stack);
         stack.native_frames = vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
     }
     stack.hash = (stack.hash ^ stack.hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     stack.hash = (stack.hash ^ stack.hash >> 32) | 1;
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack.hash);
-    if (!entry) {
+    uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
+    if (!entry)
         count_dropped(&session->ring.header->dropped_definitions);
-        return 0;
-    }
-    uint32_t id = atomic_load_explicit(&entry->id, memory_order_acquire);
-    return __builtin_expect(id != 0, 1) ? id : define_stack(session, entry, &stack, seen->function);
+    else if (__builtin_expect(id == 0, 0))
+        id = define_stack(session, entry, &stack, seen->function);
+    give_room_back(session, room);
+    return id;
 }
 
 static bool push(struct vt_session *session, const struct vt_event *filled)
@@ -207,11 +241,12 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
 void vt_record(const struct vt_observation *seen)
 {
     struct vt_session *session = vt_session_get();
-    if (!session)
+    if (!session) {
+        vt_session_missed();
         return;
+    }
     refresh_thread(session);
-    struct vt_event event = {.t_ns = now_ns(),
-                             .address = seen->address,
+    struct vt_event event = {.address = seen->address,
                              .bytes = seen->bytes,
                              .detail = seen->detail,
                              .total_bytes = seen->total_bytes,
@@ -227,6 +262,7 @@ void vt_record(const struct vt_observation *seen)
         vt_live_driver(session, &event);
         thread.driver_events += seen->layer == VT_LAYER_DRIVER;
     }
+    event.t_ns = now_ns(); /* last: the order of the ring, in which events stand in the trace, comes from then */
     push(session, &event);
 }
 
@@ -235,6 +271,8 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
 {
     struct vt_intern_entry *entry = vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | 1);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
+    if (!entry)
+        count_dropped(&session->ring.header->dropped_definitions);
     if (!entry || id)
         return id;
     struct vt_string *record =
@@ -258,9 +296,10 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
         return false;
     refresh_thread(session);
     const struct vt_observation seen = {.kind = (uint8_t)kind, .device_index = -1};
-    struct vt_event event = {.t_ns = now_ns(), .kind = (uint8_t)kind, .device_index = -1};
+    struct vt_event event = {.kind = (uint8_t)kind, .device_index = -1};
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
+    event.t_ns = now_ns();
     return push(session, &event);
 }
 
@@ -282,8 +321,9 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
         return;
     struct vt_device *record =
         vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
-    if (!record) {
+    if (!record) { /* the next event of this device tries again */
         count_dropped(&session->ring.header->dropped_definitions);
+        atomic_fetch_and(&session->known_devices, ~bit);
         return;
     }
     record->device_index = (uint32_t)device_index;

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guard.h"
+
 /* A full ring: how long a producer waits for the writer, in all. */
 enum { WAIT_TURNS = 20, WAIT_TURN_NS = 500 * 1000 };
 
@@ -34,7 +36,7 @@ static bool wait_for_room(struct vt_ring *ring, int *turn)
     }
     if ((*turn)++ == 0)
         vt_ring_wake(ring);
-    nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL);
+    vt_nap(WAIT_TURN_NS);
     return true;
 }
 
@@ -50,9 +52,10 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     for (;;) {
         uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
         pad = slots > left ? left : 0;
-        if (__builtin_expect(reserved + pad + slots - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) >
-                                 ring->slot_count,
-                             0)) {
+        /* Below 0: `reserved` is older than what was consumed, so the exchange will fail. */
+        int64_t taken =
+            (int64_t)(reserved + pad + slots - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE));
+        if (__builtin_expect(taken > (int64_t)ring->slot_count, 0)) {
             if (!wait_for_room(ring, &turn))
                 return NULL;
             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
@@ -69,6 +72,9 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     }
     uint8_t *record = slot_at(ring, reserved + pad);
     begin_record(record, kind, slots, bytes);
+    /* The writer looks by itself now and then; a burst must not fill the ring before it does. */
+    if (__builtin_expect((reserved ^ (reserved + pad + slots)) & ~(ring->slot_count / 4 - 1), 0))
+        vt_ring_wake(ring);
     return record;
 }
 

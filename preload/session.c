@@ -3,27 +3,33 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <sched.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "guard.h"
 #include "log.h"
-#include "python_layout.h"
 #include "record.h"
-#include "stack_native.h"
 #include "vramtrace/version.h"
 
 enum { STATE_NONE = 0, STATE_STARTING, STATE_RUNNING, STATE_ENDED };
-enum { START_WAIT_TURNS = 2000, NAME_ATTEMPTS = 1000 };
+enum { START_WAIT_TURNS = 500, START_WAIT_TURN_NS = 100 * 1000, READY_WAIT_NS = 100 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
+
+/* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. */
+enum { HIGH_DESCRIPTOR = 900 };
 
 /* In a page of its own that fork wipes to zero, so STATE_NONE. */
 struct process_state {
     _Atomic int state;
     _Atomic(struct vt_session *) session;
+    _Atomic uint64_t missed; /* events before the session stood */
+    _Atomic int waited;      /* for the session, in vain: nobody waits again */
 };
 
 static _Atomic(struct process_state *) process_state;
@@ -69,6 +75,47 @@ static struct process_state *state_page(void)
     return page;
 }
 
+static int move_up(int file)
+{
+    int high = fcntl(file, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+    if (high < 0)
+        return file;
+    close(file);
+    return high;
+}
+
+static int remember_file(struct vt_session *session, int file)
+{
+    struct stat status;
+    if (fstat(file, &status))
+        return -errno;
+    session->file_device = status.st_dev;
+    session->file_inode = status.st_ino;
+    return file;
+}
+
+static bool is_our_file(const struct vt_session *session, int file)
+{
+    struct stat status;
+    return file >= 0 && !fstat(file, &status) && status.st_dev == session->file_device &&
+           status.st_ino == session->file_inode;
+}
+
+int vt_session_file(struct vt_session *session)
+{
+    if (is_our_file(session, session->file))
+        return session->file;
+    int file = open(session->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file >= 0)
+        file = move_up(file);
+    if (!is_our_file(session, file)) {
+        if (file >= 0)
+            close(file);
+        return -EBADF;
+    }
+    return session->file = file; /* the number before it is the host's now */
+}
+
 /* Makes the file under a name that did not exist. Returns the descriptor or -errno. */
 static int create_file(struct vt_session *session, const char *host)
 {
@@ -78,7 +125,7 @@ static int create_file(struct vt_session *session, const char *host)
             return result;
         int file = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0)
-            return file;
+            return remember_file(session, move_up(file));
         if (errno != EEXIST)
             return -errno;
     }
@@ -114,6 +161,10 @@ static int map_file(struct vt_session *session, const char *host)
     while (slots * 2 * VT_SLOT_BYTES <= session->options.ring_bytes)
         slots *= 2;
     size_t bytes = VT_HEADER_BYTES + slots * VT_SLOT_BYTES;
+    struct rlimit limit;
+    /* Going over this limit is a signal that ends the host. (The writer, later, has that signal blocked.) */
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
+        return -EFBIG;
     int error = posix_fallocate(session->file, 0, (off_t)bytes);
     if (error)
         return -error;
@@ -128,6 +179,19 @@ static int map_file(struct vt_session *session, const char *host)
     return 0;
 }
 
+enum { ROOM_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
+
+static int make_rooms(struct vt_session *session)
+{
+    void *memory = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    madvise(memory, ROOM_BYTES, MADV_DONTFORK);
+    session->rooms = memory;
+    atomic_init(&session->free_rooms, UINT32_MAX);
+    return 0;
+}
+
 static int make_tables(struct vt_session *session)
 {
     int result = vt_intern_make(&session->stacks, 20);
@@ -135,7 +199,7 @@ static int make_tables(struct vt_session *session)
         result = vt_intern_make(&session->codes, 18);
     if (!result)
         result = vt_intern_make(&session->strings, 16);
-    return result;
+    return result ? result : make_rooms(session);
 }
 
 /* Undoes a start that failed: nothing of it stays, and the file goes too, since it holds nothing. */
@@ -144,6 +208,8 @@ static void discard(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
+    if (session->rooms)
+        munmap(session->rooms, ROOM_BYTES);
     if (session->mapped_bytes)
         munmap(session->ring.header, session->mapped_bytes);
     if (session->file >= 0) {
@@ -172,18 +238,34 @@ static struct vt_session *start(void)
     int result = session->file < 0 ? session->file : map_file(session, host);
     if (!result)
         result = make_tables(session);
-    if (!result) {
-        vt_native_start(session->options.native);
-        if (session->options.python)
-            vt_python_look_up();
+    if (!result)
         result = vt_writer_start(session);
-    }
     if (result) {
         vt_log("nothing is recorded: %s: %s", session->path, strerror(-result));
         discard(session);
         return NULL;
     }
+    /* The writer loads the unwinder and looks for the interpreter. Both take the loader's lock, and its holder may be
+     * running a constructor that waits for a lock of our caller: so we do without, rather than wait for long. */
+    syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = READY_WAIT_NS}, NULL,
+            0);
     return session;
+}
+
+static void tell_missed(struct process_state *process, struct vt_session *session)
+{
+    uint64_t missed = session ? atomic_exchange(&process->missed, 0) : 0;
+    if (missed)
+        __atomic_fetch_add(&session->ring.header->dropped, missed, __ATOMIC_RELAXED);
+}
+
+void vt_session_missed(void)
+{
+    struct process_state *process = atomic_load(&process_state);
+    if (!process || atomic_load(&process->state) == STATE_ENDED)
+        return;
+    atomic_fetch_add(&process->missed, 1);
+    tell_missed(process, atomic_load(&process->session)); /* it may have come meanwhile */
 }
 
 struct vt_session *vt_session_get(void)
@@ -196,13 +278,19 @@ struct vt_session *vt_session_get(void)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
+        int cancel_state;
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         session = start();
         atomic_store(&process->session, session);
         atomic_store(&process->state, session ? STATE_RUNNING : STATE_ENDED);
+        tell_missed(process, session);
+        pthread_setcancelstate(cancel_state, NULL);
         return session;
     }
-    for (int turn = 0; state == STATE_STARTING && turn < START_WAIT_TURNS; turn++) {
-        sched_yield();
+    for (int turn = 0; state == STATE_STARTING && !atomic_load(&process->waited); turn++) {
+        if (turn == START_WAIT_TURNS)
+            atomic_store(&process->waited, 1);
+        vt_nap(START_WAIT_TURN_NS);
         state = atomic_load(&process->state);
     }
     return atomic_load(&process->session);
@@ -212,9 +300,8 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
 {
     struct process_state *process = atomic_load(&process_state);
     struct vt_session *expected = session;
-    if (!process || !atomic_compare_exchange_strong(&process->session, &expected, NULL))
-        return;
-    atomic_store(&process->state, STATE_ENDED);
+    if (process && atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
+        atomic_store(&process->state, STATE_ENDED);
     session->ring.header->stop_reason = reason;
     session->ring.header->end_monotonic_ns = now_ns(CLOCK_MONOTONIC);
     __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
@@ -248,12 +335,16 @@ static void say_goodbye(const struct vt_session *session)
     vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", session->path, session->path);
 }
 
-/* The ring is empty now: its room on the disk goes back, the file stays as long as it looks. */
+/* The ring is empty now: its room on the disk goes back, the file stays as long as it looks. A thread that took the
+ * session just before it ended may still write there: to other memory, since a hole of a full disk would kill it. */
 static void release_ring_space(struct vt_session *session)
 {
     struct vt_file_header *header = session->ring.header;
-    if (header->ring_reserved == header->ring_consumed)
-        fallocate(session->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)header->ring_offset,
+    int file = vt_session_file(session);
+    if (header->ring_reserved == header->ring_consumed && file >= 0 &&
+        mmap(session->ring.slots, header->ring_slots * VT_SLOT_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
+        fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)header->ring_offset,
                   (off_t)(header->ring_slots * VT_SLOT_BYTES));
 }
 
@@ -262,15 +353,17 @@ __attribute__((destructor)) static void end_process(void)
 {
     struct process_state *process = atomic_load(&process_state);
     struct vt_session *session = vt_session_active();
-    int saved_errno;
+    int saved_errno, cancel_state;
     if (!session || !vt_enter(&saved_errno))
         return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     atomic_store(&process->session, NULL);
     atomic_store(&process->state, STATE_ENDED);
     vt_writer_finish(session);
     if (session->ring.header->state == VT_STATE_COMPLETE)
         release_ring_space(session);
-    if (!session->options.quiet)
+    if (!session->options.quiet && session->ring.header->state != VT_STATE_STOPPED)
         say_goodbye(session);
+    pthread_setcancelstate(cancel_state, NULL);
     vt_leave(saved_errno);
 }

@@ -7,20 +7,30 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "intern.h"
+#include "live.h"
 #include "options.h"
 #include "ring.h"
+#include "stack_python.h"
+
+enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32 };
 
 struct vt_session {
     struct vt_options options;
     struct vt_ring ring;
-    int file;
+    int file; /* may be closed by the host, and its number used again: ask vt_session_file */
+    uint64_t file_device, file_inode;
     char path[4096];
     size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
+    struct vt_live_table live;
+    struct vt_raw_python_frame *rooms; /* VT_ROOMS of VT_PYTHON_DEPTH frames: for walks too deep for the caller's stack */
+    _Atomic uint32_t free_rooms;       /* bit per room */
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
+    _Atomic int writer_ready;       /* futex: it found what only it may look for */
     _Atomic int writer_done;        /* futex */
     pthread_t writer;
     uint32_t generation; /* tells thread-local caches of an older session apart */
@@ -31,6 +41,12 @@ struct vt_session *vt_session_active(void);
 
 /* The same, but makes it if this is the process's first event. NULL if it cannot be, or was stopped. */
 struct vt_session *vt_session_get(void);
+
+/* Counts an event that came while another thread was still making the session; it will be told as dropped. */
+void vt_session_missed(void);
+
+/* The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened again by its name. */
+int vt_session_file(struct vt_session *session);
 
 /* Stops recording for good: what is in the ring stays readable. Any thread. */
 void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);

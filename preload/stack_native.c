@@ -1,7 +1,11 @@
 #include "stack_native.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <stdatomic.h>
+
+#include "python_layout.h"
 
 #if defined __x86_64__
 #define UNW_PREFIX "_ULx86_64_"
@@ -22,6 +26,8 @@ static _Atomic uintptr_t interpreter_start, interpreter_end;
 
 void vt_native_start(bool wanted)
 {
+    if (!wanted)
+        atomic_store(&backtrace_function, NULL);
     if (!wanted || atomic_load(&backtrace_function))
         return;
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
@@ -34,10 +40,19 @@ void vt_native_start(bool wanted)
     atomic_store(&backtrace_function, (int (*)(void **, int))dlsym(library, "unw_backtrace"));
 }
 
-void vt_native_set_interpreter(const void *start, size_t bytes)
+void vt_native_find_interpreter(void)
 {
-    atomic_store_explicit(&interpreter_end, (uintptr_t)start + bytes, memory_order_relaxed);
-    atomic_store_explicit(&interpreter_start, (uintptr_t)start, memory_order_relaxed);
+    static bool looked;
+    Dl_info information;
+    ElfW(Sym) *symbol = NULL;
+    if (looked || !vt_python_loaded())
+        return;
+    looked = true;
+    void *evaluate = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+    if (!evaluate || !dladdr1(evaluate, &information, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return;
+    atomic_store_explicit(&interpreter_end, (uintptr_t)evaluate + symbol->st_size, memory_order_relaxed);
+    atomic_store_explicit(&interpreter_start, (uintptr_t)evaluate, memory_order_relaxed);
 }
 
 /* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): told by address,

@@ -9,11 +9,14 @@
 
 enum { VT_NATIVE_DEPTH = 128 };
 
-/* Once per process, at its first event. With `wanted` false, or no libunwind, no native frames are recorded. */
+/* Once per session, in its writer thread: it takes the loader's lock. With `wanted` false, or no libunwind, no native
+ * frames are recorded. (Not wanted either in the child of a process that recorded: another thread of the parent may have
+ * held a lock of libunwind at the fork. No CUDA driver works in such a child anyway.) */
 void vt_native_start(bool wanted);
 
-/* Tells the interpreter's evaluation function, where native stacks end and Python frames take over. */
-void vt_native_set_interpreter(const void *start, size_t bytes);
+/* Looks, once Python is there, for the interpreter's evaluation function, where native stacks end and Python frames take
+ * over. In the writer thread. */
+void vt_native_find_interpreter(void);
 
 /* Return addresses of the calling thread's frames, innermost first, from the caller's caller's caller on: at most
  * VT_NATIVE_DEPTH. Stops at the interpreter's frame, which is not included. `below_python`: the thread has Python frames,

@@ -116,8 +116,9 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
     int saved_errno;
     if (vt_enter(&saved_errno)) {
         look_up();
-        if (is_cuda(device)) {
-            bool made = bytes >= 0;
+        bool made = bytes >= 0;
+        /* A free begins no trace: a forked worker may only be dropping what it inherited. */
+        if (is_cuda(device) && (made || vt_recording())) {
             vt_record(&(struct vt_observation){.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
                                                .layer = VT_LAYER_FRAMEWORK,
                                                .device_index = (int8_t)(device >> 8),

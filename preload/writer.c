@@ -2,7 +2,10 @@
 #include "writer.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <link.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +21,16 @@
 #include "guard.h"
 #include "lookup.h"
 #include "python_layout.h"
+#include "stack_native.h"
 
 enum {
     POLL_MS = 100,             /* new definitions are named within this time, while their code is still loaded */
     CHUNK_AGE_POLLS = 30,      /* events alone may wait this long in the ring: they are as safe there */
     CHUNK_MAXIMUM_EVENTS = 1 << 16,
     ZSTD_LEVEL = 3,
-    FINISH_TURNS = 600, /* of FINISH_TURN_MS, as long as the writer makes progress */
+    LAST_TURNS = 100,
+    LAST_TURN_NS = 1000000,
+    FINISH_TURNS = 200, /* of FINISH_TURN_MS, as long as the writer makes progress */
     FINISH_TURN_MS = 50,
 };
 
@@ -36,7 +42,7 @@ struct writer {
     const struct vt_event **events; /* into the ring */
     size_t event_count;
     uint64_t position; /* the first slot that is not taken */
-    bool process_told;
+    unsigned long long loads; /* of libraries, when last looked round */
 };
 
 void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes)
@@ -70,11 +76,14 @@ void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, s
     return head;
 }
 
-/* Takes what is committed, up to a chunk's worth. */
+/* Takes what is committed, up to a chunk's worth: a part of the ring, since its room comes back only when the chunk is
+ * written, and producers that find none wait no longer than a few milliseconds. */
 static void take_records(struct writer *writer)
 {
+    const struct vt_ring *ring = &writer->session->ring;
     const struct vt_record_head *head;
     while (writer->event_count < CHUNK_MAXIMUM_EVENTS &&
+           writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
            (head = vt_ring_at(&writer->session->ring, &writer->position))) {
         writer->position += head->slots;
         if (head->kind == VT_RECORD_EVENT) {
@@ -145,8 +154,8 @@ static int append_chunk(struct writer *writer)
     if (!writer->event_count && !writer->definitions.bytes && writer->position == header->ring_consumed)
         return 0;
     int result = make_chunk(writer);
-    if (!result)
-        result = write_all(writer->session->file, writer->stored.data, writer->stored.bytes, header->chunks_end);
+    int file = result ? result : vt_session_file(writer->session);
+    result = file < 0 ? file : write_all(file, writer->stored.data, writer->stored.bytes, header->chunks_end);
     if (result)
         return result;
     header->events += writer->event_count;
@@ -168,6 +177,17 @@ static int drain(struct writer *writer)
     return 0;
 }
 
+/* Threads that were inside a record when the process began to end are given a moment to come out of it. */
+static int drain_to_the_end(struct writer *writer)
+{
+    int result = drain(writer);
+    for (int turn = 0; !result && vt_ring_pending(&writer->session->ring) && turn < LAST_TURNS; turn++) {
+        vt_nap(LAST_TURN_NS);
+        result = drain(writer);
+    }
+    return result;
+}
+
 /* True once what waits in the ring should be written: many slots, new definitions, or old events. */
 static bool is_due(const struct writer *writer, unsigned polls, uint32_t *definitions_seen)
 {
@@ -182,6 +202,27 @@ static bool is_due(const struct writer *writer, unsigned polls, uint32_t *defini
     return true;
 }
 
+static int count_loads(struct dl_phdr_info *info, size_t info_bytes, void *loads)
+{
+    (void)info_bytes;
+    *(unsigned long long *)loads = info->dlpi_adds;
+    return 1;
+}
+
+/* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
+static void look_round(struct writer *writer)
+{
+    unsigned long long loads = 0;
+    vt_lookup_pin();
+    dl_iterate_phdr(count_loads, &loads);
+    if (loads == writer->loads) /* of libraries: nothing new can be there */
+        return;
+    writer->loads = loads;
+    if (writer->session->options.python)
+        vt_python_look_up();
+    vt_native_find_interpreter();
+}
+
 static int write_until_stopped(struct writer *writer)
 {
     struct vt_session *session = writer->session;
@@ -189,9 +230,9 @@ static int write_until_stopped(struct writer *writer)
     vt_define_process(&writer->definitions);
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
-        vt_lookup_pin(); /* here, off the host's threads: it takes the loader's lock */
+        look_round(writer);
         if (atomic_load(&session->stopping))
-            return drain(writer);
+            return drain_to_the_end(writer);
         if (is_due(writer, polls, &definitions_seen)) {
             int result = drain(writer);
             if (result)
@@ -213,12 +254,35 @@ static void close_file(struct vt_session *session)
         __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);
 }
 
+/* A host that computes in real time is not to be held up by what can wait. */
+static void be_ordinary(void)
+{
+    if (sched_getscheduler(0) != SCHED_OTHER)
+        sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+}
+
+/* Leak checkers of the host run after us. */
+static void free_all(struct writer *writer)
+{
+    vt_seen_free(writer->seen);
+    ZSTD_freeCCtx(writer->compressor);
+    free(writer->events);
+    free(writer->definitions.data);
+    free(writer->payload.data);
+    free(writer->stored.data);
+}
+
 static void *writer_main(void *context)
 {
     struct vt_session *session = context;
     struct writer writer = {.session = session, .seen = vt_seen_make(), .compressor = ZSTD_createCCtx()};
     vt_guard_depth = 1; /* whatever this thread causes is ours */
     prctl(PR_SET_NAME, "vramtrace");
+    be_ordinary();
+    vt_native_start(session->options.native && session->generation == 1);
+    look_round(&writer);
+    atomic_store(&session->writer_ready, 1);
+    syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     writer.events = malloc(CHUNK_MAXIMUM_EVENTS * sizeof *writer.events);
     int result = writer.seen && writer.compressor && writer.events ? write_until_stopped(&writer) : -ENOMEM;
     if (result == 0)
@@ -229,6 +293,7 @@ static void *writer_main(void *context)
                         : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
                                                                : VT_STOP_WRITE_ERROR,
                         -result);
+    free_all(&writer);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -238,13 +303,17 @@ int vt_writer_start(struct vt_session *session)
 {
     sigset_t all, before;
     pthread_attr_t attributes;
-    enum { STACK_BYTES = 256 << 10 };
+    enum { STACK_BYTES = 256 << 10, STACK_MAXIMUM_BYTES = 8 << 20 };
+    int error = EINVAL;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&session->writer, &attributes, writer_main, session);
+    /* glibc takes the host's thread-local variables from the stack: with many of them it refuses a small one. */
+    for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
+        pthread_attr_setstacksize(&attributes, bytes);
+        error = pthread_create(&session->writer, &attributes, writer_main, session);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return -error;

@@ -25,6 +25,7 @@ void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, s
  * that is new the symbols and modules of its addresses, its thread and its functions' names. */
 struct vt_seen; /* what was told already */
 struct vt_seen *vt_seen_make(void);
+void vt_seen_free(struct vt_seen *seen);
 void vt_define_process(struct vt_buffer *definitions);
 void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
 

@@ -93,17 +93,23 @@ struct module_tree {
     struct vt_index index; /* hash of (parent, self) → node */
 };
 
-/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: `bytes` is 0. */
+/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: the file's stands in,
+ * "linear". Of other functions `bytes` is 0. */
 static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
 {
-    const char *end = strrchr(code->name, '.');
+    const char *end = strrchr(code->name, '.'), *start = code->name;
     *bytes = 0;
-    if (!end || strcmp(end, ".forward") != 0)
+    if (strcmp(code->name, "forward") == 0) {
+        const char *slash = strrchr(code->file, '/');
+        start = slash ? slash + 1 : code->file;
+        end = strchr(start, '.');
+    } else if (!end || strcmp(end, ".forward") != 0) {
         return NULL;
-    const char *start = end;
-    while (start > code->name && start[-1] != '.')
-        start--;
-    *bytes = (uint32_t)(end - start);
+    } else {
+        for (start = end; start > code->name && start[-1] != '.'; start--)
+            ;
+    }
+    *bytes = (uint32_t)(end ? (size_t)(end - start) : strlen(start));
     return start;
 }
 

@@ -25,6 +25,7 @@ enum vt_sign {
 
 struct vt_finder_thread {
     bool engine;
+    bool named_engine;
     bool never_engine; /* native stacks without the engine were seen */
     uint32_t score;    /* how much it looks like the training thread */
     uint64_t sequence; /* of its last allocation */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Which events make and free what holds tensors. */
 static void read_holders(struct vt_finder *finder)
@@ -51,6 +52,8 @@ static void find_engine_threads(struct vt_finder *finder)
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
+        thread->named_engine |=
+            strncmp(vt_trace_thread_name(trace, stack->thread_id), "pt_autograd", 11) == 0;
         if (stack->native_count == 0 || stack->python_count > 0)
             continue;
         if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
@@ -59,7 +62,8 @@ static void find_engine_threads(struct vt_finder *finder)
             thread->never_engine = true;
     }
     for (size_t i = 0; i < finder->thread_count; i++)
-        finder->threads[i].engine &= !finder->threads[i].never_engine;
+        finder->threads[i].engine = finder->threads[i].named_engine ||
+                                    (finder->threads[i].engine && !finder->threads[i].never_engine);
     for (uint32_t id = 1; id < trace->stack_count; id++)
         if (finder->threads[finder->thread_of_stack[id]].engine)
             *vt_matcher_traits(finder->matcher, id) |= VT_TRAIT(BACKWARD);

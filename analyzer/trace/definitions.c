@@ -118,20 +118,6 @@ static int add_device(struct vt_trace *trace, const struct vt_device *device)
     return 0;
 }
 
-static int add_thread(struct vt_trace_tables *tables, const struct vt_thread *thread)
-{
-    int error = vt_reserve(&tables->threads, &tables->thread_capacity, tables->thread_count + 1,
-                           sizeof *tables->threads);
-    if (error)
-        return error;
-    const char *name = vt_arena_text(&tables->arena, thread + 1, thread->head.bytes - sizeof *thread);
-    if (!name)
-        return -ENOMEM;
-    tables->threads[tables->thread_count++] =
-        (struct vt_thread_entry){.thread_id = thread->thread_id, .name = name};
-    return 0;
-}
-
 static int add_stack(struct vt_trace *trace, const struct vt_stack *stack)
 {
     size_t native_bytes = stack->native_frames * sizeof(uint64_t);
@@ -246,6 +232,7 @@ int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *recor
     tables->definition_bytes += record->bytes;
     const void *body = record;
     const struct vt_string *string = body;
+    const struct vt_thread *thread = body;
     switch (record->kind) {
     case VT_RECORD_PROCESS:
         return add_process(trace, body);
@@ -254,7 +241,8 @@ int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *recor
         return add_text(tables, record->kind == VT_RECORD_STRING ? &tables->strings : &tables->functions,
                         string->id, (const uint8_t *)(string + 1), record->bytes - sizeof *string);
     case VT_RECORD_THREAD:
-        return add_thread(tables, body);
+        return add_text(tables, &tables->threads, thread->thread_id, (const uint8_t *)(thread + 1),
+                        record->bytes - sizeof *thread);
     case VT_RECORD_DEVICE:
         return add_device(trace, body);
     case VT_RECORD_STACK:
@@ -316,9 +304,6 @@ const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
 
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id)
 {
-    const struct vt_trace_tables *tables = trace->tables;
-    for (size_t i = 0; i < tables->thread_count; i++)
-        if (tables->threads[i].thread_id == thread_id)
-            return tables->threads[i].name;
-    return "";
+    uint32_t at = vt_index_get(&trace->tables->threads, thread_id);
+    return at == VT_INDEX_NONE ? "" : trace->tables->texts[at];
 }

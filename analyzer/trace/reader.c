@@ -271,13 +271,13 @@ void vt_trace_close(struct vt_trace *trace)
     for (size_t i = 0; i < tables->module_count; i++)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
-    free(tables->threads);
     free(tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
     vt_index_free(&tables->strings);
     vt_index_free(&tables->functions);
     vt_index_free(&tables->symbols);
+    vt_index_free(&tables->threads);
     vt_index_free(&tables->lines);
     vt_arena_free(&tables->arena);
     free(tables);

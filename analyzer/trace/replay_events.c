@@ -382,8 +382,10 @@ static int context_destroy(struct vt_build *build, const struct vt_event *event)
         if (--context->references > 0)
             return 0;
         vt_build_device(build, device_index)->contexts--;
+        build->context_total--;
+    } else if (device_index < 0) {
+        return 0; /* one that was never told, on no device that we know */
     }
-    build->context_total -= build->context_total > 0;
     if (vt_build_device(build, device_index)->contexts > 0)
         return 0;
     end_owned(build, device_index);

@@ -25,11 +25,6 @@ struct vt_module_entry {
     bool debug_tried;
 };
 
-struct vt_thread_entry {
-    uint64_t thread_id;
-    const char *name;
-};
-
 struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
@@ -45,8 +40,7 @@ struct vt_trace_tables {
 
     struct vt_module_entry *modules; /* by start_address once the trace is read */
     size_t module_count, module_capacity;
-    struct vt_thread_entry *threads;
-    size_t thread_count, thread_capacity;
+    struct vt_index threads; /* kernel id → texts */
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_index lines;    /* (code, offset) → line + 1 */

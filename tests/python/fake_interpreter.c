@@ -191,6 +191,7 @@ static size_t walk(uint64_t *hash)
 {
     struct vt_raw_python_frame frames[16];
     *hash = 1;
+    vt_python_look_up();
     return vt_python_walk(frames, 16, hash, &truncated, &unreadable);
 }
 

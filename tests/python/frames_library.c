@@ -33,6 +33,12 @@ EXPORT size_t test_describe(const void *code, size_t buffer_bytes, char *text, s
 #define FIELD "\x1f"
 #define RECORD "\x1e"
 
+/* The interpreter is there before this library; in the shim, the writer thread looks for it. */
+__attribute__((constructor)) static void look_up(void)
+{
+    vt_python_look_up();
+}
+
 /* One record a frame: file, name, line, instruction offset, self. */
 size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_walk *told)
 {
