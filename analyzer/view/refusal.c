@@ -14,19 +14,45 @@ static bool is_refusal(const struct vt_event *event, uint8_t kind)
     return event->kind == kind && (kind == VT_EVENT_OOM || event->detail == DRIVER_OUT_OF_MEMORY);
 }
 
+/* True for what changes how much a device has free: beyond it, what the driver told is of another state. */
+static bool changes_free(const struct vt_event *event, int device_index)
+{
+    if (event->layer == VT_LAYER_FRAMEWORK ||
+        (event->device_index >= 0 && event->device_index != device_index))
+        return false;
+    switch (event->kind) {
+    case VT_EVENT_ALLOC:
+    case VT_EVENT_FREE:
+    case VT_EVENT_HANDLE_CREATE:
+    case VT_EVENT_HANDLE_RELEASE:
+    case VT_EVENT_POOL:
+    case VT_EVENT_POOL_DESTROY:
+    case VT_EVENT_DELTA:
+    case VT_EVENT_CONTEXT_CREATE:
+    case VT_EVENT_CONTEXT_DESTROY:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes)
 {
     uint64_t t_ns = event_index < trace->event_count ? trace->events[event_index].t_ns : 0;
+    bool changed[2] = {false, false}; /* before, after */
 
     for (size_t distance = 0; distance < NEAR_EVENTS; distance++) {
         for (int side = 0; side < 2; side++) {
             size_t i = side ? event_index + distance : event_index - distance;
             const struct vt_event *event;
 
-            if (i >= trace->event_count) /* also before the first */
+            if (i >= trace->event_count || changed[side]) /* also before the first */
                 continue;
             event = &trace->events[i];
+            /* The event itself has happened already; what was told before it is of the state before. */
+            if (changes_free(event, device_index) && (!side || distance > 0))
+                changed[side] = true;
             if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
                 continue;
             if ((event->t_ns > t_ns ? event->t_ns - t_ns : t_ns - event->t_ns) > NEAR_NS)

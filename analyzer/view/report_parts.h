@@ -37,7 +37,8 @@ uint32_t vt_forward_stack(const struct vt_replay *replay, uint32_t event_index, 
 /* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
 bool vt_belongs_to_no_module(unsigned category);
 
-/* What the driver said was free on the whole card within a second of an event; false if nobody asked it. */
+/* What the driver said was free on the whole card within a second of an event, with nothing in between that
+ * changed it; false if nobody asked it. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
 

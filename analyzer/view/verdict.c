@@ -97,7 +97,7 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
 }
 
 /* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
- * it: what is left lies between blocks in use. */
+ * it: what is left lies between blocks in use, or in another pool. */
 static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
 {
     uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
@@ -105,8 +105,8 @@ static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
 
     if (refusal->layer == VT_LAYER_FRAMEWORK && refusal->asked_bytes && cached >= refusal->asked_bytes)
         fprintf(stream,
-                " The %s in the framework's cache would have been enough, but not in one piece: they lie "
-                "between blocks in use.",
+                " The %s in the framework's cache would have been enough, but in no one usable piece "
+                "(fragmentation).",
                 vt_format_bytes(cached, bytes));
 }
 
