@@ -414,6 +414,7 @@ static int cells(void)
     put_int(code_memory[0], layout->code_argument_count, 1);
     put_pointer(code_memory[0], layout->code_local_names, names);
     put_pointer(code_memory[0], layout->code_local_kinds, kinds);
+    vt_python_look_up();
     const uint64_t contents[][2] = {
         {(uintptr_t)cell, 0x1234560}, {0, 0}, {(uintptr_t)cell + 4, 0}, {(uintptr_t)names, 0}, {7, 0}};
     for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
