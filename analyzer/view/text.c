@@ -194,8 +194,9 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
     vt_text_out_of_memory(&print, report);
     if (!report->device_count && !report->trace->event_count)
         vt_print_paragraph(&print, 0, 0,
-                           "The trace has no events: while it was recorded, no call that VRAMTrace can see "
-                           "took or gave back GPU memory.");
+                           report->trace->complete
+                               ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
+                               : "No events could be read from this trace.");
     else if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
     for (size_t i = 0; i < report->device_count; i++) {
