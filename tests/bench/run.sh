@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Costs beside PyTorch's own recorder: tests/bench/run.sh [--rounds N] [--markdown FILE]. Needs a build (tests/run.sh quick).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source tests/setup.sh
+setup_torch
+export VRAMTRACE_PYTHON VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build}
+if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"; fi
+exec "$VRAMTRACE_PYTHON" tests/bench/run.py "$@"
