@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stdatomic.h>
 
+#include "fork_gate.h"
 #include "python_layout.h"
 
 #if defined __x86_64__
@@ -30,7 +31,9 @@ void vt_native_start(bool wanted)
         atomic_store(&backtrace_function, NULL);
     if (!wanted || atomic_load(&backtrace_function))
         return;
+    _Atomic int *gate = vt_gate_enter();
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    vt_gate_leave(gate);
     if (!library)
         return;
     int (*set_policy)(void *, int) = (int (*)(void *, int))dlsym(library, UNW_PREFIX "set_caching_policy");
@@ -71,7 +74,9 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, ui
     if (!walk)
         return 0;
     for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
+        _Atomic int *gate = vt_gate_enter(); /* libunwind looks at the libraries for code that it has not met */
         count = walk((void **)addresses, depth);
+        vt_gate_leave(gate);
         for (end_frame = 0; end_frame < count && addresses[end_frame] - start >= end - start; end_frame++)
             ;
         if (end_frame < count || count < depth || depth == VT_NATIVE_DEPTH)

@@ -18,6 +18,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "fork_gate.h"
 #include "guard.h"
 #include "lookup.h"
 #include "python_layout.h"
@@ -214,13 +215,17 @@ static void look_round(struct writer *writer)
 {
     unsigned long long loads = 0;
     vt_lookup_pin();
+    _Atomic int *gate = vt_gate_enter();
     dl_iterate_phdr(count_loads, &loads);
+    vt_gate_leave(gate);
     if (loads == writer->loads) /* of libraries: nothing new can be there */
         return;
     writer->loads = loads;
+    gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
     vt_native_find_interpreter();
+    vt_gate_leave(gate);
 }
 
 static int write_until_stopped(struct writer *writer)
