@@ -18,6 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef LINKED_IN
+__attribute__((visibility("default"))) const int vt_linked_in = 1;
+#endif
+
 typedef void usage_function(void *, int64_t, uint64_t, uint64_t, uint16_t);
 static usage_function *usage;
 static int (*memory_alloc)(uint64_t *, size_t), (*memory_free)(uint64_t);
@@ -25,7 +29,12 @@ static int (*set_current)(void *);
 static int (*mark)(const char *);
 static void *context;
 
-enum { BLOCK_BYTES = 512, CUDA = 1, SMALL_STACK_BYTES = 64 << 10 };
+enum { BLOCK_BYTES = 512, CUDA = 1 };
+#ifdef __SANITIZE_THREAD__
+enum { SMALL_STACK_BYTES = 1 << 20 };
+#else
+enum { SMALL_STACK_BYTES = 64 << 10 };
+#endif
 static pthread_mutex_t allocator_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t allocated;
 static uint64_t numbers[4];
@@ -36,8 +45,10 @@ static void find_everything(void)
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
     int (*create)(void **, unsigned, int) = (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
     mark = (int (*)(const char *))dlsym(RTLD_DEFAULT, "vramtrace_mark");
-    memory_alloc = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
-    memory_free = (int (*)(uint64_t))dlsym(driver, "cuMemFree_v2");
+    /* With a sanitizer the recorder is linked in (meson.build), without its dlsym. */
+    void *wrappers = dlsym(RTLD_DEFAULT, "vt_linked_in") ? RTLD_DEFAULT : driver;
+    memory_alloc = (int (*)(uint64_t *, size_t))dlsym(wrappers, "cuMemAlloc_v2");
+    memory_free = (int (*)(uint64_t))dlsym(wrappers, "cuMemFree_v2");
     set_current = (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
     if (!usage || !mark || init(0) || create(&context, 0, 0))
         exit(2);
@@ -215,6 +226,32 @@ static void call_without_cfi(void)
     printf("alloc %d free %d\n", CALLS_PER_PAGE, CALLS_PER_PAGE);
 }
 
+/* All descriptors closed, and their numbers used again for files of the host's own. */
+static void close_all(void)
+{
+    struct stat status;
+    int last = 0;
+    block_pair(1 << 20);
+    usleep(300000);
+    for (int file = 3; file < 1100; file++)
+        close(file);
+    while (last >= 0 && last < 1020) {
+        char name[32];
+        snprintf(name, sizeof name, "data.%d", last);
+        last = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    }
+    numbers[1] = 100000;
+    usleep(300000);
+    many_pairs(NULL);
+    call_without_cfi();
+    usleep(300000);
+    for (int file = 3; file <= last; file++)
+        if (fstat(file, &status) || !S_ISREG(status.st_mode))
+            printf("file %d of the host is gone\n", file);
+        else if (status.st_size)
+            printf("%ld bytes in file %d of the host\n", (long)status.st_size, file);
+}
+
 /* Code that libunwind and the writer have not met, all the time: they look at the libraries for it. */
 static void *new_code_until_stopped(void *argument)
 {
@@ -279,28 +316,6 @@ static void exit_in_thread(void)
     for (uint64_t i = 0; i < 4; i++)
         start_thread(until_stopped, (void *)(uintptr_t)i, SMALL_STACK_BYTES);
     pthread_join(start_thread(exits, NULL, SMALL_STACK_BYTES), NULL);
-}
-
-/* All descriptors closed, and their numbers used again for files of the host's own. */
-static void close_all(void)
-{
-    struct stat status;
-    int last = 0;
-    block_pair(1 << 20);
-    usleep(300000);
-    for (int file = 3; file < 1100; file++)
-        close(file);
-    while (last >= 0 && last < 1020) {
-        char name[32];
-        snprintf(name, sizeof name, "data.%d", last);
-        last = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    }
-    numbers[1] = 100000;
-    many_pairs(NULL);
-    usleep(300000);
-    for (int file = 3; file <= last; file++)
-        if (!fstat(file, &status) && S_ISREG(status.st_mode) && status.st_size)
-            printf("%ld bytes in file %d of the host\n", (long)status.st_size, file);
 }
 
 static void little_room_for_files(void)
