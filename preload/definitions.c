@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fork_gate.h"
 #include "hooks.h"
 #include "python_layout.h"
 #include "writer.h"
@@ -205,6 +206,13 @@ struct found_symbol {
     bool still_there;
 };
 
+static void for_each_library(int visit(struct dl_phdr_info *, size_t, void *), void *context)
+{
+    _Atomic int *gate = vt_gate_enter();
+    dl_iterate_phdr(visit, context);
+    vt_gate_leave(gate);
+}
+
 static int count_unloads(struct dl_phdr_info *info, size_t info_bytes, void *context)
 {
     (void)info_bytes;
@@ -230,10 +238,10 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
-        dl_iterate_phdr(count_unloads, found);
+        for_each_library(count_unloads, found);
         if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map, RTLD_DL_LINKMAP))
             return false;
-        dl_iterate_phdr(copy_name, found);
+        for_each_library(copy_name, found);
         if (found->still_there)
             return true;
     }
@@ -255,7 +263,7 @@ static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buff
     record->module_base = found.module_base;
     memcpy(record + 1, name, strlen(name));
     if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
-        dl_iterate_phdr(define_module, &(struct module_search){seen, definitions});
+        for_each_library(define_module, &(struct module_search){seen, definitions});
 }
 
 static void define_thread(uint32_t thread_id, struct vt_buffer *definitions)

@@ -1,5 +1,7 @@
 #include "elf_walk.h"
 
+#include "fork_gate.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -71,7 +73,10 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context)
 {
     struct search search = {visit, context};
-    return dl_iterate_phdr(visit_object, &search) != 0;
+    _Atomic int *gate = vt_gate_enter();
+    bool found = dl_iterate_phdr(visit_object, &search) != 0;
+    vt_gate_leave(gate);
+    return found;
 }
 
 bool vt_elf_is_ours(const struct vt_elf *object)

@@ -40,10 +40,14 @@ void vt_ring_wake(struct vt_ring *ring);
 /* Sleeps until woken or `milliseconds` have passed. */
 void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds);
 
+static inline uint64_t vt_ring_consumed(const struct vt_ring *ring)
+{
+    return __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_RELAXED);
+}
+
 static inline uint64_t vt_ring_pending(const struct vt_ring *ring)
 {
-    return __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED) -
-           __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_RELAXED);
+    return __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED) - vt_ring_consumed(ring);
 }
 
 #endif

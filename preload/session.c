@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fork_gate.h"
 #include "guard.h"
 #include "log.h"
 #include "record.h"
@@ -234,6 +235,7 @@ static struct vt_session *start(void)
     }
     gethostname(host, sizeof host - 1);
     session->generation = ++generations;
+    vt_gate_start();
     session->file = create_file(session, host);
     int result = session->file < 0 ? session->file : map_file(session, host);
     if (!result)

@@ -2,9 +2,13 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "fork_gate.h"
 #include "python_layout.h"
 
 #if defined __x86_64__
@@ -24,19 +28,64 @@ static __thread int expected_depth __attribute__((tls_model("initial-exec"))) = 
 static _Atomic(int (*)(void **, int)) backtrace_function;
 static _Atomic uintptr_t interpreter_start, interpreter_end;
 
+/* libunwind tries addresses that no unwind information vouches for by writing from there to a pipe of its own. A host
+ * that closes every descriptor closes that too, and may have a file of its own under the number then. */
+struct pipe_ends {
+    int descriptors[2];
+    ino_t inode;
+};
+static struct pipe_ends pipe_of_libunwind; /* writer thread only; inode 0: not known */
+
+/* The two that a pipe made now would get. */
+static struct pipe_ends next_descriptors(void)
+{
+    struct pipe_ends next = {{-1, -1}, 0};
+    if (!pipe2(next.descriptors, O_CLOEXEC)) {
+        close(next.descriptors[0]);
+        close(next.descriptors[1]);
+    }
+    return next;
+}
+
+static ino_t pipe_inode(const struct pipe_ends *ends)
+{
+    struct stat first, second;
+    if (fstat(ends->descriptors[0], &first) || fstat(ends->descriptors[1], &second) || !S_ISFIFO(first.st_mode) ||
+        first.st_ino != second.st_ino)
+        return 0;
+    return first.st_ino;
+}
+
+static void remember_pipe(struct pipe_ends ends)
+{
+    ends.inode = pipe_inode(&ends);
+    pipe_of_libunwind = ends;
+}
+
+void vt_native_check(void)
+{
+    if (pipe_of_libunwind.inode && pipe_inode(&pipe_of_libunwind) != pipe_of_libunwind.inode)
+        atomic_store(&backtrace_function, NULL);
+}
+
 void vt_native_start(bool wanted)
 {
     if (!wanted)
         atomic_store(&backtrace_function, NULL);
     if (!wanted || atomic_load(&backtrace_function))
         return;
+    _Atomic int *gate = vt_gate_enter();
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    vt_gate_leave(gate);
     if (!library)
         return;
     int (*set_policy)(void *, int) = (int (*)(void *, int))dlsym(library, UNW_PREFIX "set_caching_policy");
     void **space = dlsym(library, UNW_PREFIX "local_addr_space");
-    if (set_policy && space)
-        set_policy(*space, UNW_CACHE_PER_THREAD);
+    if (set_policy && space) {
+        struct pipe_ends next = next_descriptors();
+        set_policy(*space, UNW_CACHE_PER_THREAD); /* which initialises it all */
+        remember_pipe(next);
+    }
     atomic_store(&backtrace_function, (int (*)(void **, int))dlsym(library, "unw_backtrace"));
 }
 
@@ -71,7 +120,9 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, ui
     if (!walk)
         return 0;
     for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
+        _Atomic int *gate = vt_gate_enter(); /* libunwind looks at the libraries for code that it has not met */
         count = walk((void **)addresses, depth);
+        vt_gate_leave(gate);
         for (end_frame = 0; end_frame < count && addresses[end_frame] - start >= end - start; end_frame++)
             ;
         if (end_frame < count || count < depth || depth == VT_NATIVE_DEPTH)

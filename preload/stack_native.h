@@ -14,6 +14,9 @@ enum { VT_NATIVE_DEPTH = 128 };
  * held a lock of libunwind at the fork. No CUDA driver works in such a child anyway.) */
 void vt_native_start(bool wanted);
 
+/* In the writer thread, now and then: ends native stacks if the host has closed what libunwind holds open. */
+void vt_native_check(void);
+
 /* Looks, once Python is there, for the interpreter's evaluation function, where native stacks end and Python frames take
  * over. In the writer thread. */
 void vt_native_find_interpreter(void);

@@ -18,6 +18,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "fork_gate.h"
 #include "guard.h"
 #include "lookup.h"
 #include "python_layout.h"
@@ -214,14 +215,19 @@ static int count_loads(struct dl_phdr_info *info, size_t info_bytes, void *loads
 static void look_round(struct writer *writer)
 {
     unsigned long long loads = 0;
+    vt_native_check();
     vt_lookup_pin();
+    _Atomic int *gate = vt_gate_enter();
     dl_iterate_phdr(count_loads, &loads);
+    vt_gate_leave(gate);
     if (loads == writer->loads) /* of libraries: nothing new can be there */
         return;
     writer->loads = loads;
+    gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
     vt_native_find_interpreter();
+    vt_gate_leave(gate);
 }
 
 static int write_until_stopped(struct writer *writer)
@@ -322,14 +328,14 @@ int vt_writer_start(struct vt_session *session)
 
 void vt_writer_finish(struct vt_session *session)
 {
-    uint64_t consumed = session->ring.header->ring_consumed;
+    uint64_t consumed = vt_ring_consumed(&session->ring);
     atomic_store(&session->stopping, 1);
     vt_ring_wake(&session->ring);
     for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done); turn++) {
         syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
                 &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
-        if (session->ring.header->ring_consumed != consumed) {
-            consumed = session->ring.header->ring_consumed;
+        if (vt_ring_consumed(&session->ring) != consumed) {
+            consumed = vt_ring_consumed(&session->ring);
             turn = 0;
         }
     }

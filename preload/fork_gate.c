@@ -1,0 +1,47 @@
+#include "fork_gate.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { TURNS = 400, TURN_NS = 50000 }; /* some 40 ms */
+
+struct vt_fork_gate vt_fork_gate;
+
+void vt_gate_wait(_Atomic int *inside)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        atomic_fetch_sub(inside, 1);
+        vt_nap(TURN_NS);
+        atomic_fetch_add(inside, 1);
+        if (atomic_load(&vt_fork_gate.forks) == 0)
+            return;
+    }
+}
+
+static void before_fork(void)
+{
+    int turn = 0;
+    atomic_fetch_add(&vt_fork_gate.forks, 1);
+    for (int i = 0; i < VT_GATE_SHARDS; i++)
+        while (atomic_load(&vt_fork_gate.shards[i].inside) > 0 && turn++ < TURNS)
+            vt_nap(TURN_NS);
+}
+
+static void after_in_parent(void)
+{
+    atomic_fetch_sub(&vt_fork_gate.forks, 1);
+}
+
+static void after_in_child(void)
+{
+    for (int i = 0; i < VT_GATE_SHARDS; i++)
+        atomic_store(&vt_fork_gate.shards[i].inside, 0);
+    atomic_store(&vt_fork_gate.forks, 0);
+}
+
+void vt_gate_start(void)
+{
+    static _Atomic bool started; /* a forked child has its parent's handlers */
+    if (!atomic_exchange(&started, true))
+        pthread_atfork(before_fork, after_in_parent, after_in_child);
+}

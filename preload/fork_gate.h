@@ -1,0 +1,47 @@
+/* Keeps forks apart from our walks over the loaded libraries.
+ *
+ * dl_iterate_phdr takes a lock of the loader that glibc does not set free in a forked child (seen with 2.36): a child
+ * that was forked while another thread was in there waits for ever at its first dlopen. So whoever of us may come to
+ * it (the writer, libunwind at code that it has not met) does so inside this gate, and a fork waits until it is empty.
+ *
+ * Threads: any. Waits are bounded, both ways: a fork that takes longer, or a walk that does, goes its way. */
+#ifndef VT_FORK_GATE_H
+#define VT_FORK_GATE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "guard.h"
+
+enum { VT_GATE_SHARDS = 16 }; /* so that threads seldom share a cache line */
+
+struct vt_fork_gate {
+    struct {
+        _Alignas(64) _Atomic int inside;
+    } shards[VT_GATE_SHARDS];
+    _Alignas(64) _Atomic int forks; /* in progress */
+};
+extern struct vt_fork_gate vt_fork_gate __attribute__((visibility("hidden")));
+
+/* Once per session. */
+void vt_gate_start(void);
+
+/* While a fork goes on. */
+void vt_gate_wait(_Atomic int *inside);
+
+static inline _Atomic int *vt_gate_enter(void)
+{
+    uint64_t mixed = (uintptr_t)&vt_guard_depth * UINT64_C(0x9E3779B97F4A7C15);
+    _Atomic int *inside = &vt_fork_gate.shards[mixed >> 60].inside;
+    atomic_fetch_add(inside, 1);
+    if (__builtin_expect(atomic_load_explicit(&vt_fork_gate.forks, memory_order_relaxed) != 0, 0))
+        vt_gate_wait(inside);
+    return inside;
+}
+
+static inline void vt_gate_leave(_Atomic int *inside)
+{
+    atomic_fetch_sub_explicit(inside, 1, memory_order_release);
+}
+
+#endif
