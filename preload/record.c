@@ -212,6 +212,9 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
         if (session->options.python)
             room = walk_python(session, &stack);
         stack.native_frames = vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
+        /* Before the writer found the unwinder and the interpreter: this event's frames are lost, and told so. */
+        if (__builtin_expect(stack.python_frames + stack.native_frames == 0, 0) && !atomic_load(&session->writer_ready))
+            count_dropped(&session->ring.header->dropped_definitions);
     }
     stack.hash = (stack.hash ^ stack.hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
     stack.hash = (stack.hash ^ stack.hash >> 32) | 1;

@@ -20,7 +20,7 @@
 #include "vramtrace/version.h"
 
 enum { STATE_NONE = 0, STATE_STARTING, STATE_RUNNING, STATE_ENDED };
-enum { START_WAIT_TURNS = 500, START_WAIT_TURN_NS = 100 * 1000, READY_WAIT_NS = 100 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
+enum { START_WAIT_TURNS = 11000, START_WAIT_TURN_NS = 100 * 1000, READY_WAIT_NS = 1000 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
 
 /* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. */
 enum { HIGH_DESCRIPTOR = 900 };
@@ -249,8 +249,11 @@ static struct vt_session *start(void)
     }
     /* The writer loads the unwinder and looks for the interpreter. Both take the loader's lock, and its holder may be
      * running a constructor that waits for a lock of our caller: so we do without, rather than wait for long. */
-    syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0, &(struct timespec){.tv_nsec = READY_WAIT_NS}, NULL,
-            0);
+    for (uint64_t until = now_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
+         !atomic_load(&session->writer_ready) && (now = now_ns(CLOCK_MONOTONIC)) < until;)
+        syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0,
+                &(struct timespec){.tv_nsec = (long)(until - now < READY_WAIT_NS ? until - now : READY_WAIT_NS - 1)}, NULL,
+                0);
     return session;
 }
 
