@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -279,6 +280,14 @@ static void free_all(struct writer *writer)
     free(writer->stored.data);
 }
 
+/* The kernel maps each page of the file at its first store: here, not in the host's threads. */
+static void touch_ring(const struct vt_session *session)
+{
+    enum { POPULATE_WRITE = 23, MAXIMUM_BYTES = 16 << 20 }; /* MADV_POPULATE_WRITE, from Linux 5.14 on */
+    size_t bytes = session->mapped_bytes < MAXIMUM_BYTES ? session->mapped_bytes : MAXIMUM_BYTES;
+    madvise(session->ring.header, bytes, POPULATE_WRITE);
+}
+
 static void *writer_main(void *context)
 {
     struct vt_session *session = context;
@@ -290,6 +299,7 @@ static void *writer_main(void *context)
     look_round(&writer);
     atomic_store(&session->writer_ready, 1);
     syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    touch_ring(session);
     writer.events = malloc(CHUNK_MAXIMUM_EVENTS * sizeof *writer.events);
     int result = writer.seen && writer.compressor && writer.events ? write_until_stopped(&writer) : -ENOMEM;
     if (result == 0)
