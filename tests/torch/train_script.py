@@ -121,6 +121,16 @@ def categories(workload, inputs, device):
     return found
 
 
+def workspace_bytes():
+    """What cuBLAS's workspaces held: they are freed to learn it, so only at the end. None where PyTorch has no such call."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is None:
+        return None
+    before = torch.cuda.memory_allocated()
+    clear()
+    return before - torch.cuda.memory_allocated()
+
+
 class Truth:
     def __init__(self, workload):
         self.workload = workload
@@ -195,7 +205,7 @@ def main():
     torch.cuda.synchronize()
     if arguments.truth:
         with open(arguments.truth, "w") as out:
-            json.dump(truth.document(arguments.steps), out, indent=1)
+            json.dump({**truth.document(arguments.steps), "workspace_bytes": workspace_bytes()}, out, indent=1)
     if arguments.history:
         dump_history(arguments.history)
     last = truth.marks[-1] if truth.marks else {}
