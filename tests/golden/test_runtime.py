@@ -1,11 +1,10 @@
 """Programs of libcudart: shared, static, several releases in one process."""
 import re
-import shutil
 import subprocess
 
 import pytest
 
-from harness import BUILD, HERE, PROGRAMS, STANDIN, check_exactly_once, run
+from harness import BUILD, PROGRAMS, STANDIN, check_exactly_once, run
 
 
 def labels(done):
@@ -41,20 +40,6 @@ def test_label_ends_with_its_call(tmp_path, recorder):
 
 def test_entry_point(tmp_path, recorder):
     check_exactly_once(run(tmp_path, ["way_entry_point"], recorder))
-
-
-@pytest.fixture(scope="module")
-def static_program(tmp_path_factory):
-    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if nvcc is None:
-        pytest.skip("nvcc was not found: programs with a static libcudart cannot be built here")
-    program = tmp_path_factory.mktemp("static") / "way_static"
-    # An earlier -L makes nvcc's own -lcudart_static find the stand-in's.
-    subprocess.run([nvcc, "-DPLUGIN", "-L", STANDIN, "-o", program, HERE / "programs" / "way_static.cu",
-                    HERE / "programs" / "way_runtime.c"], check=True)
-    needed = subprocess.check_output(["readelf", "-dW", program], text=True)
-    assert "libcudart" not in needed and "libcuda.so" not in needed
-    return program
 
 
 def test_static(tmp_path, recorder, static_program):

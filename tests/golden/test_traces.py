@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import BUILD, HERE, PROGRAMS, STANDIN, environment, truth
+from harness import BUILD, HERE, PROGRAMS, environment, truth
 
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
@@ -21,17 +21,6 @@ def record(tmp_path, command, **extra):
     assert done.returncode == 0, done.stdout + done.stderr
     lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", "--stacks", tmp_path / "run.vrt"], text=True)
     return done.stdout, [json.loads(line) for line in lines.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def static_program(tmp_path_factory):
-    nvcc = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
-    if nvcc is None:
-        pytest.skip("nvcc was not found: programs with a static libcudart cannot be built here")
-    program = tmp_path_factory.mktemp("static") / "way_static"
-    subprocess.run([nvcc, "-g", "-DPLUGIN", "-L", STANDIN, "-o", program, HERE / "programs" / "way_static.cu",
-                    HERE / "programs" / "way_runtime.c"], check=True)
-    return program
 
 
 def check(output, events, caller):
