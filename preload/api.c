@@ -6,30 +6,38 @@
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);
+EXPORT int vramtrace_look(const char *name);
 EXPORT int vramtrace_range_push(const char *name);
 EXPORT int vramtrace_range_pop(void);
 
-static int named(enum vt_event_kind kind, const char *name)
+static int named(enum vt_event_kind kind, const char *name, bool look)
 {
     int saved_errno;
     if (!vt_enter(&saved_errno))
         return 0;
     bool recorded = vt_record_named(kind, name);
+    if (recorded && look)
+        vt_record_ask_look(VT_LOOK_ASKED);
     vt_leave(saved_errno);
     return recorded;
 }
 
 int vramtrace_mark(const char *name)
 {
-    return named(VT_EVENT_MARK, name ? name : "");
+    return named(VT_EVENT_MARK, name ? name : "", false);
+}
+
+int vramtrace_look(const char *name)
+{
+    return named(VT_EVENT_MARK, name ? name : "", true);
 }
 
 int vramtrace_range_push(const char *name)
 {
-    return named(VT_EVENT_RANGE_PUSH, name ? name : "");
+    return named(VT_EVENT_RANGE_PUSH, name ? name : "", false);
 }
 
 int vramtrace_range_pop(void)
 {
-    return named(VT_EVENT_RANGE_POP, NULL);
+    return named(VT_EVENT_RANGE_POP, NULL, false);
 }

@@ -11,6 +11,7 @@
 #include "fork_gate.h"
 #include "hooks.h"
 #include "python_layout.h"
+#include "stack_native.h"
 #include "writer.h"
 
 enum { FUNCTION_IDS = 1024, BUILD_ID_MAXIMUM_BYTES = 64, SYMBOL_MAXIMUM_BYTES = 16383 };
@@ -262,6 +263,7 @@ static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buff
     record->symbol_address = known ? (uintptr_t)found.information.dli_saddr : 0;
     record->module_base = found.module_base;
     memcpy(record + 1, name, strlen(name));
+    vt_native_note_symbol(address, name);
     if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
         for_each_library(define_module, &(struct module_search){seen, definitions});
 }

@@ -7,7 +7,8 @@
 int vt_intern_make(struct vt_intern *table, unsigned capacity_bits)
 {
     size_t bytes = sizeof(struct vt_intern_entry) << capacity_bits;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return -ENOMEM;
     madvise(memory, bytes, MADV_DONTFORK);
@@ -27,15 +28,17 @@ void vt_intern_free(struct vt_intern *table)
 
 struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash)
 {
-    for (uint64_t i = hash;; i++) {
-        struct vt_intern_entry *entry = &table->entries[i & table->mask];
+    uint64_t place = hash & (VT_INTERN_FRONT - 1);
+    for (uint64_t i = hash;; place = i++ & table->mask) {
+        struct vt_intern_entry *entry = &table->entries[place];
         uint64_t there = atomic_load_explicit(&entry->hash, memory_order_relaxed);
         if (there == hash)
             return entry;
         if (there)
             continue;
         /* Keep a quarter free, so that every search ends. */
-        if (atomic_fetch_add_explicit(&table->used, 1, memory_order_relaxed) > table->mask - table->mask / 4) {
+        if (atomic_fetch_add_explicit(&table->used, 1, memory_order_relaxed) >
+            table->mask - table->mask / 4) {
             atomic_fetch_sub_explicit(&table->used, 1, memory_order_relaxed);
             return NULL;
         }

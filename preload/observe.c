@@ -1,11 +1,11 @@
 /* What the wrappers have in common: devices, memory information, and how a call becomes an event. */
+#include "clock.h"
 #include "hook.h"
 
 #include "guard.h"
 #include "record.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 /* cuMemGetInfo is a system call on a real driver: after the first, at most one in this time per device. */
 #define INTERVAL_NS 10000000u
@@ -16,16 +16,9 @@ static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
  * tell whose the difference is. */
 static _Atomic uint64_t changes;
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 bool vt_interval_passed(_Atomic uint64_t *last_ns)
 {
-    uint64_t now = now_ns(), last = atomic_load_explicit(last_ns, memory_order_relaxed);
+    uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), last = atomic_load_explicit(last_ns, memory_order_relaxed);
     return (last == 0 || now - last >= INTERVAL_NS) &&
            atomic_compare_exchange_strong_explicit(last_ns, &last, now, memory_order_relaxed,
                                                    memory_order_relaxed);
@@ -168,7 +161,7 @@ static void follow_up(int8_t device_index, bool failed)
     if (device_index < 0)
         return;
     uint64_t last = atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed);
-    if (!failed && now_ns() - last < INTERVAL_NS)
+    if (!failed && vt_clock_ns(CLOCK_MONOTONIC) - last < INTERVAL_NS)
         return;
     struct vt_question question = vt_question_begin();
     if (question.begun)

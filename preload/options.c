@@ -74,7 +74,7 @@ void vt_options_read(struct vt_options *options)
 {
     struct {
         const char *OUT;
-        bool QUIET, ENABLE, NATIVE_STACKS, PYTHON_STACKS;
+        bool QUIET, ENABLE, NATIVE_STACKS, PYTHON_STACKS, INSPECT;
         uint64_t RING;
     } read;
 #define X(name, kind, standard, help) read_##kind("VRAMTRACE_" #name, standard, &read.name);
@@ -85,6 +85,7 @@ void vt_options_read(struct vt_options *options)
                                    .enable = read.ENABLE,
                                    .native = read.NATIVE_STACKS,
                                    .python = read.PYTHON_STACKS,
+                                   .inspect = read.INSPECT,
                                    .ring_bytes = read.RING};
 }
 

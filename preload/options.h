@@ -8,7 +8,7 @@
 
 struct vt_options {
     const char *out; /* points into the environment or the table */
-    bool quiet, enable, native, python;
+    bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
 };
 

@@ -17,6 +17,7 @@ enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
 static _Atomic int state = ABSENT; /* `found` is written before UNPROVEN is stored and never after */
 static struct vt_python found;
 static _Atomic uint32_t hex_version;
+static void *found_scope; /* as `found` */
 static _Atomic int unsupported_minor;
 static _Atomic uint32_t proofs_failed;
 
@@ -219,6 +220,7 @@ void vt_python_look_up(void)
         return;
     uint32_t version = find_version(scope);
     atomic_store_explicit(&hex_version, version, memory_order_relaxed);
+    found_scope = scope;
     if (fill(&found, scope, version))
         atomic_store_explicit(&state, UNPROVEN, memory_order_release);
     else
@@ -255,6 +257,16 @@ const char *vt_python_current_thread(const struct vt_python **python)
 const struct vt_python *vt_python_known(void)
 {
     return atomic_load_explicit(&state, memory_order_acquire) == KNOWN ? &found : NULL;
+}
+
+void *vt_python_scope(void)
+{
+    return found_scope;
+}
+
+bool vt_python_is_finalizing(void)
+{
+    return vt_python_loaded() && found.is_finalizing();
 }
 
 bool vt_python_loaded(void)

@@ -221,6 +221,7 @@ enum {
     VT_VAR_OBJECT_SIZE = 16,
     VT_TUPLE_ITEMS = 24,
     VT_CELL_CONTENTS = 16,
+    VT_FRAME_OBJECT_FRAME = 24, /* from 3.11: what the frame object stands for */
     VT_BYTES_DATA = 32,
     VT_UNICODE_LENGTH = 16,
     VT_UNICODE_HASH = 24,
@@ -252,6 +253,12 @@ const char *vt_python_current_thread(const struct vt_python **python);
 
 /* The interpreter, NULL until a walk found its layout to be known. */
 const struct vt_python *vt_python_known(void);
+
+/* Where its symbols are to be looked up (for dlsym), once vt_python_loaded. */
+void *vt_python_scope(void);
+
+/* True while an interpreter ends, and after. */
+bool vt_python_is_finalizing(void);
 
 /* True once an interpreter was found, whether its frames can be read or not. */
 bool vt_python_loaded(void);

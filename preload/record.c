@@ -2,18 +2,20 @@
 
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "clock.h"
+#include "guard.h"
+#include "inspect.h"
 #include "live.h"
 #include "session.h"
 #include "stack_native.h"
 #include "stack_python.h"
 
-enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048 };
+enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048, LOOK_PART_BYTES = 256 << 10 };
 
 /* Python frames that a walk has room for on the caller's stack, which may be a small one. */
 enum { SHALLOW_DEPTH = 128 };
@@ -24,6 +26,11 @@ struct thread_cache {
     uint32_t thread_id;
     uint16_t label;
     bool deep; /* the last walk found more frames than SHALLOW_DEPTH */
+    struct pending_node {
+        uint64_t sequence; /* 0 = none */
+        uint64_t python_hash;
+        uint32_t stack_id;
+    } node; /* the latest that this thread made, until it is known whether its operator allocates */
 };
 static __thread struct thread_cache thread __attribute__((tls_model("initial-exec")));
 
@@ -36,13 +43,6 @@ struct captured_stack {
     struct vt_raw_python_frame *python; /* `shallow`, or one of the session's rooms for deep ones */
     struct vt_raw_python_frame shallow[SHALLOW_DEPTH];
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 uint16_t vt_set_runtime_label(uint16_t function)
 {
@@ -66,6 +66,7 @@ static void refresh_thread(const struct vt_session *session)
     if (thread.generation == session->generation)
         return;
     thread.generation = session->generation;
+    thread.node.sequence = 0;
     thread.thread_id = (uint32_t)syscall(SYS_gettid);
 }
 
@@ -146,10 +147,16 @@ static bool write_stack(struct vt_session *session, const struct captured_stack 
 }
 
 /* Cold, and large on the stack: kept out of the path of a stack that is known already. */
-__attribute__((noinline)) static uint32_t define_stack(struct vt_session *session, struct vt_intern_entry *entry,
+__attribute__((noinline)) static uint32_t define_stack(struct vt_session *session,
+                                                       struct vt_intern_entry *entry,
                                                        const struct captured_stack *stack, uint16_t function)
 {
     uint32_t id = atomic_fetch_add_explicit(&session->stacks.next_id, 1, memory_order_relaxed);
+    for (size_t i = stack->python_frames; i-- > 0;)
+        if (stack->python[i].self_address) {
+            vt_inspect_note_self(session, stack->python[i].self_address);
+            break;
+        }
     if (!write_stack(session, stack, id, function)) {
         count_dropped(&session->ring.header->dropped_definitions);
         return 0;
@@ -164,8 +171,9 @@ static int take_room(struct vt_session *session)
     uint32_t free_rooms = atomic_load_explicit(&session->free_rooms, memory_order_relaxed);
     while (free_rooms) {
         int room = __builtin_ctz(free_rooms);
-        if (atomic_compare_exchange_weak_explicit(&session->free_rooms, &free_rooms, free_rooms & (free_rooms - 1),
-                                                  memory_order_acquire, memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(&session->free_rooms, &free_rooms,
+                                                  free_rooms & (free_rooms - 1), memory_order_acquire,
+                                                  memory_order_relaxed))
             return room;
     }
     return -1;
@@ -184,8 +192,8 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
     int room = -1;
     stack->python = stack->shallow;
     if (__builtin_expect(!thread.deep, 1)) {
-        stack->python_frames = vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash, &stack->python_truncated,
-                                              &stack->python_unreadable);
+        stack->python_frames = vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash,
+                                              &stack->python_truncated, &stack->python_unreadable);
         if (__builtin_expect(!stack->python_truncated, 1))
             return -1;
     }
@@ -195,37 +203,10 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
         depth = VT_PYTHON_DEPTH;
     }
     stack->hash = seed;
-    stack->python_frames =
-        vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated, &stack->python_unreadable);
+    stack->python_frames = vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated,
+                                          &stack->python_unreadable);
     thread.deep = stack->python_frames >= SHALLOW_DEPTH;
     return room;
-}
-
-static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *seen)
-{
-    struct captured_stack stack;
-    int room = -1;
-    stack.hash = (uint64_t)thread.thread_id << 32 | (uint64_t)seen->function << 16 | thread.label;
-    stack.native_frames = stack.python_frames = 0;
-    stack.native_truncated = stack.python_truncated = stack.python_unreadable = false;
-    if (seen->with_stack) {
-        if (session->options.python)
-            room = walk_python(session, &stack);
-        stack.native_frames = vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
-        /* Before the writer found the unwinder and the interpreter: this event's frames are lost, and told so. */
-        if (__builtin_expect(stack.python_frames + stack.native_frames == 0, 0) && !atomic_load(&session->writer_ready))
-            count_dropped(&session->ring.header->dropped_definitions);
-    }
-    stack.hash = (stack.hash ^ stack.hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-    stack.hash = (stack.hash ^ stack.hash >> 32) | 1;
-    struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack.hash);
-    uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
-    if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
-    else if (__builtin_expect(id == 0, 0))
-        id = define_stack(session, entry, &stack, seen->function);
-    give_room_back(session, room);
-    return id;
 }
 
 static bool push(struct vt_session *session, const struct vt_event *filled)
@@ -239,6 +220,68 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
            sizeof *event - sizeof event->head);
     vt_ring_commit(event);
     return true;
+}
+
+static void push_node(struct vt_session *session, uint64_t sequence, uint64_t parent, uint32_t stack_id)
+{
+    push(session, &(struct vt_event){.kind = VT_EVENT_NODE,
+                                     .device_index = -1,
+                                     .sequence = sequence,
+                                     .detail = parent,
+                                     .stack_id = stack_id,
+                                     .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
+}
+
+/* An allocation from the same frames tells all that the node would. From others it belongs to something that
+ * made no node, after this one. */
+static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t python_hash)
+{
+    if (thread.node.sequence != sequence || thread.node.python_hash != python_hash)
+        push_node(session, thread.node.sequence, 0, thread.node.stack_id);
+    thread.node.sequence = 0;
+}
+
+static void begin_stack(struct captured_stack *stack, uint16_t function)
+{
+    stack->hash = (uint64_t)thread.thread_id << 32 | (uint64_t)function << 16 | thread.label;
+    stack->native_frames = stack->python_frames = 0;
+    stack->native_truncated = stack->python_truncated = stack->python_unreadable = false;
+}
+
+static uint32_t intern_stack(struct vt_session *session, struct captured_stack *stack, uint16_t function)
+{
+    stack->hash = (stack->hash ^ stack->hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
+    stack->hash = (stack->hash ^ stack->hash >> 32) | 1;
+    struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack->hash);
+    uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
+    if (!entry)
+        count_dropped(&session->ring.header->dropped_definitions);
+    else if (__builtin_expect(id == 0, 0))
+        id = define_stack(session, entry, stack, function);
+    return id;
+}
+
+static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *seen)
+{
+    struct captured_stack stack;
+    int room = -1;
+    begin_stack(&stack, seen->function);
+    if (seen->with_stack) {
+        if (session->options.python)
+            room = walk_python(session, &stack);
+        if (thread.node.sequence)
+            settle_node(session, seen->sequence, stack.hash);
+        stack.native_frames =
+            vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
+        /* Before the writer found the unwinder and the interpreter: this event's frames are lost, and told
+         * so. */
+        if (__builtin_expect(stack.python_frames + stack.native_frames == 0, 0) &&
+            !atomic_load(&session->writer_ready))
+            count_dropped(&session->ring.header->dropped_definitions);
+    }
+    uint32_t id = intern_stack(session, &stack, seen->function);
+    give_room_back(session, room);
+    return id;
 }
 
 void vt_record(const struct vt_observation *seen)
@@ -265,8 +308,28 @@ void vt_record(const struct vt_observation *seen)
         vt_live_driver(session, &event);
         thread.driver_events += seen->layer == VT_LAYER_DRIVER;
     }
-    event.t_ns = now_ns(); /* last: the order of the ring, in which events stand in the trace, comes from then */
+    /* Last: the order of the ring, in which events stand in the trace, comes from then. */
+    event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
+}
+
+void vt_record_node(uint64_t sequence, uint64_t parent)
+{
+    struct vt_session *session = vt_session_active();
+    struct captured_stack stack;
+    if (!session || !session->options.python)
+        return;
+    refresh_thread(session);
+    if (thread.node.sequence)
+        settle_node(session, 0, 0);
+    begin_stack(&stack, 0);
+    int room = walk_python(session, &stack);
+    const uint64_t python_hash = stack.hash;
+    if (parent)
+        push_node(session, sequence, parent, intern_stack(session, &stack, 0));
+    else if (stack.python_frames)
+        thread.node = (struct pending_node){sequence, python_hash, intern_stack(session, &stack, 0)};
+    give_room_back(session, room);
 }
 
 /* The id of a text, 0 if it could not be told to the trace. */
@@ -302,8 +365,66 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     struct vt_event event = {.kind = (uint8_t)kind, .device_index = -1};
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
-    event.t_ns = now_ns();
+    event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     return push(session, &event);
+}
+
+void vt_record_backward(int graph_task)
+{
+    struct vt_session *session = vt_session_active();
+    if (session)
+        vt_inspect_note_backward(session, graph_task);
+}
+
+bool vt_record_ask_look(unsigned reason)
+{
+    struct vt_session *session = vt_session_active();
+    if (session)
+        vt_inspect_ask(session, reason);
+    return session != NULL;
+}
+
+/* Whole lines, where they are not too long. */
+static size_t look_part_bytes(const char *text, size_t bytes)
+{
+    if (bytes <= LOOK_PART_BYTES)
+        return bytes;
+    const char *end = memrchr(text, '\n', LOOK_PART_BYTES);
+    return end ? (size_t)(end + 1 - text) : LOOK_PART_BYTES;
+}
+
+void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
+{
+    struct vt_session *session = vt_session_active();
+    uint32_t parts = 0;
+    int saved_errno;
+    if (!session || !vt_enter(&saved_errno))
+        return;
+    refresh_thread(session);
+    for (size_t at = 0; at < bytes || !parts; parts++)
+        at += look_part_bytes(text + at, bytes - at);
+    for (uint32_t part = 0; part < parts; part++) {
+        size_t length = look_part_bytes(text, bytes);
+        struct vt_look_part *record =
+            vt_ring_reserve(&session->ring, VT_RECORD_LOOK, (uint32_t)(sizeof *record + length));
+        if (!record) {
+            count_dropped(&session->ring.header->dropped_definitions);
+            break;
+        }
+        record->look_id = look_id;
+        record->reason = reason;
+        record->part = part;
+        record->parts = parts;
+        record->duration_ns = vt_clock_ns(CLOCK_MONOTONIC) - started_ns;
+        memcpy(record + 1, text, length);
+        vt_ring_commit(record);
+        text += length;
+        bytes -= length;
+    }
+    struct vt_event event = {.kind = VT_EVENT_LOOK, .device_index = -1, .detail = look_id};
+    event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    push(session, &event);
+    vt_leave(saved_errno);
 }
 
 bool vt_record_device_known(int device_index)

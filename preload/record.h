@@ -7,6 +7,7 @@
 #define VT_RECORD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "vramtrace/format.h"
@@ -28,9 +29,24 @@ struct vt_observation {
 
 void vt_record(const struct vt_observation *seen);
 
+/* An autograd node was made on this thread (`sequence` as in vt_observation): a VT_EVENT_NODE with this
+ * moment's Python frames follows, unless the thread's next allocation has the same sequence and frames. With
+ * `parent`, the sequence of the node that runs here, it follows at once. Nothing outside of a session. */
+void vt_record_node(uint64_t sequence, uint64_t parent);
+
 /* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
  * VT_EVENT_RANGE_PUSH) with it. False if it was dropped. */
 bool vt_record_named(enum vt_event_kind kind, const char *text);
+
+/* The event that comes next is of the backward pass of this graph task. */
+void vt_record_backward(int graph_task);
+
+/* Asks for a look at live objects for that reason (enum vt_look_reason). False if nothing is recorded. */
+bool vt_record_ask_look(unsigned reason);
+
+/* One look's text (format.h, struct vt_look_part), in as many parts as it takes, then its event. Main thread of the
+ * interpreter. `started_ns`: of the look, CLOCK_MONOTONIC. */
+void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
 
 /* Tells device `device_index` to the trace, once per process; later calls return at once. The caller has
  * asked the driver for name and size. */

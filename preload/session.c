@@ -5,14 +5,15 @@
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "fork_gate.h"
 #include "guard.h"
 #include "log.h"
@@ -47,13 +48,6 @@ struct vt_session *vt_session_active(void)
 bool vt_recording(void)
 {
     return vt_session_active() != NULL;
-}
-
-static uint64_t now_ns(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 static struct process_state *state_page(void)
@@ -145,8 +139,8 @@ static void fill_header(struct vt_file_header *header, uint64_t ring_slots, cons
         .chunks_offset = VT_HEADER_BYTES + ring_slots * VT_SLOT_BYTES,
         .pid = (uint32_t)getpid(),
         .parent_pid = (uint32_t)getppid(),
-        .start_realtime_ns = now_ns(CLOCK_REALTIME),
-        .start_monotonic_ns = now_ns(CLOCK_MONOTONIC),
+        .start_realtime_ns = vt_clock_ns(CLOCK_REALTIME),
+        .start_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC),
         .program_version = VRAMTRACE_VERSION,
         .state = VT_STATE_RECORDING,
     };
@@ -220,6 +214,24 @@ static void discard(struct vt_session *session)
     munmap(session, sizeof *session);
 }
 
+/* When this process began, from the 22nd field of its status; now, where that cannot be read. */
+static uint64_t process_start(void)
+{
+    char status[1024];
+    long long ticks = 0;
+    int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? -1 : read(file, status, sizeof status - 1);
+    if (file >= 0)
+        close(file);
+    status[bytes > 0 ? bytes : 0] = 0;
+    const char *field = strrchr(status, ')'); /* the name before it may hold anything */
+    for (int number = 2; field && number < 22; number++)
+        field = strchr(field + 1, ' ');
+    if (field)
+        ticks = atoll(field);
+    return ticks > 0 ? (uint64_t)ticks * 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK) : vt_clock_ns(CLOCK_BOOTTIME);
+}
+
 static struct vt_session *start(void)
 {
     char host[64] = "localhost";
@@ -234,6 +246,7 @@ static struct vt_session *start(void)
         return NULL;
     }
     gethostname(host, sizeof host - 1);
+    session->process_start_ns = process_start();
     session->generation = ++generations;
     vt_gate_start();
     session->file = create_file(session, host);
@@ -249,8 +262,8 @@ static struct vt_session *start(void)
     }
     /* The writer loads the unwinder and looks for the interpreter. Both take the loader's lock, and its holder may be
      * running a constructor that waits for a lock of our caller: so we do without, rather than wait for long. */
-    for (uint64_t until = now_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
-         !atomic_load(&session->writer_ready) && (now = now_ns(CLOCK_MONOTONIC)) < until;)
+    for (uint64_t until = vt_clock_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
+         !atomic_load(&session->writer_ready) && (now = vt_clock_ns(CLOCK_MONOTONIC)) < until;)
         syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0,
                 &(struct timespec){.tv_nsec = (long)(until - now < READY_WAIT_NS ? until - now : READY_WAIT_NS - 1)}, NULL,
                 0);
@@ -308,7 +321,7 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     if (process && atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
         atomic_store(&process->state, STATE_ENDED);
     session->ring.header->stop_reason = reason;
-    session->ring.header->end_monotonic_ns = now_ns(CLOCK_MONOTONIC);
+    session->ring.header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
     vt_log("recording stopped, %s: %s; what came before is in the trace", session->path, strerror(error_number));
 }

@@ -21,6 +21,7 @@ struct vt_session {
     struct vt_options options;
     struct vt_ring ring;
     int file; /* may be closed by the host, and its number used again: ask vt_session_file */
+    uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     uint64_t file_device, file_inode;
     char path[4096];
     size_t mapped_bytes;

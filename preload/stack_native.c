@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,17 +20,23 @@
 #error "native stacks: this architecture's libunwind prefix is not known"
 #endif
 
-enum { UNW_CACHE_PER_THREAD = 2, SHALLOW_DEPTH = 24 };
+enum { UNW_CACHE_PER_THREAD = 2, EXPECTED_BITS = 6 };
 
-/* How deep the interpreter lay in this thread's recent walks: their maximum, slowly forgotten. What lies behind it
- * is dropped, so a walk first goes only so far. */
-static __thread int expected_depth __attribute__((tls_model("initial-exec"))) = SHALLOW_DEPTH;
+/* How deep the end lay in this thread's recent walks, by where its stack stood, which tells the way that led
+ * there: their maximum, slowly forgotten; 0 = none yet. What lies behind the end is dropped, so a walk goes
+ * only so far. */
+static __thread uint8_t expected_depths[1 << EXPECTED_BITS] __attribute__((tls_model("initial-exec")));
+_Static_assert(VT_NATIVE_DEPTH <= UINT8_MAX, "an expected depth fits");
 
 static _Atomic(int (*)(void **, int)) backtrace_function;
 static _Atomic uintptr_t interpreter_start, interpreter_end;
+/* Return address in the loop of autograd's engine: what lies behind it is the same for all of backward. */
+static _Atomic uintptr_t engine_loop;
+#define ENGINE_LOOP "_ZN5torch8autograd6Engine11thread_mainE"
 
-/* libunwind tries addresses that no unwind information vouches for by writing from there to a pipe of its own. A host
- * that closes every descriptor closes that too, and may have a file of its own under the number then. */
+/* libunwind tries addresses that no unwind information vouches for by writing from there to a pipe of its
+ * own. A host that closes every descriptor closes that too, and may have a file of its own under the number
+ * then. */
 struct pipe_ends {
     int descriptors[2];
     ino_t inode;
@@ -50,8 +57,8 @@ static struct pipe_ends next_descriptors(void)
 static ino_t pipe_inode(const struct pipe_ends *ends)
 {
     struct stat first, second;
-    if (fstat(ends->descriptors[0], &first) || fstat(ends->descriptors[1], &second) || !S_ISFIFO(first.st_mode) ||
-        first.st_ino != second.st_ino)
+    if (fstat(ends->descriptors[0], &first) || fstat(ends->descriptors[1], &second) ||
+        !S_ISFIFO(first.st_mode) || first.st_ino != second.st_ino)
         return 0;
     return first.st_ino;
 }
@@ -104,8 +111,14 @@ void vt_native_find_interpreter(void)
     atomic_store_explicit(&interpreter_start, (uintptr_t)evaluate, memory_order_relaxed);
 }
 
-/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): told by address,
- * since inlining changes their number. */
+void vt_native_note_symbol(uint64_t return_address, const char *linkage_name)
+{
+    if (strncmp(linkage_name, ENGINE_LOOP, sizeof ENGINE_LOOP - 1) == 0)
+        atomic_store_explicit(&engine_loop, return_address, memory_order_relaxed);
+}
+
+/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): told by
+ * address, since inlining changes their number. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 
@@ -114,23 +127,30 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, ui
     int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
     const uintptr_t start = atomic_load_explicit(&interpreter_start, memory_order_relaxed);
     const uintptr_t end = atomic_load_explicit(&interpreter_end, memory_order_relaxed);
+    const uintptr_t loop = atomic_load_explicit(&engine_loop, memory_order_relaxed);
     const uintptr_t own_start = (uintptr_t)&__ehdr_start, own_end = (uintptr_t)&_end;
     uint64_t mixed = *hash;
     int count = 0, end_frame = 0, kept = 0;
     if (!walk)
         return 0;
-    for (int depth = below_python && start ? expected_depth : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
-        _Atomic int *gate = vt_gate_enter(); /* libunwind looks at the libraries for code that it has not met */
+    const uint64_t place = (uintptr_t)__builtin_frame_address(0) * UINT64_C(0x9E3779B97F4A7C15);
+    uint8_t *expected = &expected_depths[place >> (64 - EXPECTED_BITS)];
+    const bool may_end = (below_python && start) || loop;
+    for (int depth = may_end && *expected ? *expected : VT_NATIVE_DEPTH;; depth = VT_NATIVE_DEPTH) {
+        _Atomic int *gate =
+            vt_gate_enter(); /* libunwind looks at the libraries for code that it has not met */
         count = walk((void **)addresses, depth);
         vt_gate_leave(gate);
-        for (end_frame = 0; end_frame < count && addresses[end_frame] - start >= end - start; end_frame++)
-            ;
+        for (end_frame = 0; end_frame < count; end_frame++)
+            if (addresses[end_frame] - start < end - start || addresses[end_frame] == loop)
+                break;
         if (end_frame < count || count < depth || depth == VT_NATIVE_DEPTH)
             break;
     }
-    if (below_python && end_frame < count)
-        expected_depth =
-            end_frame >= expected_depth ? end_frame + 1 : expected_depth - (end_frame + 1 < expected_depth);
+    if (end_frame >= *expected)
+        *expected = (uint8_t)(end_frame < VT_NATIVE_DEPTH ? end_frame + 1 : VT_NATIVE_DEPTH);
+    else if (end_frame + 1 < *expected)
+        (*expected)--;
     *truncated = end_frame == count && count == VT_NATIVE_DEPTH;
     for (int i = 0; i < end_frame; i++) {
         if (addresses[i] - own_start < own_end - own_start)

@@ -1,9 +1,11 @@
-/* PyTorch's seam. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block
- * they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition sees
- * them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python here.
+/* PyTorch's seam. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every
+ * block they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded
+ * definition sees them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python
+ * here.
  *
- * The signatures changed in 2.1: int64_t totals before it, size_t after; both names are answered. c10::Device is
- * passed in one register: the type in the low byte, the index in the next. */
+ * The signatures changed in 2.1: int64_t totals before it, size_t after; both names are answered. c10::Device
+ * is passed in one register: the type in the low byte, the index in the next. */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -23,13 +25,31 @@ EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
 EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE;
 EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE;
 EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
+EXPORT uint64_t _ZN2at15sequence_number17get_and_incrementEv(void);
 
-/* A shared_ptr<Node> as the caller of get_current_node gets it, through a hidden pointer. */
+/* What get_current_node gives, through a hidden pointer: a shared_ptr<Node>, or a newer intrusive_ptr<Node>,
+ * which is its first word alone. */
 struct node_pointer {
-    const char *node;
+    char *node;
     char *control; /* libstdc++: vtable, then int uses, int weak uses */
 };
-enum { NODE_SEQUENCE_OFFSET = 24, CONTROL_USES_OFFSET = 8 };
+
+/* The two kinds of it, told apart by a function that has one as an argument. With none of the two, nothing is
+ * known of nodes. */
+struct node_layout {
+    const char *proof;
+    size_t sequence_offset, thread_offset;
+    bool counts_itself; /* uses are counted in the node, else in the control block; both at USES_OFFSET */
+};
+enum { USES_OFFSET = 8 };
+static const struct node_layout node_layouts[] = {
+    {"_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", 24, 48, false},
+    {"_ZNK5torch8autograd13SavedVariable6unpackEN3c1013intrusive_ptrINS0_4NodeENS2_6detail34intrusive_"
+     "target_default_null_typeIS4_EEEE",
+     16, 40, true},
+};
+
+#define ACCUMULATES_GRADIENT UINT64_MAX /* all such nodes have this number: the engine takes them first */
 
 /* Functions of torch that we call. Looked up once their library is there: it is no part of the global scope,
  * so by the library's name, which never loads it. */
@@ -38,7 +58,10 @@ static struct {
     _Atomic(oom_function *) oom;
     _Atomic(uint64_t (*)(void)) peek_sequence;
     _Atomic(void (*)(struct node_pointer *)) current_node;
+    _Atomic(const struct node_layout *) node_layout;
     _Atomic(int (*)(void)) current_graph_task;
+    _Atomic(uint64_t (*)(void)) current_thread;
+    _Atomic(uint64_t (*)(void)) next_sequence;
     _Atomic int looked_up;
 } torch;
 
@@ -76,35 +99,132 @@ static void look_up(void)
         oom = find("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
     atomic_store(&torch.usage, (usage_function *)usage);
     atomic_store(&torch.oom, (oom_function *)oom);
-    atomic_store(&torch.peek_sequence, (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at15sequence_number4peekEv"));
+    atomic_store(&torch.peek_sequence,
+                 (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at15sequence_number4peekEv"));
+    for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
+        if (find("libtorch_cpu.so", node_layouts[i].proof))
+            atomic_store(&torch.node_layout, &node_layouts[i]);
     atomic_store(&torch.current_node, (void (*)(struct node_pointer *))find(
                                           "libtorch_cpu.so", "_ZN5torch8autograd16get_current_nodeEv"));
     atomic_store(&torch.current_graph_task,
                  (int (*)(void))find("libtorch_cpu.so", "_ZN5torch8autograd25get_current_graph_task_idEv"));
+    atomic_store(&torch.current_thread,
+                 (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at14RecordFunction15currentThreadIdEv"));
     atomic_store_explicit(&torch.looked_up, 1, memory_order_release);
 }
 
-/* The autograd node of this event (format.h, vt_event.sequence): the running one in backward, else the one that
- * the forward operator made just before it allocates its output. */
+/* Each thread counts its nodes for itself, so a number needs its thread, as PyTorch numbers them. */
+static uint64_t sequence_of(uint64_t number, uint64_t torch_thread, bool backward)
+{
+    if (number == ACCUMULATES_GRADIENT)
+        return VT_SEQUENCE_NO_NUMBER;
+    return torch_thread << VT_SEQUENCE_THREAD_SHIFT | (number * 2 + 2 + backward);
+}
+
+static uint64_t own_torch_thread(void)
+{
+    static __thread uint64_t known;
+    uint64_t (*current_thread)(void) = atomic_load_explicit(&torch.current_thread, memory_order_relaxed);
+    if (!known && current_thread)
+        known = current_thread();
+    return known;
+}
+
+static uint64_t current_node_sequence(const struct node_layout *layout,
+                                      void (*current_node)(struct node_pointer *))
+{
+    struct node_pointer current = {NULL, NULL};
+    uint64_t number, maker = 0;
+    current_node(&current);
+    const char *counter = layout->counts_itself ? current.node : current.control;
+    if (!current.node || !counter)
+        return VT_SEQUENCE_NO_NUMBER;
+    memcpy(&number, current.node + layout->sequence_offset, sizeof number);
+    if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
+        memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
+    /* Give the count back. The engine's task and its guard hold two, so this is never the last, nor, of a
+     * node that a Python object stands for, the last but one. */
+    __atomic_fetch_sub((int *)(uintptr_t)(counter + USES_OFFSET), 1, __ATOMIC_ACQ_REL);
+    return sequence_of(number, maker, true);
+}
+
+/* Of the node that runs on this thread; 0 outside of backward. */
+static uint64_t backward_sequence(void)
+{
+    int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
+    void (*current_node)(struct node_pointer *) =
+        atomic_load_explicit(&torch.current_node, memory_order_relaxed);
+    const struct node_layout *layout = atomic_load_explicit(&torch.node_layout, memory_order_relaxed);
+    int task = graph_task ? graph_task() : -1;
+    if (task == -1)
+        return 0;
+    vt_record_backward(task);
+    return layout && current_node ? current_node_sequence(layout, current_node) : VT_SEQUENCE_NO_NUMBER;
+}
+
+/* The autograd node of this event (format.h, vt_event.sequence): the running one in backward, else the one
+ * that the forward operator made just before it allocates its output. */
 static uint64_t autograd_sequence(void)
 {
+    uint64_t backward = backward_sequence();
+    if (backward)
+        return backward;
     uint64_t (*peek)(void) = atomic_load_explicit(&torch.peek_sequence, memory_order_relaxed);
-    int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
-    void (*current_node)(struct node_pointer *) = atomic_load_explicit(&torch.current_node, memory_order_relaxed);
-    if (graph_task && current_node && graph_task() != -1) {
-        struct node_pointer current = {NULL, NULL};
-        uint64_t sequence = 0;
-        current_node(&current);
-        if (current.node)
-            sequence = *(const uint64_t *)(const void *)(current.node + NODE_SEQUENCE_OFFSET) * 2 + 3;
-        /* Give the count back. The engine holds another, so this is never the last. */
-        if (current.control)
-            __atomic_fetch_sub((int *)(void *)(current.control + CONTROL_USES_OFFSET), 1, __ATOMIC_ACQ_REL);
-        return sequence;
-    }
     uint64_t next = peek ? peek() : 0;
-    return next ? (next - 1) * 2 + 2 : 0;
+    return next ? sequence_of(next - 1, own_torch_thread(), false) : 0;
 }
+
+/* ---- Nodes as they are made ---- */
+
+static uint64_t count_alone(void)
+{
+    static __thread uint64_t next;
+    return next++;
+}
+
+static bool visit_any(const struct vt_elf *object, void *context)
+{
+    struct search *search = context;
+    if (!vt_elf_is_ours(object))
+        search->address = vt_elf_symbol(object, search->name, NULL);
+    return search->address != NULL;
+}
+
+/* Whoever calls us was linked against a definition, so there is one, whatever its library is called. Were
+ * there none, counting here gives the same numbers. */
+__attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
+{
+    struct search search = {NULL, "_ZN2at15sequence_number17get_and_incrementEv", NULL};
+    uint64_t (*none)(void) = NULL;
+    int saved_errno = errno;
+    vt_elf_find(visit_any, &search);
+    errno = saved_errno;
+    uint64_t (*found)(void) = search.address ? (uint64_t(*)(void))search.address : count_alone;
+    return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;
+}
+
+static void node_made(uint64_t number)
+{
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return;
+    if (atomic_load_explicit(&torch.looked_up, memory_order_acquire))
+        vt_record_node(sequence_of(number, own_torch_thread(), false), backward_sequence());
+    vt_leave(saved_errno);
+}
+
+/* at::sequence_number::get_and_increment(): every node but those that accumulate gradients takes its number
+ * here. */
+uint64_t _ZN2at15sequence_number17get_and_incrementEv(void)
+{
+    uint64_t (*next)(void) = atomic_load_explicit(&torch.next_sequence, memory_order_relaxed);
+    uint64_t number = __builtin_expect(next != NULL, 1) ? next() : find_next_sequence()();
+    if (vt_recording())
+        node_made(number);
+    return number;
+}
+
+/* ---- Memory ---- */
 
 static bool is_cuda(uint16_t device)
 {
@@ -150,6 +270,7 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
                                                .detail = reserved,
                                                .total_bytes = allocated,
                                                .sequence = autograd_sequence()});
+        vt_record_ask_look(VT_LOOK_OUT_OF_MEMORY);
         vt_leave(saved_errno);
     }
     oom_function *real = atomic_load_explicit(&torch.oom, memory_order_relaxed);
@@ -158,25 +279,25 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes, uint64_t allocated,
-                                                          uint64_t reserved, uint16_t device)
+                                                           uint64_t reserved, uint16_t device)
 {
     report_usage(address, bytes, allocated, reserved, device);
 }
 
 void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes, uint64_t allocated,
-                                                          uint64_t reserved, uint16_t device)
+                                                           uint64_t reserved, uint16_t device)
 {
     report_usage(address, bytes, allocated, reserved, device);
 }
 
 void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
-                                                        uint16_t device)
+                                                         uint16_t device)
 {
     report_oom(bytes, allocated, reserved, device);
 }
 
 void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
-                                                        uint16_t device)
+                                                         uint16_t device)
 {
     report_oom(bytes, allocated, reserved, device);
 }

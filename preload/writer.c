@@ -19,8 +19,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "clock.h"
 #include "fork_gate.h"
 #include "guard.h"
+#include "inspect.h"
 #include "lookup.h"
 #include "python_layout.h"
 #include "stack_native.h"
@@ -227,6 +229,8 @@ static void look_round(struct writer *writer)
     gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
+    if (writer->session->options.python && writer->session->options.inspect)
+        vt_inspect_look_up();
     vt_native_find_interpreter();
     vt_gate_leave(gate);
 }
@@ -254,9 +258,7 @@ static int write_until_stopped(struct writer *writer)
 static void close_file(struct vt_session *session)
 {
     struct vt_file_header *header = session->ring.header;
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    header->end_monotonic_ns = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     header->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
     if (vt_ring_pending(&session->ring) == 0)
         __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);

@@ -123,7 +123,8 @@ enum vt_record_kind {
     VT_RECORD_CODE = 21,    /* struct vt_code, then strings and the line table */
     VT_RECORD_SYMBOL = 22,  /* struct vt_symbol, then name */
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
-    VT_RECORD_FUNCTION = 24 /* struct vt_string: id = function of events, text = its name */
+    VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
+    VT_RECORD_LOOK = 25,     /* struct vt_look_part, then text */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -155,6 +156,9 @@ enum vt_event_kind {
     VT_EVENT_MARK = 19,            /* detail = string id */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
+    VT_EVENT_LOOK = 22, /* live objects were looked at just before: detail = look id (VT_RECORD_LOOK) */
+    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, from where nothing was allocated for it.
+                           Made in backward: detail = sequence of the node that ran */
 };
 
 enum vt_event_flag {
@@ -175,13 +179,16 @@ struct vt_event {
     uint64_t bytes;
     uint64_t detail;
     uint64_t total_bytes;
-    uint64_t sequence; /* autograd: 0 none, else node number * 2 + (1 in backward) + 2 */
+    uint64_t sequence; /* autograd: 0 none, 1 in backward of a node whose number is not known (gradients accumulate in such),
+                          else node number * 2 + (1 in backward) + 2, and above that the number that PyTorch gives to
+                          the thread that made the node, since each counts for itself */
     uint32_t stack_id; /* 0 = none recorded */
     uint8_t kind;      /* enum vt_event_kind */
     uint8_t layer;     /* enum vt_layer */
     int8_t device_index; /* -1 = none or unknown */
     uint8_t flags;     /* enum vt_event_flag */
 };
+enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
 /* thread and function would not fit one cache line beside the rest: they are part of the stack (struct
  * vt_stack), which is one per thread and function anyway. */
 
@@ -261,6 +268,47 @@ struct vt_symbol {
     uint64_t symbol_address; /* start of the function, 0 = unknown */
     uint64_t module_base;    /* of the VT_RECORD_MODULE, 0 = unknown */
     /* linkage name (mangled) to the end of the record; may be empty */
+};
+
+/* What one look at the host's live Python objects found. Its parts, in order, are one text, of lines ended by \n
+ * with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\; addresses and numbers
+ * are decimal. Lines of another first field are stepped over. An empty field: not known.
+ *
+ *   R root address class holder       a module that no other module found holds. root: its number, from 0, the same in
+ *                                     every look of a process. address: as self_address in stacks. holder: the variable
+ *                                     or attribute that holds it ("model", "trainer.model")
+ *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
+ *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
+ *   O optimizer address class holder  optimizer: its number, from 0, like root
+ *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer
+ *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
+ *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
+ *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
+ *                                     elements that the tensor shows, storage_bytes: of all that it lies in. shape:
+ *                                     "64x256", "" for a scalar. optimizer: of state, else ""
+ *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
+ *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
+ *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
+ *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
+ *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
+ *   E what                            the look, or a part of it, failed; what came before holds */
+struct vt_look_part {
+    struct vt_record_head head;
+    uint32_t look_id; /* from 1 */
+    uint32_t reason;  /* enum vt_look_reason, bits */
+    uint32_t part;    /* from 0 */
+    uint32_t parts;
+    uint64_t duration_ns; /* what the look cost the host, so far */
+    /* text to the end of the record */
+};
+
+enum vt_look_reason {
+    VT_LOOK_NEW_OBJECT = 1, /* a module or optimizer not seen before was called */
+    VT_LOOK_BACKWARD = 2,   /* a backward pass ended */
+    VT_LOOK_PEAK = 4,       /* a new peak stood */
+    VT_LOOK_EXIT = 8,
+    VT_LOOK_OUT_OF_MEMORY = 16,
+    VT_LOOK_ASKED = 32, /* by the program (api.h) */
 };
 
 struct vt_module {

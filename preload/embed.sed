@@ -1,0 +1,3 @@
+# A text file as the lines of one C string.
+s/[\\"]/\\&/g
+s/.*/"&\\n"/
