@@ -2,7 +2,7 @@
 #ifndef VT_COMMAND_H
 #define VT_COMMAND_H
 
-#include "view/view.h"
+#include "view/check.h"
 
 enum vt_exit { VT_EXIT_GOOD = 0, VT_EXIT_CHECK_FAILED = 1, VT_EXIT_WRONG_USE = 2, VT_EXIT_UNREADABLE = 3 };
 
@@ -13,6 +13,18 @@ enum vt_exit { VT_EXIT_GOOD = 0, VT_EXIT_CHECK_FAILED = 1, VT_EXIT_WRONG_USE = 2
       "the post-mortem: the peak, what filled it, who made it")                                              \
     X(TIMELINE, "timeline", vt_command_timeline, "[OPTIONS] TRACE...",                                       \
       "memory over time, as large as the terminal")                                                          \
+    X(OOM, "oom", vt_command_oom, "[OPTIONS] TRACE...",                                                      \
+      "out of memory: what was asked, what had filled the card")                                             \
+    X(FRAG, "frag", vt_command_frag, "[OPTIONS] TRACE...",                                                   \
+      "fragmentation: segments, their holes, what keeps them")                                               \
+    X(LEAKS, "leaks", vt_command_leaks, "[OPTIONS] TRACE...",                                                \
+      "what grows with every step, why, and the line to look at")                                            \
+    X(STEPS, "steps", vt_command_steps, "[OPTIONS] TRACE...",                                                \
+      "a line for each training step; those that stand out")                                                 \
+    X(DIFF, "diff", vt_command_diff, "[OPTIONS] A B",                                                        \
+      "two runs, or two moments of one (TRACE@step:5): what grew, what shrank")                              \
+    X(CHECK, "check", vt_command_check, "[OPTIONS] TRACE...",                                                \
+      "against limits, for CI: exit 1 and say what is over")                                                 \
     X(INFO, "info", vt_command_info, "[OPTIONS] TRACE...",                                                   \
       "what is in a trace: process, devices, events, losses")                                                \
     X(LIB, "lib", vt_command_lib, "", "print the path of the library that is preloaded")                     \
@@ -27,10 +39,13 @@ enum vt_command_id {
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER };
 
 struct vt_arguments {
-    int device, by, top, width; /* -1, -1, 0, 0 = not given */
+    int device, by, top, width, depth; /* -1, -1, 0, 0, 0 = not given */
     enum vt_colour_choice colour;
-    const char *at, *rules;
+    const char *at, *rules, *explain;
     bool json, events, stacks, verify, help;
+    bool all;                /* steps */
+    struct vt_limits limits; /* check */
+    const char *baseline;
     char **operands;
     int operand_count;
 };
@@ -78,9 +93,19 @@ char *vt_library_path(char *error, size_t error_bytes);
 int vt_command_run(const struct vt_command *command, int argc, char **argv);
 int vt_command_report(const struct vt_command *command, int argc, char **argv);
 int vt_command_timeline(const struct vt_command *command, int argc, char **argv);
+int vt_command_oom(const struct vt_command *command, int argc, char **argv);
+int vt_command_frag(const struct vt_command *command, int argc, char **argv);
+int vt_command_leaks(const struct vt_command *command, int argc, char **argv);
+int vt_command_steps(const struct vt_command *command, int argc, char **argv);
+int vt_command_diff(const struct vt_command *command, int argc, char **argv);
+int vt_command_check(const struct vt_command *command, int argc, char **argv);
 int vt_command_info(const struct vt_command *command, int argc, char **argv);
 int vt_command_lib(const struct vt_command *command, int argc, char **argv);
 int vt_command_help(const struct vt_command *command, int argc, char **argv);
+/* A command that shows a view of each trace on its own, one after the other; the status is the worst.
+ * `json` NULL = it has no --json. */
+int vt_show_traces(const struct vt_command *command, int argc, char **argv, const struct vt_view *text,
+                   const struct vt_view *json);
 void vt_print_run_help(const struct vt_command *command, FILE *out);
 
 #endif

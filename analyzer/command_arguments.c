@@ -8,10 +8,40 @@
 
 #define REPORT (1u << VT_COMMAND_REPORT)
 #define TIMELINE (1u << VT_COMMAND_TIMELINE)
+#define LEAKS (1u << VT_COMMAND_LEAKS)
+#define OOM (1u << VT_COMMAND_OOM)
+#define FRAG (1u << VT_COMMAND_FRAG)
+#define SECTIONS (LEAKS | OOM | FRAG) /* of the report, as commands */
 #define INFO (1u << VT_COMMAND_INFO)
+#define STEPS (1u << VT_COMMAND_STEPS)
+#define DIFF (1u << VT_COMMAND_DIFF)
+#define CHECK (1u << VT_COMMAND_CHECK)
 #define EVERY (~0u)
 
-enum option_id { AT, BY, COLOUR, DEVICE, EVENTS, HELP, JSON, RULES, STACKS, TOP, VERIFY, WIDTH };
+enum option_id {
+    ALL,
+    ALLOW_LOST,
+    AT,
+    BASELINE,
+    BY,
+    COLOUR,
+    DEPTH,
+    DEVICE,
+    EVENTS,
+    EXPLAIN,
+    HELP,
+    JSON,
+    MAX_CACHED,
+    MAX_LEAK,
+    MAX_PEAK,
+    MAX_UNKNOWN,
+    RULES,
+    STACKS,
+    TOLERANCE,
+    TOP,
+    VERIFY,
+    WIDTH
+};
 
 static const struct option {
     const char *name;
@@ -20,20 +50,43 @@ static const struct option {
     unsigned commands;
     const char *help;
 } options[] = {
-    {"--at", "MOMENT", AT, REPORT | TIMELINE,
+    {"--at", "MOMENT", AT, REPORT | TIMELINE | FRAG,
      "a moment beside the peak: peak, end, oom, mark:NAME, mark:NAME#2, step:N, or a time such as 3.2s, "
      "150ms"},
-    {"--by", "WHAT", BY, REPORT,
-     "one table instead of the usual ones: category, module, owner, line, stack, op"},
-    {"--top", "N", TOP, REPORT, "rows of each table (with --json: of each list; all without it)"},
-    {"--device", "N", DEVICE, REPORT | TIMELINE, "this GPU only"},
-    {"--rules", "FILE", RULES, REPORT | TIMELINE | INFO, "rules that come before the built-in ones"},
-    {"--json", NULL, JSON, REPORT | INFO, "JSON instead of text"},
+    {"--all", NULL, ALL, STEPS, "each step in a row of its own; without it, runs of like steps share one"},
+    {"--by", "WHAT", BY, REPORT | DIFF,
+     "one table instead of the usual ones: category, module, kind, owner, line, stack, op, block"},
+    {"--explain", "WHAT", EXPLAIN, REPORT,
+     "why a category, FILE:LINE, module or owner holds what it does: rules, looks, stacks"},
+    {"--depth", "N", DEPTH, REPORT | DIFF,
+     "modules to N levels of their names; what is below counts with its ancestor"},
+    {"--top", "N", TOP, REPORT | SECTIONS | DIFF,
+     "rows of each table (with --json: of each list; all without it)"},
+    {"--max-peak", "SIZE", MAX_PEAK, CHECK,
+     "bytes in use at the peak, as the report's first line has them: without the cache and the context"},
+    {"--max-leak", "SIZE[/step]", MAX_LEAK, CHECK,
+     "bytes of device memory that leaks hold when the last step begins, or what they take per step"},
+    {"--max-unknown", "SIZE|%", MAX_UNKNOWN, CHECK,
+     "bytes of unknown category at the peak; % of the framework's blocks then"},
+    {"--max-cached", "SIZE|%", MAX_CACHED, CHECK,
+     "bytes that the framework held unused at the peak; % of what the driver gave beside the context"},
+    {"--baseline", "TRACE", BASELINE, CHECK,
+     "a trace to compare with: the peak of each device, and of each category what it held at the peak"},
+    {"--tolerance", "SIZE|%", TOLERANCE, CHECK,
+     "how much more than the baseline each of them may be; % of the baseline's peak; else 2%"},
+    {"--allow-lost", NULL, ALLOW_LOST, CHECK,
+     "check a trace that lost events or has no end, which else is a breach itself"},
+    {"--device", "N", DEVICE, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK, "this GPU only"},
+    {"--rules", "FILE", RULES, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO,
+     "rules that come before the built-in ones"},
+    {"--json", NULL, JSON, REPORT | SECTIONS | STEPS | DIFF | CHECK | INFO, "JSON instead of text"},
     {"--events", NULL, EVENTS, INFO, "every event, one on a line"},
     {"--stacks", NULL, STACKS, INFO, "with --events: all frames of each"},
     {"--verify", NULL, VERIFY, INFO, "check after every event that the categories sum to the driver's bytes"},
-    {"--color", "WHEN", COLOUR, REPORT | TIMELINE, "auto (on a terminal, without NO_COLOR), always, never"},
-    {"--width", "N", WIDTH, REPORT | TIMELINE, "columns of the text; the terminal's, else 80"},
+    {"--color", "WHEN", COLOUR, REPORT | TIMELINE | SECTIONS | STEPS | DIFF,
+     "auto (on a terminal, without NO_COLOR), always, never"},
+    {"--width", "N", WIDTH, REPORT | TIMELINE | SECTIONS | STEPS | DIFF,
+     "columns of the text; the terminal's, else 80"},
     {"--help", NULL, HELP, EVERY, "this help"},
 };
 #define OPTION_COUNT (sizeof options / sizeof *options)
@@ -130,13 +183,14 @@ static int read_number(const struct vt_command *command, const char *name, const
 
 static int read_by(const struct vt_command *command, const char *text, int *by)
 {
-    for (int i = 0; i < VT_BY_COUNT; i++) {
+    for (int i = 0; i < VT_BY_CHOICES; i++) {
         if (strcmp(text, vt_by_name((enum vt_by)i)))
             continue;
         *by = i;
         return 0;
     }
-    return vt_wrong_use(command, "--by takes category, module, owner, line, stack or op, not '%s'", text);
+    return vt_wrong_use(command,
+                        "--by takes category, module, kind, owner, line, stack, op or block, not '%s'", text);
 }
 
 static int read_colour(const struct vt_command *command, const char *text, enum vt_colour_choice *colour)
@@ -152,12 +206,44 @@ static int read_colour(const struct vt_command *command, const char *text, enum 
     return vt_wrong_use(command, "--color takes auto, always or never, not '%s'", text);
 }
 
+static int read_amount(const struct vt_command *command, const char *name, const char *text, unsigned forms,
+                       struct vt_amount *amount)
+{
+    if (vt_amount_parse(text, forms, amount))
+        return 0;
+    return vt_wrong_use(command, "%s takes a size such as 20GiB%s%s, not '%s'", name,
+                        forms & VT_AMOUNT_PER_STEP ? " or 64KiB/step" : "",
+                        forms & VT_AMOUNT_PERCENT ? " or a part such as 2%" : "", text);
+}
+
 static int set_option(const struct vt_command *command, const struct option *option, const char *value,
                       struct vt_arguments *arguments)
 {
     switch (option->id) {
+    case ALL:
+        arguments->all = true;
+        return 0;
+    case ALLOW_LOST:
+        arguments->limits.allow_lost = true;
+        return 0;
+    case BASELINE:
+        arguments->baseline = value;
+        return 0;
+    case MAX_PEAK:
+        return read_amount(command, option->name, value, 0, &arguments->limits.max_peak);
+    case MAX_LEAK:
+        return read_amount(command, option->name, value, VT_AMOUNT_PER_STEP, &arguments->limits.max_leak);
+    case MAX_UNKNOWN:
+        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.max_unknown);
+    case MAX_CACHED:
+        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.max_cached);
+    case TOLERANCE:
+        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.tolerance);
     case AT:
         arguments->at = value;
+        return 0;
+    case EXPLAIN:
+        arguments->explain = value;
         return 0;
     case RULES:
         arguments->rules = value;
@@ -168,6 +254,8 @@ static int set_option(const struct vt_command *command, const struct option *opt
         return read_colour(command, value, &arguments->colour);
     case DEVICE:
         return read_number(command, option->name, value, 0, (int)VT_MAX_DEVICES - 1, &arguments->device);
+    case DEPTH:
+        return read_number(command, option->name, value, 1, 100, &arguments->depth);
     case TOP:
         return read_number(command, option->name, value, 1, 1000000, &arguments->top);
     case WIDTH:
@@ -241,15 +329,21 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 
 void vt_print_command_help(const struct vt_command *command, FILE *out)
 {
-    fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        char name[32];
+    size_t width = 16;
 
-        if (!(options[i].commands & command->bit))
-            continue;
-        snprintf(name, sizeof name, "%s%s%s", options[i].name, options[i].value ? " " : "",
-                 options[i].value ? options[i].value : "");
-        fprintf(out, "  %-16s  %s\n", name, options[i].help);
+    fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
+    for (int printing = 0; printing < 2; printing++) {
+        for (size_t i = 0; i < OPTION_COUNT; i++) {
+            const struct option *option = &options[i];
+            size_t length = strlen(option->name) + (option->value ? 1 + strlen(option->value) : 0);
+
+            if (!(option->commands & command->bit))
+                continue;
+            width = length > width ? length : width;
+            if (printing)
+                fprintf(out, "  %s%s%s%*s  %s\n", option->name, option->value ? " " : "",
+                        option->value ? option->value : "", (int)(width - length), "", option->help);
+        }
     }
 }
 

@@ -115,6 +115,69 @@ static void print_process(const struct vt_trace *trace, const struct counted *co
     }
 }
 
+struct looks_summary {
+    uint64_t failed, duration_ns, tensors;
+    const char *failure; /* the first, "" = none */
+};
+
+static struct looks_summary sum_looks(const struct vt_trace *trace)
+{
+    struct looks_summary sum = {.failure = ""};
+
+    for (size_t i = 0; i < trace->look_count; i++) {
+        const struct vt_look *look = &trace->looks[i];
+        sum.duration_ns += look->duration_ns;
+        sum.tensors += look->tensor_count;
+        sum.failed += look->failure[0] != '\0';
+        sum.failure = sum.failure[0] ? sum.failure : look->failure;
+    }
+    return sum;
+}
+
+/* Looks at live objects, which gave names. */
+static void put_looks(const struct vt_loaded *loaded)
+{
+    const struct vt_trace *trace = loaded->trace;
+    const struct vt_look_counts *counts = &loaded->attribution->look_counts;
+    struct looks_summary sum = sum_looks(trace);
+    char duration[32], a[32], text[512];
+    int used;
+
+    if (!trace->look_count && !trace->lost_looks) {
+        put_line("looks", "none");
+        return;
+    }
+    vt_format_duration(sum.duration_ns, duration);
+    used =
+        snprintf(text, sizeof text, "%zu in %s, %" PRIu64 " not whole%s%.200s, %" PRIu64 " lost; %s tensors",
+                 trace->look_count, duration, sum.failed, sum.failure[0] ? ": " : "", sum.failure,
+                 trace->lost_looks, vt_format_count(counts->tensors, a));
+    if (counts->homeless)
+        used +=
+            snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " in no block", counts->homeless);
+    if (counts->misplaced)
+        snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " that fit no block",
+                 counts->misplaced);
+    put_line("looks", text);
+}
+
+static void add_looks(cJSON *root, const struct vt_loaded *loaded)
+{
+    const struct vt_trace *trace = loaded->trace;
+    const struct vt_look_counts *counts = &loaded->attribution->look_counts;
+    struct looks_summary sum = sum_looks(trace);
+    cJSON *object = cJSON_AddObjectToObject(root, "looks");
+
+    vt_json_number(object, "count", trace->look_count);
+    vt_json_number(object, "duration_ns", sum.duration_ns);
+    vt_json_number(object, "failed", sum.failed);
+    cJSON_AddStringToObject(object, "failure", sum.failure);
+    vt_json_number(object, "lost", trace->lost_looks);
+    vt_json_number(object, "tensors", counts->tensors);
+    vt_json_number(object, "homeless", counts->homeless);
+    vt_json_number(object, "misplaced", counts->misplaced);
+}
+
 static void print_counts(const struct vt_loaded *loaded, const struct counted *counted)
 {
     const struct vt_trace *trace = loaded->trace;
@@ -138,6 +201,7 @@ static void print_counts(const struct vt_loaded *loaded, const struct counted *c
              "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
              replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);
     put_line("disagreements", text);
+    put_looks(loaded);
     snprintf(text, sizeof text, "%u", loaded->attribution->step_count);
     put_line("steps", text);
     printf("%-14s%s\n", "events", vt_format_count(trace->event_count, a));
@@ -201,6 +265,7 @@ static int print_json(const struct vt_loaded *loaded, const struct counted *coun
     vt_json_number(object, "unknown_frees", loaded->replay->unknown_frees);
     vt_json_number(object, "doubled_allocations", loaded->replay->doubled_allocations);
     vt_json_number(object, "total_mismatches", loaded->replay->total_mismatches);
+    add_looks(root, loaded);
     vt_json_number(root, "steps", loaded->attribution->step_count);
     result = vt_json_print(root, compact, stdout);
     cJSON_Delete(root);

@@ -1,4 +1,4 @@
-/* report and timeline: a report in memory, shown by a view. */
+/* report, timeline and those of its sections that are commands: a report in memory, shown by a view. */
 #include "command.h"
 
 #include <errno.h>
@@ -9,18 +9,37 @@ static unsigned groups_for(const struct vt_arguments *arguments, const struct vt
 {
     unsigned groups = 1u << VT_BY_MODULE | 1u << VT_BY_LINE; /* the verdict names them */
 
-    if (view == &vt_view_json)
+    if (arguments->json)
         return 0;
-    if (view == &vt_view_timeline)
+    if (view == &vt_view_oom)
+        groups |= 1u << VT_BY_OWNER;
+    if (view != &vt_view_text && view != &vt_view_oom)
         return 1u << VT_BY_CATEGORY;
+    if (arguments->by >= VT_BY_COUNT)
+        return groups;
     return groups | 1u << (arguments->by < 0 ? VT_BY_STACK : arguments->by);
+}
+
+/* Which moment a view shows without --at. JSON of the report has "at" only where it is asked for. */
+static enum vt_at_oom oom_for(const struct vt_view *view)
+{
+    if (view == &vt_view_oom || view == &vt_view_json_oom)
+        return VT_AT_OOM_IF_ANY;
+    return view == &vt_view_text || view == &vt_view_frag || view == &vt_view_json_frag
+               ? VT_AT_OOM_IF_IT_ENDED_THE_RUN
+               : VT_AT_OOM_NEVER;
 }
 
 static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
                       const char *path, const struct vt_view *view, const struct vt_view_style *style)
 {
-    struct vt_report_options options = {
-        .device_index = arguments->device, .at = arguments->at, .groups = groups_for(arguments, view)};
+    struct vt_report_options options = {.device_index = arguments->device,
+                                        .explain = arguments->explain,
+                                        .at = arguments->at,
+                                        .groups = groups_for(arguments, view),
+                                        .oom = oom_for(view),
+                                        .depth = (unsigned)arguments->depth,
+                                        .blocks = arguments->by == VT_BY_BLOCK};
     struct vt_loaded loaded;
     struct vt_report *report;
     char error[512];
@@ -42,8 +61,9 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     return result;
 }
 
-/* Every trace is tried; the status is the worst. */
-static int report_all(const struct vt_command *command, int argc, char **argv, const struct vt_view *text)
+/* Every trace is tried. */
+int vt_show_traces(const struct vt_command *command, int argc, char **argv, const struct vt_view *text,
+                   const struct vt_view *json)
 {
     struct vt_arguments arguments;
     struct vt_view_style style;
@@ -60,13 +80,13 @@ static int report_all(const struct vt_command *command, int argc, char **argv, c
                             command->name);
     style = vt_style(&arguments);
     style.compact = arguments.operand_count > 1;
+    style.all = arguments.all;
     for (int i = 0; i < arguments.operand_count; i++) {
         int result;
 
         if (i && !arguments.json)
             printf("\n%s\n\n", style.unicode ? "────────" : "--------");
-        result = report_one(command, &arguments, arguments.operands[i], arguments.json ? &vt_view_json : text,
-                            &style);
+        result = report_one(command, &arguments, arguments.operands[i], arguments.json ? json : text, &style);
         worst = result > worst ? result : worst;
     }
     return worst;
@@ -74,10 +94,10 @@ static int report_all(const struct vt_command *command, int argc, char **argv, c
 
 int vt_command_report(const struct vt_command *command, int argc, char **argv)
 {
-    return report_all(command, argc, argv, &vt_view_text);
+    return vt_show_traces(command, argc, argv, &vt_view_text, &vt_view_json);
 }
 
 int vt_command_timeline(const struct vt_command *command, int argc, char **argv)
 {
-    return report_all(command, argc, argv, &vt_view_timeline);
+    return vt_show_traces(command, argc, argv, &vt_view_timeline, NULL);
 }

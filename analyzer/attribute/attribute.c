@@ -5,75 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attribute/looks.h"
 #include "attribute/owners.h"
 #include "attribute/phases.h"
 #include "attribute/rules.h"
 #include "trace/index.h"
 
-#define NO_RULE UINT16_MAX /* also: by the kind of allocation alone */
-
 struct vt_attribution_tables {
     struct vt_arena arena;
-    const char **operators, **modules; /* by stack id */
+    const char **operators; /* by stack id */
+    struct vt_names *names;
+    struct vt_module_tree *module_tree;
     struct vt_phases phases;
+    struct vt_owner *owners;
+    uint32_t *look_of; /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
 };
-
-/* Modules convert parameters first and buffers after them, from two places in Module._apply. The innermost
- * call of it tells which by its offset in the code; with one place only there is nothing to tell apart. */
-static void find_buffers(const struct vt_trace *trace, struct vt_matcher *matcher)
-{
-    int32_t first = INT32_MAX, last = -1;
-    uint32_t code_id = 0;
-    for (int round = 0; round < 2; round++) {
-        for (uint32_t id = 1; id < trace->stack_count; id++) {
-            const struct vt_trace_stack *stack = &trace->stacks[id];
-            uint64_t *traits = vt_matcher_traits(matcher, id);
-            if (!(*traits >> VT_TRAIT_MODULE_APPLY & 1))
-                continue;
-            for (uint32_t i = 0; i < stack->python_count; i++) {
-                const struct vt_python_frame *frame = &stack->python[i];
-                const char *name =
-                    frame->code_id < trace->code_count ? trace->codes[frame->code_id].name : NULL;
-                size_t bytes = name ? strlen(name) : 0;
-                if (bytes < 6 || strcmp(name + bytes - 6, "_apply") != 0)
-                    continue;
-                int32_t offset = frame->instruction_offset;
-                if (round == 0) {
-                    first = offset < first ? offset : first;
-                    last = offset > last ? offset : last;
-                    code_id = frame->code_id;
-                } else if (offset == last && last > first && frame->code_id == code_id) {
-                    *traits |= UINT64_C(1) << VT_TRAIT_BUFFER;
-                }
-                break;
-            }
-        }
-    }
-}
-
-/* A closure that an optimizer's step calls is the script's: what it does is not the optimizer's work. */
-static void find_closures(const struct vt_trace *trace, struct vt_matcher *matcher)
-{
-    for (uint32_t id = 1; id < trace->stack_count; id++) {
-        const struct vt_trace_stack *stack = &trace->stacks[id];
-        uint64_t *traits = vt_matcher_traits(matcher, id);
-        bool script_inside = false;
-        if (!(*traits >> VT_TRAIT_OPTIMIZER & 1))
-            continue;
-        for (uint32_t i = 0; i < stack->python_count; i++) {
-            uint32_t code_id = stack->python[i].code_id;
-            const char *file = code_id < trace->code_count ? trace->codes[code_id].file : NULL;
-            const char *name = file ? trace->codes[code_id].name : "";
-            size_t bytes = strlen(name);
-            /* a script may also have an optimizer of its own */
-            if (file && (strstr(file, "/optim") || (bytes >= 4 && strcmp(name + bytes - 4, "step") == 0)))
-                break;
-            script_inside |= file && !vt_trace_code_is_library(trace, code_id);
-        }
-        if (script_inside)
-            *traits &= ~(UINT64_C(1) << VT_TRAIT_OPTIMIZER);
-    }
-}
 
 /* What follows from the kind alone. */
 static void settle_kind(const struct vt_trace *trace, struct vt_allocation *allocation)
@@ -116,7 +62,7 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
             .bytes = allocation->bytes,
         };
         struct vt_verdict verdict;
-        allocation->rule = NO_RULE;
+        allocation->rule = VT_RULE_NONE;
         settle_kind(attribution->trace, allocation);
         if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
             continue;
@@ -134,19 +80,17 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     size_t stacks = attribution->trace->stack_count;
     uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
     uint16_t *rules = calloc(stacks, sizeof *rules);
-    if (!counts || !rules) {
-        free(counts);
-        free(rules);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
+    bool *guessed = calloc(stacks, sizeof *guessed); /* some by weak evidence */
+    int error = counts && rules && guessed ? 0 : -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
             continue;
         counts[block->stack_id][block->category]++;
         rules[block->stack_id] = block->rule;
+        guessed[block->stack_id] |= block->evidence == VT_EVIDENCE_WEAK;
     }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || !(lives[i] & VT_LIFE_CUT))
             continue;
@@ -159,12 +103,14 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
         if (all == 0)
             continue;
         block->category = (uint8_t)most;
-        block->evidence = seen[most] == all ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK;
+        block->evidence =
+            seen[most] == all && !guessed[block->stack_id] ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK;
         block->rule = rules[block->stack_id];
     }
     free(counts);
     free(rules);
-    return 0;
+    free(guessed);
+    return error;
 }
 
 static void set_steps(struct vt_attribution *attribution)
@@ -179,21 +125,98 @@ static void set_steps(struct vt_attribution *attribution)
     }
 }
 
-/* Parameters and what goes with them live in modules by their names, not by where they were made. */
-static void set_modules(struct vt_attribution *attribution)
+/* What looks saw has its module by its name, and what they did not see by where it was made, a gradient by
+ * where forward made its node; but that says nothing of parameters, buffers and state. */
+static int set_modules(struct vt_attribution *attribution)
 {
-    const struct vt_attribution_tables *tables = attribution->tables;
-    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
+    struct vt_module_tree *tree = attribution->tables->module_tree;
+    int error = 0;
+    for (size_t i = 0; i < attribution->replay->allocation_count && !error; i++) {
         struct vt_allocation *allocation = &attribution->replay->allocations[i];
-        allocation->module = NULL;
-        if (allocation->category == VT_CATEGORY_PARAMETER || allocation->category == VT_CATEGORY_BUFFER ||
-            allocation->category == VT_CATEGORY_GRADIENT ||
+        if (allocation->owner || allocation->category == VT_CATEGORY_PARAMETER ||
+            allocation->category == VT_CATEGORY_BUFFER ||
             allocation->category == VT_CATEGORY_OPTIMIZER_STATE || allocation->category == VT_CATEGORY_CACHED)
             continue;
-        allocation->module = tables->modules[allocation->stack_id];
-        if (!allocation->module)
-            allocation->module = tables->modules[allocation->forward_stack_id];
+        error = vt_module_tree_find(tree, allocation->stack_id, allocation->alloc_event, &allocation->module);
+        if (!error && !allocation->module)
+            error = vt_module_tree_find(tree, allocation->forward_stack_id, allocation->alloc_event,
+                                        &allocation->module);
     }
+    return error;
+}
+
+/* Owners of all: those that looks saw, and copies of them for what is the same of another step. */
+static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
+{
+    struct vt_replay *replay = attribution->replay;
+    size_t count = 0, capacity = 0, own;
+    struct vt_owner **owners = &attribution->tables->owners;
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        struct vt_allocation *allocation = &replay->allocations[i];
+        uint32_t source = placed->like[i] != VT_NEVER ? placed->like[i] : i;
+        if (placed->look_of[source] == VT_NEVER)
+            continue;
+        const struct vt_owner *seen = vt_owners_find(placed->owners, placed->owner_count, source, &own);
+        int error = vt_reserve(owners, &capacity, count + own, sizeof **owners);
+        if (error)
+            return error;
+        for (size_t k = 0; k < own; k++) {
+            (*owners)[count] = seen[k];
+            (*owners)[count].allocation = i;
+            if (source != i)
+                (*owners)[count].evidence = VT_EVIDENCE_STRONG;
+            if (own == 1)
+                (*owners)[count].share_bytes = allocation->bytes;
+            count++;
+        }
+        allocation->owner = replay->allocations[source].owner;
+        allocation->module = replay->allocations[source].module;
+        allocation->rounding_bytes = replay->allocations[source].rounding_bytes + allocation->bytes -
+                                     replay->allocations[source].bytes;
+    }
+    attribution->owners = *owners;
+    attribution->owner_count = count;
+    return 0;
+}
+
+static int list_held(struct vt_attribution *attribution)
+{
+    struct vt_attribution_tables *tables = attribution->tables;
+    struct vt_look_counts counts = {0};
+    struct vt_sighting *sightings = NULL;
+    size_t count;
+    int error = vt_sightings_find(attribution->replay, &tables->phases, true, &counts, &sightings, &count);
+    struct vt_held *held = error ? NULL : vt_arena_take(&tables->arena, count * sizeof *held);
+    if (!error && !held)
+        error = -ENOMEM;
+    for (size_t i = 0; i < count && !error; i++)
+        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].look, sightings[i].holder};
+    attribution->held = held;
+    attribution->held_count = error ? 0 : count;
+    free(sightings);
+    return error;
+}
+
+static int set_names(struct vt_attribution *attribution)
+{
+    struct vt_attribution_tables *tables = attribution->tables;
+    struct vt_placed placed = {0};
+    int error = vt_looks_place(attribution->replay, &tables->phases, tables->names, &placed);
+    if (!error)
+        error = vt_looks_spread(attribution->replay, &tables->phases, &placed);
+    if (!error)
+        error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, &placed);
+    if (!error)
+        error = list_owners(attribution, &placed);
+    if (!error)
+        error = set_modules(attribution);
+    if (!error)
+        error = list_held(attribution);
+    attribution->look_counts = placed.counts;
+    tables->look_of = placed.look_of;
+    free(placed.owners);
+    free(placed.like);
+    return error;
 }
 
 static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint32_t **lives)
@@ -202,19 +225,19 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     const struct vt_trace *trace = attribution->trace;
     struct vt_replay *replay = attribution->replay;
     tables->operators = calloc(trace->stack_count, sizeof *tables->operators);
-    tables->modules = calloc(trace->stack_count, sizeof *tables->modules);
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
-    if (!tables->operators || !tables->modules || !*lives)
+    if (!tables->operators || !*lives)
         return -ENOMEM;
     int error = vt_operators_find(trace, &tables->arena, tables->operators);
     if (!error)
-        error = vt_modules_find(trace, &tables->arena, tables->modules);
+        error = vt_names_make(trace, &tables->names);
+    if (!error)
+        error = vt_module_tree_make(trace, tables->names, &tables->module_tree);
     if (!error)
         error = vt_matcher_make(attribution->rules, trace, tables->operators, matcher);
     if (error)
         return error;
-    find_buffers(trace, *matcher);
-    find_closures(trace, *matcher);
+    vt_traits_complete(trace, *matcher);
     error = vt_phases_find(replay, *matcher, &tables->phases);
     if (error)
         return error;
@@ -228,9 +251,9 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     judge_all(attribution, *matcher, *lives);
     error = judge_by_siblings(attribution, *lives);
     if (!error)
-        error = vt_join_backward(replay, tables->phases.grad_mode);
+        error = vt_join_backward(replay, *matcher);
     if (!error)
-        set_modules(attribution);
+        error = set_names(attribution);
     return error;
 }
 
@@ -269,7 +292,10 @@ void vt_attribution_free(struct vt_attribution *attribution)
     if (tables) {
         vt_phases_free(&tables->phases);
         free(tables->operators);
-        free(tables->modules);
+        free(tables->owners);
+        free(tables->look_of);
+        vt_module_tree_free(tables->module_tree);
+        vt_names_free(tables->names);
         vt_arena_free(&tables->arena);
     }
     free(tables);
@@ -287,10 +313,44 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
-    return rule == NO_RULE ? "" : vt_rules_name(attribution->rules, rule);
+    if (rule == VT_RULE_LOOK)
+        return "seen by a look";
+    return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
+}
+
+void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)
+{
+    vt_rules_source(attribution->rules, rule, source);
+}
+
+bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index)
+{
+    return event_index < attribution->trace->event_count &&
+           attribution->tables->phases.grad_mode[event_index];
 }
 
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
     return stack_id < attribution->trace->stack_count ? attribution->tables->operators[stack_id] : NULL;
+}
+
+const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,
+                                    size_t *count)
+{
+    return vt_owners_find(attribution->owners, attribution->owner_count, allocation, count);
+}
+
+const struct vt_look *vt_look_of(const struct vt_attribution *attribution, uint32_t allocation)
+{
+    const uint32_t *look_of = attribution->tables ? attribution->tables->look_of : NULL;
+    bool seen =
+        look_of && allocation < attribution->replay->allocation_count && look_of[allocation] != VT_NEVER;
+    return seen ? &attribution->trace->looks[look_of[allocation]] : NULL;
+}
+
+const char *vt_module_class(const struct vt_attribution *attribution, const char *module)
+{
+    return attribution->tables && attribution->tables->names && module
+               ? vt_names_class(attribution->tables->names, module)
+               : NULL;
 }

@@ -6,20 +6,24 @@
 #include "attribute/phases.h"
 #include "trace/index.h"
 
-/* A block that is alive at the ends of this many backward passes, or of all there are, is persistent. */
-#define PERSISTENT_PASSES 3
-/* An allocator leaves up to 1 MiB unsplit in large blocks, so that a gradient's block and its parameter's may
- * differ by that much. */
+/* A block that is alive at the ends of this many steps' last backward passes, or of all there are, is
+ * persistent. Of one step's passes only the last counts: an input serves all of a step. */
+#define PERSISTENT_STEPS 3
+/* An allocator leaves up to 1 MiB unsplit in blocks larger than that, so that a gradient's block and its
+ * parameter's may differ by as much. They are compared in units. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
+#define UNIT_BYTES (UINT64_C(1) << 16)
 
 struct lives {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
     struct vt_matcher *matcher;
     uint32_t *bits;
-    uint32_t *span_ends;                             /* by span: its last event that counts */
-    uint32_t *made_before;                           /* by event: blocks made up to it */
-    uint32_t *first_step, *last_step;                /* by stack */
+    uint32_t *span_ends;              /* by span: its last event that counts */
+    uint32_t *made_before;            /* by event: blocks made up to it */
+    uint32_t *first_step, *last_step; /* by stack */
+    uint32_t *pass_steps;             /* by pass: the step it is of */
+    uint32_t last_made;               /* event of the last block: frees after it are the end's */
     struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
 };
 
@@ -67,11 +71,17 @@ static int find_span_ends(struct lives *lives)
 static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
+    const struct vt_phases *phases = lives->phases;
+    lives->pass_steps = calloc(phases->pass_count + 1, sizeof *lives->pass_steps);
     lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
     lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
     lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
-    if (!lives->made_before || !lives->first_step || !lives->last_step)
+    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps)
         return -ENOMEM;
+    for (size_t i = 0; i < phases->pass_count; i++)
+        lives->pass_steps[i] =
+            phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[i].first_event)]
+                .step;
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block))
@@ -80,36 +90,34 @@ static int count_blocks(struct lives *lives)
             lives->first_step[block->stack_id] = block->step + 1;
         lives->last_step[block->stack_id] = block->step + 1;
         lives->made_before[block->alloc_event]++;
+        lives->last_made = block->alloc_event;
     }
     for (size_t i = 1; i < trace->event_count; i++)
         lives->made_before[i] += lives->made_before[i - 1];
     return 0;
 }
 
-/* How many backward passes ended while it was alive. */
-static size_t passes_survived(const struct vt_phases *phases, const struct vt_allocation *block)
+/* The last pass of its step? */
+static bool ends_step(const struct lives *lives, size_t pass)
 {
-    size_t survived = 0;
-    long pass = vt_pass_before(phases, block->alloc_event);
-    size_t next = pass < 0 ? 0 : (size_t)pass;
-    for (; next < phases->pass_count && survived < PERSISTENT_PASSES; next++) {
-        if (phases->passes[next].last_event < block->alloc_event)
-            continue;
-        if (block->free_event <= phases->passes[next].last_event)
-            break;
-        survived++;
-    }
-    return survived;
+    const struct vt_phases *phases = lives->phases;
+    return pass + 1 == phases->pass_count || lives->pass_steps[pass + 1] != lives->pass_steps[pass];
 }
 
-/* How many backward passes end after it was made. */
-static size_t passes_ahead(const struct vt_phases *phases, const struct vt_allocation *block)
+/* Whether it was alive when as many steps' last passes ended as are looked at. */
+static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
 {
+    const struct vt_phases *phases = lives->phases;
     long pass = vt_pass_before(phases, block->alloc_event);
-    size_t before = (size_t)(pass + 1);
-    if (pass >= 0 && phases->passes[pass].last_event >= block->alloc_event)
-        before--;
-    return phases->pass_count - before;
+    size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
+    for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
+        if (phases->passes[next].last_event < block->alloc_event || !ends_step(lives, next))
+            continue;
+        if (block->free_event <= phases->passes[next].last_event)
+            return false;
+        survived++;
+    }
+    return survived > 0;
 }
 
 /* In relation to backward passes. */
@@ -121,15 +129,14 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
     uint32_t bits = 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
-    size_t next = (size_t)(pass + 1), ahead = passes_ahead(phases, block);
+    size_t next = (size_t)(pass + 1);
     if (pass < 0)
         bits |= VT_LIFE_BEFORE_FIRST_BACKWARD;
     if (next < phases->pass_count && block->free_event > phases->passes[next].first_event)
         bits |= VT_LIFE_AT_NEXT_BACKWARD;
-    if (next == phases->pass_count && block->free_event == VT_NEVER && !in_pass)
+    if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
         bits |= VT_LIFE_CUT;
-    if (ahead > 0 &&
-        passes_survived(phases, block) >= (ahead < PERSISTENT_PASSES ? ahead : PERSISTENT_PASSES))
+    if (is_persistent(lives, block))
         bits |= VT_LIFE_PERSISTENT;
     if (block->free_event != VT_NEVER) {
         long freed = vt_pass_before(phases, block->free_event);
@@ -178,7 +185,7 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
 
 static uint64_t bucket(uint64_t bytes)
 {
-    return bytes < LARGE_BYTES ? bytes : LARGE_BYTES + bytes / LARGE_BYTES;
+    return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
 }
 
 static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
@@ -193,19 +200,26 @@ static int add_size(struct vt_index *sizes, uint64_t bytes)
     return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
 }
 
+/* A size that is known and has at least this count: itself, else the nearest that a large block may have in
+ * its place. 0 = none. */
+static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
+{
+    uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
+    for (uint64_t away = 0; away <= reach; away++)
+        for (uint64_t near = middle - away;; near = middle + away) {
+            uint32_t count = vt_index_get(sizes, near);
+            if (count != VT_INDEX_NONE && count >= least)
+                return near;
+            if (near == middle + away)
+                break;
+        }
+    return 0;
+}
+
 static bool take_size(struct vt_index *sizes, uint64_t bytes)
 {
-    uint64_t middle = bucket(bytes), near[3] = {middle, middle, middle};
-    if (bytes >= LARGE_BYTES) {
-        near[1] = middle - 1;
-        near[2] = middle + 1;
-    }
-    for (size_t i = 0; i < (bytes < LARGE_BYTES ? 1 : 3); i++) {
-        uint32_t count = count_of(sizes, near[i]);
-        if (count > 0)
-            return vt_index_put(sizes, near[i], count - 1) == 0;
-    }
-    return false;
+    uint64_t found = nearest_bucket(sizes, bytes, 1);
+    return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
 }
 
 /* The gradients alive when the first step's last backward pass ends. */
@@ -245,11 +259,7 @@ static int match_gradients(struct lives *lives)
     size_t last = 0;
     if (phases->pass_count == 0)
         return 0;
-    size_t first_span = vt_span_index(phases->spans, phases->span_count, phases->passes[0].first_event);
-    while (
-        last + 1 < phases->pass_count &&
-        phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[last + 1].first_event)]
-                .step == phases->spans[first_span].step)
+    while (!ends_step(lives, last))
         last++;
     uint32_t at_event = phases->passes[last].last_event;
     int error = collect_gradients(lives, at_event);
@@ -281,37 +291,126 @@ static bool is_cut_gradient(const struct lives *lives, size_t i)
            has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE);
 }
 
+/* Before the first backward and kept, and no parameter itself. */
+static bool is_early(const struct lives *lives, size_t i)
+{
+    const uint32_t both = VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT;
+    return is_holder(lives, &lives->replay->allocations[i]) && (lives->bits[i] & both) == both &&
+           !is_parameter(lives, i);
+}
+
 /* State that a script made for its own optimizer. */
 static bool is_early_zeros(const struct lives *lives, size_t i)
 {
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && has_trait(lives, block, VT_TRAIT_ZEROS) && !is_parameter(lives, i) &&
-           (lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && (lives->bits[i] & VT_LIFE_PERSISTENT);
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_ZEROS);
 }
 
-/* Marks those candidates that have a parameter of their size, each parameter once. A few of them by chance
- * are not enough: together they must weigh `share` (a divisor) of the parameters, 0 = any. */
-static int match_parameters(struct lives *lives, bool (*is_candidate)(const struct lives *, size_t),
-                            uint64_t share)
+/* The same, made when it was first needed. */
+static bool is_late_zeros(const struct lives *lives, size_t i)
+{
+    const uint32_t late = VT_LIFE_PERSISTENT | VT_LIFE_ONCE;
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && (lives->bits[i] & late) == late &&
+           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT_ZEROS) &&
+           !has_trait(lives, block, VT_TRAIT_MODULE) && !has_trait(lives, block, VT_TRAIT_BACKWARD);
+}
+
+/* Parameters once more, that a script keeps beside those it trains with, in another precision. */
+static bool is_early_copy(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT_SOURCE) &&
+           !has_trait(lives, block, VT_TRAIT_ZEROS) && !has_trait(lives, block, VT_TRAIT_MODULE) &&
+           !has_trait(lives, block, VT_TRAIT_MODULE_APPLY);
+}
+
+/* State read from a file together with the parameters that were copied from it. */
+static bool is_loaded(const struct lives *lives, size_t i)
+{
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_LOADED);
+}
+
+/* What can be found by the sizes of parameters. A few of them by chance are not enough: those found must be
+ * `share` (a divisor) of all parameters, by weight and by number; 0 = any. */
+struct likeness {
+    bool (*is_candidate)(const struct lives *, size_t);
+    uint64_t share;
+    bool also_twice; /* or twice the size: two bytes an element against four */
+    bool repeated;   /* any number for one parameter */
+};
+
+static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
+{
+    return take_size(&lives->parameter_sizes, bytes) ||
+           (likeness->also_twice && take_size(&lives->parameter_sizes, bytes / 2));
+}
+
+static int match_parameters(struct lives *lives, const struct likeness *likeness)
 {
     const struct vt_replay *replay = lives->replay;
-    uint64_t parameter_bytes = 0, candidate_bytes = 0;
-    int error = 0;
+    uint64_t parameter_bytes = 0, matched_bytes = 0, parameter_count = 0, matched_count = 0;
     vt_index_free(&lives->parameter_sizes);
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        if (is_parameter(lives, i)) {
-            parameter_bytes += replay->allocations[i].bytes;
-            error = add_size(&lives->parameter_sizes, replay->allocations[i].bytes);
-        }
-        if (is_candidate(lives, i))
-            candidate_bytes += replay->allocations[i].bytes;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (!is_parameter(lives, i))
+            continue;
+        parameter_bytes += replay->allocations[i].bytes;
+        parameter_count++;
+        int error = add_size(&lives->parameter_sizes, replay->allocations[i].bytes);
+        if (error)
+            return error;
     }
-    if (share && candidate_bytes < parameter_bytes / share)
-        return error;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
-        if (is_candidate(lives, i) && take_size(&lives->parameter_sizes, replay->allocations[i].bytes))
+    uint8_t *matched = calloc(replay->allocation_count + 1, 1);
+    if (!matched)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        uint64_t bytes = replay->allocations[i].bytes;
+        bool candidate = likeness->is_candidate(lives, i),
+             taken = candidate && take_like(lives, likeness, bytes);
+        matched[i] = taken || (candidate && likeness->repeated &&
+                               nearest_bucket(&lives->parameter_sizes, bytes, 0) > 0);
+        matched_bytes += taken ? bytes : 0;
+        matched_count += taken;
+    }
+    bool enough = matched_bytes * likeness->share >= parameter_bytes * (likeness->share > 0) &&
+                  matched_count * likeness->share >= parameter_count * (likeness->share > 0);
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (matched[i] && enough)
             lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
-    return error;
+    free(matched);
+    return 0;
+}
+
+static const struct likeness likenesses[] = {
+    {is_cut_gradient, 0, false, false}, {is_early_zeros, 2, false, true}, {is_late_zeros, 2, false, true},
+    {is_early_copy, 2, true, false},    {is_loaded, 2, false, true},
+};
+
+/* Gradients may be views of the buckets in which they are sent, or of what the script made for them: then
+ * backward leaves next to none of its own. */
+static void find_gradient_holders(struct lives *lives)
+{
+    const struct vt_replay *replay = lives->replay;
+    if (lives->phases->pass_count == 0)
+        return;
+    uint32_t at_event = lives->phases->passes[0].last_event;
+    uint64_t gradient_bytes = 0, bucket_bytes = 0, zeros_bytes = 0, parameter_bytes = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
+        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event)
+            continue;
+        if (has_trait(lives, block, VT_TRAIT_BUCKET))
+            bucket_bytes += block->bytes;
+        else if (has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE))
+            gradient_bytes += block->bytes;
+        zeros_bytes += is_early_zeros(lives, i) ? block->bytes : 0;
+    }
+    bool buckets = gradient_bytes < bucket_bytes / 2;
+    bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT_BUCKET)) ||
+            (zeros && is_early_zeros(lives, i)))
+            lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
 }
 
 int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
@@ -325,14 +424,15 @@ int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, co
         bits[i] = life_of(&lives, &replay->allocations[i]);
     if (!error)
         error = match_gradients(&lives);
+    for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
+        error = match_parameters(&lives, &likenesses[i]);
     if (!error)
-        error = match_parameters(&lives, is_cut_gradient, 0);
-    if (!error)
-        error = match_parameters(&lives, is_early_zeros, 2);
+        find_gradient_holders(&lives);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);
+    free(lives.pass_steps);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);
     return error;

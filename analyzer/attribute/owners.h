@@ -3,17 +3,25 @@
 #define VT_OWNERS_H
 
 #include "attribute/attribute.h"
+#include "attribute/names.h"
 #include "trace/arena.h"
 
 /* By stack id, NULL = none: "aten::addmm", "AddmmBackward0". In the arena. */
 int vt_operators_find(const struct vt_trace *trace, struct vt_arena *arena, const char **operators);
 
-/* By stack id, NULL = outside of any module: "TransformerEncoderLayer#3 > MultiheadAttention". Instances of
- * one class under one parent are told apart by number, in the order in which they first show; a root that
- * holds everything is left out. */
-int vt_modules_find(const struct vt_trace *trace, struct vt_arena *arena, const char **modules);
+/* Modules by stacks. One that a look saw has its name ("layers.3.attn"), what it calls and no look saw comes
+ * after it
+ * ("layers.3 > Foo"); else "TransformerEncoderLayer#3 > MultiheadAttention": instances of one class under one
+ * parent are told apart by number, in the order in which they first show; a root that holds everything is
+ * left out. Names live as long as `names`. *module NULL = outside of any module. */
+struct vt_module_tree;
+int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **tree);
+void vt_module_tree_free(struct vt_module_tree *tree);
+int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
+                        const char **module);
 
 /* Joins what backward made to the forward operator it belongs to, by autograd's node numbers. */
-int vt_join_backward(struct vt_replay *replay, const uint8_t *grad_mode);
+struct vt_matcher;
+int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher);
 
 #endif

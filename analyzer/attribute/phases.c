@@ -274,13 +274,6 @@ size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
 
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)
 {
-    size_t low = 0, high = phases->module_event_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (phases->module_events[middle] <= event)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < phases->module_event_count ? phases->module_events[low] : VT_NEVER;
+    size_t next = vt_count_up_to(phases->module_events, phases->module_event_count, event);
+    return next < phases->module_event_count ? phases->module_events[next] : VT_NEVER;
 }

@@ -46,7 +46,9 @@ struct parser {
     int line;
     char *error;
     size_t error_bytes;
-    struct vt_clause *clause; /* being read */
+    const char *text, *text_end; /* the line being read, as it stands */
+    struct vt_clause *clause;    /* being read */
+    const char *clause_text, *clause_end;
     bool is_rule, has_category;
 };
 
@@ -230,13 +232,17 @@ static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
     return 0;
 }
 
-static int end_clause(const struct parser *parser)
+static int end_clause(struct parser *parser)
 {
     if (parser->clause && parser->is_rule && !parser->has_category)
         return fail(parser, "rule '%s' has no category", parser->clause->name);
     if (parser->clause && parser->clause->count == 0)
         return fail(parser, "'%s' has no condition", parser->clause->name);
-    return 0;
+    if (!parser->clause)
+        return 0;
+    parser->clause->text = vt_arena_text(&parser->rules->arena, parser->clause_text,
+                                         (size_t)(parser->clause_end - parser->clause_text));
+    return parser->clause->text ? 0 : -ENOMEM;
 }
 
 static int begin_clause(struct parser *parser, char *line)
@@ -255,7 +261,8 @@ static int begin_clause(struct parser *parser, char *line)
     struct vt_clauses *clauses = parser->is_rule ? &rules->rules : &rules->traits;
     if (clauses->count >= RULE_LIMIT)
         return fail(parser, "more than %u rules", RULE_LIMIT);
-    struct vt_clause clause = {.first = (uint32_t)rules->condition_count};
+    struct vt_clause clause = {
+        .first = (uint32_t)rules->condition_count, .file = parser->file, .line = parser->line};
     if (!parser->is_rule)
         error = trait_bit(parser, name, &clause.trait);
     clause.name = vt_arena_text(&rules->arena, name, strlen(name));
@@ -267,6 +274,7 @@ static int begin_clause(struct parser *parser, char *line)
         return error;
     parser->clause = &clauses->items[clauses->count++];
     *parser->clause = clause;
+    parser->clause_text = parser->text;
     return 0;
 }
 
@@ -277,29 +285,39 @@ static int parse_line(struct parser *parser, char *line)
     line += strspn(line, BLANKS);
     if (*line == '\0')
         return 0;
+    int error;
     if (!indented)
-        return begin_clause(parser, line);
-    if (!parser->clause)
-        return fail(parser, "a condition before the first 'rule' or 'trait'");
-    return parser->is_rule && !parser->has_category ? parse_category(parser, line)
-                                                    : parse_condition(parser, line);
+        error = begin_clause(parser, line);
+    else if (!parser->clause)
+        error = fail(parser, "a condition before the first 'rule' or 'trait'");
+    else if (parser->is_rule && !parser->has_category)
+        error = parse_category(parser, line);
+    else
+        error = parse_condition(parser, line);
+    parser->clause_end = parser->text_end;
+    return error;
 }
 
 static int parse(struct vt_rules *rules, const char *file, const char *text, size_t bytes, char *error_text,
                  size_t error_bytes)
 {
-    struct parser parser = {.rules = rules, .file = file, .error = error_text, .error_bytes = error_bytes};
+    struct parser parser = {.rules = rules, .error = error_text, .error_bytes = error_bytes};
     const char *end = text + bytes;
     int error = 0;
     char *line = malloc(bytes + 1);
     if (!line)
         return -ENOMEM;
+    parser.file = vt_arena_text(&rules->arena, file, strlen(file));
+    if (!parser.file)
+        error = -ENOMEM;
     while (text < end && !error) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop ? stop : end;
         memcpy(line, text, (size_t)(stop - text));
         line[stop - text] = '\0';
         parser.line++;
+        parser.text = text;
+        parser.text_end = stop;
         error = parse_line(&parser, line);
         text = stop + 1;
     }
@@ -408,4 +426,11 @@ size_t vt_rules_count(const struct vt_rules *rules)
 const char *vt_rules_name(const struct vt_rules *rules, size_t rule)
 {
     return rule < rules->rules.count ? rules->rules.items[rule].name : "";
+}
+
+void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)
+{
+    static const struct vt_clause none = {.name = "", .text = "", .file = ""};
+    const struct vt_clause *clause = rule < rules->rules.count ? &rules->rules.items[rule] : &none;
+    *source = (struct vt_rule_source){clause->name, clause->text, clause->file, clause->line};
 }

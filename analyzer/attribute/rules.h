@@ -30,12 +30,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/replay.h"
+#include "attribute/attribute.h"
 
 /* What is known of a block's life, as bits. A backward pass ends with its engine's last event. */
 #define VT_LIVES(X)                                                                                          \
-    X(FREED, "freed")                 /* before the trace ended */                                           \
-    X(CUT, "cut")                     /* alive at the end, before it could show what it is */                \
+    X(FREED, "freed") /* before the trace ended */                                                           \
+    X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \
     X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase in which it was made */                        \
     X(OUTLIVES_STEP, "outlives-step")                                                                        \
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
@@ -43,15 +43,16 @@
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
     X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one it was made in */   \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
-    X(PERSISTENT, "persistent")             /* through the last backward pass, or three of them */           \
+    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of three steps */    \
     X(MATCHES_GRADIENT, "matches-gradient") /* there is a gradient for it by size */                         \
     X(MATCHES_PARAMETER,                                                                                     \
-      "matches-parameter")        /* one of a set that has the parameters' sizes, of gradients */            \
-                                  /* of a pass cut short, or of zeros from before the first */               \
-    X(ONCE, "once")               /* its stack made blocks in one step only, of several */                   \
-    X(GRAD_MODE, "grad-mode")     /* an autograd node was made for it */                                     \
-    X(BRIEF, "brief")             /* freed before two more blocks were made */                               \
-    X(NO_BACKWARD, "no-backward") /* there is no backward pass in the trace */
+      "matches-parameter") /* one of a set that has the parameters' sizes: of gradients of a pass cut */     \
+                           /* short, of zeros, copies or what was read from files before the first */        \
+    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves none of its own */    \
+    X(ONCE, "once")                       /* its stack made blocks in one step only, of several */           \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
+    X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
+    X(NO_BACKWARD, "no-backward")         /* there is no backward pass in the trace */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
@@ -70,6 +71,7 @@ enum vt_life {
     X(BACKWARD, "backward")                                                                                  \
     X(BACKWARD_CALL, "backward-call")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
+    X(CLOSURE, "closure") /* given by the analysis alone: in a closure that an optimizer's step called */    \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
@@ -78,6 +80,8 @@ enum vt_life {
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
     X(ZEROS, "zeros")                                                                                        \
+    X(LOADED, "loaded")                                                                                      \
+    X(BUCKET, "bucket")                                                                                      \
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")
 enum vt_own_trait {
@@ -96,6 +100,8 @@ int vt_rules_load(const char *path, struct vt_rules **rules, char *error, size_t
 void vt_rules_free(struct vt_rules *rules);
 size_t vt_rules_count(const struct vt_rules *rules);
 const char *vt_rules_name(const struct vt_rules *rules, size_t rule); /* "" beyond the last */
+
+void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source);
 
 /* What rules see of one allocation beside its stack. */
 struct vt_rule_subject {

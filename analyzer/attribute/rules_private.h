@@ -50,6 +50,8 @@ struct vt_condition {
 /* A rule, or one alternative of a trait. */
 struct vt_clause {
     const char *name;
+    const char *text, *file; /* its lines as they stand there */
+    int line;
     uint32_t first, count; /* into vt_rules.conditions */
     uint8_t category, evidence;
     uint8_t trait; /* of a trait's alternative: its bit */

@@ -101,7 +101,8 @@ static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t trait
         return SIGN_FORWARD;
     if (thread != finder->main_thread)
         return SIGN_NONE;
-    if (grad_mode)
+    /* parameters are made of views and copies, too */
+    if (grad_mode && !(traits & (VT_TRAIT(MODULE_APPLY) | VT_TRAIT(INIT_METHOD))))
         return SIGN_FORWARD;
     if (traits & VT_TRAIT(DATA))
         return SIGN_DATA;
@@ -117,13 +118,23 @@ static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
     return advanced;
 }
 
+/* What was refused is of the phase that it would have been of. No allocation comes of it that could tell. */
+static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
+{
+    bool grad_mode = event->sequence % 2 == 0 && event->sequence > finder->threads[thread].sequence;
+    return sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id), thread, grad_mode);
+}
+
 static int read_events(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
+    bool begun = false; /* the first forward */
     for (uint32_t i = 0; i < finder->trace->event_count; i++) {
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
+        if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
+            finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         if (finder->holds[i] == HOLDS_NOTHING)
             continue;
         if (finder->holds[i] == HOLDS_FREED) {
@@ -135,7 +146,11 @@ static int read_events(struct vt_finder *finder)
         }
         uint64_t traits = vt_finder_traits(finder, event->stack_id);
         phases->grad_mode[i] = counter_advanced(thread, event->sequence);
+        /* before the first forward, the nodes are those of views that were taken of parameters */
+        if (!begun && (traits & VT_TRAIT(SOURCE)))
+            phases->grad_mode[i] = 0;
         finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
+        begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
         if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD))) {
             int error = vt_reserve(&phases->module_events, &phases->module_event_capacity,
                                    phases->module_event_count + 1, sizeof *phases->module_events);

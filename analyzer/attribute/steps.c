@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* What lies between a pass and the next one. */
 struct interval {
@@ -13,7 +14,10 @@ struct interval {
     uint32_t zeroed_event;    /* the first free of a gradient */
     uint32_t forward_event;   /* the first of the next forward */
     uint64_t alive, freed;    /* gradient bytes: at its start, and freed in it */
+    bool makes_nodes;         /* its forward does */
     bool ends_cycle;          /* its optimizer is the last of an iteration's */
+    bool has_temporaries;     /* its optimizer made some, as one that does does in each step */
+    bool within_step;         /* another pass of the same step follows */
 };
 
 static uint64_t optimizer_address(const struct vt_trace *trace, uint32_t stack_id)
@@ -22,7 +26,7 @@ static uint64_t optimizer_address(const struct vt_trace *trace, uint32_t stack_i
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address && frame->code_id < trace->code_count && trace->codes[frame->code_id].file &&
-            strstr(trace->codes[frame->code_id].file, "/optim"))
+            vt_is_optimizer_file(trace->codes[frame->code_id].file))
             return frame->self_address;
     }
     return 0;
@@ -32,27 +36,67 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 {
     for (uint32_t i = interval->first_event; i < interval->end_event; i++) {
         if (finder->signs[i] == SIGN_OPTIMIZER) {
+            uint64_t address = optimizer_address(finder->trace, finder->trace->events[i].stack_id);
             interval->optimizer_event = i;
-            interval->optimizer = optimizer_address(finder->trace, finder->trace->events[i].stack_id);
+            interval->optimizer = address ? address : interval->optimizer;
         } else if (finder->frees_gradient[i] && interval->zeroed_event == VT_NEVER) {
             interval->zeroed_event = i;
-        } else if (finder->signs[i] == SIGN_FORWARD && interval->forward_event == VT_NEVER) {
+        } else if (finder->labels[i] == VT_PHASE_FORWARD && finder->signs[i] == SIGN_FORWARD &&
+                   interval->forward_event == VT_NEVER) {
             interval->forward_event = i;
         }
+        interval->makes_nodes |= finder->labels[i] == VT_PHASE_FORWARD && finder->phases->grad_mode[i];
     }
 }
 
-/* Gradient bytes alive at each interval's start, and freed in it. */
-static void weigh_gradients(struct vt_finder *finder, struct interval *intervals)
+#define KEPT_PASSES 2u
+
+/* What made it, and how large. Not its forward: the interpreter moves on to other instructions there. */
+static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_allocation *block)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
+    uint32_t count = vt_trace_native_before_loop(trace, block->stack_id);
+    return XXH3_64bits_withSeed(stack->native, count * sizeof *stack->native, block->bytes);
+}
+
+/* Whether it was made in a pass, and lives on through the last one. *early: made before the last few passes.
+ */
+static bool lives_on(const struct vt_finder *finder, const struct vt_allocation *block, bool *early)
+{
+    const struct vt_phases *phases = finder->phases;
+    if (!vt_holds_tensors(phases, block) || finder->signs[block->alloc_event] != SIGN_BACKWARD)
+        return false;
+    long made = vt_pass_before(phases, block->alloc_event);
+    *early = made >= 0 && (size_t)made + KEPT_PASSES < phases->pass_count;
+    return made >= 0 && block->free_event > phases->passes[phases->pass_count - 1].last_event;
+}
+
+/* Gradient bytes alive at each interval's start, and freed in it. What lives on through several passes to the
+ * last is kept, and never zeroed; so is what the same code made in the last few of them. */
+static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
     const struct vt_replay *replay = finder->replay;
+    struct vt_index keeps = {0};
+    int error = 0;
+    bool early;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+        if (lives_on(finder, &replay->allocations[i], &early) && early)
+            error = vt_index_put(&keeps, likeness_of(finder->trace, &replay->allocations[i]), 1);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_holds_tensors(phases, block) || finder->signs[block->alloc_event] != SIGN_BACKWARD)
+        if (!vt_holds_tensors(phases, block))
             continue;
         long made = vt_pass_before(phases, block->alloc_event);
+        if (made >= 0 && finder->signs[block->alloc_event] == SIGN_OPTIMIZER &&
+            block->free_event < intervals[made].end_event)
+            intervals[made].has_temporaries = true;
+        if (finder->signs[block->alloc_event] != SIGN_BACKWARD)
+            continue;
         if (made < 0 || block->free_event <= phases->passes[made].last_event)
+            continue;
+        if (lives_on(finder, block, &early) &&
+            vt_index_get(&keeps, likeness_of(finder->trace, block)) != VT_INDEX_NONE)
             continue;
         intervals[made].alive += block->bytes;
         if (block->free_event == VT_NEVER)
@@ -67,38 +111,133 @@ static void weigh_gradients(struct vt_finder *finder, struct interval *intervals
     }
     for (size_t i = 1; i < phases->pass_count; i++)
         intervals[i].alive += intervals[i - 1].alive;
+    vt_index_free(&keeps);
+    return error;
+}
+
+/* An optimizer may call a closure several times in one step. Its next step begins where it calls it from the
+ * instruction that it first did. */
+static int find_closures(struct vt_finder *finder, struct interval *intervals)
+{
+    const struct vt_phases *phases = finder->phases;
+    const struct vt_trace *trace = finder->trace;
+    struct vt_index first = {0}; /* optimizer's address → pass */
+    int error = 0;
+    for (size_t i = 0; i < phases->pass_count && !error; i++) {
+        uint32_t stack_id = trace->events[phases->passes[i].first_event].stack_id;
+        bool closure;
+        if (!(vt_finder_traits(finder, stack_id) & VT_TRAIT(CLOSURE)))
+            continue;
+        const struct vt_python_frame *frame = vt_optimizer_frame(trace, stack_id, &closure);
+        uint64_t optimizer = optimizer_address(trace, stack_id);
+        uint32_t known = vt_index_get(&first, optimizer);
+        if (known == VT_INDEX_NONE) {
+            error = vt_index_put(&first, optimizer, (uint32_t)i);
+            continue;
+        }
+        const struct vt_python_frame *begun =
+            vt_optimizer_frame(trace, trace->events[phases->passes[known].first_event].stack_id, &closure);
+        if (frame && begun && i > 0)
+            intervals[i - 1].within_step |=
+                frame->code_id != begun->code_id || frame->instruction_offset != begun->instruction_offset;
+    }
+    vt_index_free(&first);
+    return error;
 }
 
 #define CYCLE_LIMIT 16
 
-/* Several optimizers may take turns: an iteration ends before the first of them steps again. */
-static void find_cycles(struct interval *intervals, size_t count)
+/* Several optimizers may take turns: an iteration ends before the first of them steps again. One that comes
+ * in later, when others went round without it, begins an iteration. */
+static int find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
     size_t seen_count = 0;
+    struct vt_index known = {0};
+    bool went_round = false;
     struct interval *previous = NULL;
-    for (size_t i = 0; i < count; i++) {
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
             continue;
         bool again = seen_count == CYCLE_LIMIT || interval->optimizer == 0;
         for (size_t k = 0; k < seen_count; k++)
             again |= seen[k] == interval->optimizer;
+        again |= went_round && vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
         if (again && previous)
-            previous->ends_cycle = true;
+            previous->ends_cycle = went_round = true;
         seen_count = again ? 0 : seen_count;
         seen[seen_count++] = interval->optimizer;
+        error = vt_index_put(&known, interval->optimizer, 1);
         previous = interval;
     }
     if (previous)
         previous->ends_cycle = true;
+    vt_index_free(&known);
+    return error;
+}
+
+/* Whether most of the gradients go. */
+static bool is_zeroed(const struct interval *interval)
+{
+    return interval->zeroed_event != VT_NEVER && interval->freed > 0 &&
+           interval->freed * 2 >= interval->alive;
+}
+
+/* A batch stays for a while; what is freed by the very next event is some library's passing need. */
+static bool is_freed_at_once(const struct vt_finder *finder, uint32_t event)
+{
+    const struct vt_replay *replay = finder->replay;
+    if (event + 1 >= finder->trace->event_count)
+        return false;
+    for (uint32_t i = replay->first_freed[event + 1]; i != VT_NEVER; i = replay->next_freed[i])
+        if (replay->allocations[i].alloc_event == event)
+            return true;
+    return false;
+}
+
+/* Passes whose gradients go without an optimizer's work, since the interval `end`. */
+static size_t passes_without(const struct interval *intervals, size_t end)
+{
+    size_t count = 0;
+    for (size_t i = end; i-- > 0 && intervals[i].optimizer_event == VT_NEVER;)
+        count += is_zeroed(&intervals[i]);
+    return count;
+}
+
+/* Where an optimizer that allocates in each of its steps usually steps after several passes only, these are
+ * of one step, though their gradients go in between: a script adds them up elsewhere, or took them for
+ * something else. A pass that seldom stands alone is a step that was skipped. */
+static void find_passes_within(struct interval *intervals, size_t count)
+{
+    size_t last = count, pairs = 0, after_several = 0, longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!intervals[i].has_temporaries)
+            continue;
+        if (last < count && intervals[last].optimizer == intervals[i].optimizer) {
+            size_t passes = passes_without(intervals, i);
+            pairs++;
+            after_several += passes > 0;
+            longest = passes > longest ? passes : longest;
+        }
+        last = i;
+    }
+    for (size_t i = 0; i < count && after_several * 2 > pairs; i++) {
+        if (!intervals[i].has_temporaries || passes_without(intervals, i) > longest)
+            continue;
+        for (size_t k = i; k-- > 0 && intervals[k].optimizer_event == VT_NEVER;)
+            intervals[k].within_step = true;
+    }
 }
 
 /* Where the next step begins, VT_NEVER if the interval does not end one. */
 static uint32_t boundary(const struct vt_finder *finder, const struct interval *interval, bool any_sign)
 {
-    bool zeroed = interval->zeroed_event != VT_NEVER && interval->freed * 2 >= interval->alive;
+    bool zeroed = is_zeroed(interval);
     uint32_t after = interval->first_event;
+    if (interval->within_step)
+        return VT_NEVER;
     if (interval->optimizer_event != VT_NEVER) {
         if (!interval->ends_cycle)
             return VT_NEVER;
@@ -111,7 +250,8 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
     }
     for (uint32_t i = after; i < interval->end_event; i++) {
         enum vt_sign sign = (enum vt_sign)finder->signs[i];
-        if (sign == SIGN_FORWARD || sign == SIGN_SOURCE || sign == SIGN_DATA)
+        if (sign == SIGN_FORWARD ||
+            ((sign == SIGN_SOURCE || sign == SIGN_DATA) && !is_freed_at_once(finder, i)))
             return interval->forward_event == VT_NEVER ? VT_NEVER : i;
     }
     return VT_NEVER;
@@ -124,7 +264,6 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     bool any_sign = false;
     if (!intervals)
         return -ENOMEM;
-    weigh_gradients(finder, intervals);
     for (size_t i = 0; i < phases->pass_count; i++) {
         struct interval *interval = &intervals[i];
         interval->first_event = phases->passes[i].last_event + 1;
@@ -132,35 +271,57 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
                                                          : (uint32_t)finder->trace->event_count;
         interval->optimizer_event = interval->zeroed_event = interval->forward_event = VT_NEVER;
         read_interval(finder, interval);
-        any_sign |= i + 1 < phases->pass_count &&
-                    (interval->optimizer_event != VT_NEVER ||
-                     (interval->zeroed_event != VT_NEVER && interval->freed * 2 >= interval->alive));
     }
-    find_cycles(intervals, phases->pass_count);
+    int error = weigh_gradients(finder, intervals);
+    for (size_t i = 0; i + 1 < phases->pass_count; i++)
+        any_sign |= intervals[i].optimizer_event != VT_NEVER || is_zeroed(&intervals[i]);
+    find_passes_within(intervals, phases->pass_count);
+    if (!error)
+        error = find_cycles(intervals, phases->pass_count);
+    if (!error)
+        error = find_closures(finder, intervals);
     for (size_t i = 0; i < phases->pass_count; i++) {
+        /* what comes after the last pass and makes no nodes is no step of its own */
+        if (i + 1 == phases->pass_count && !intervals[i].makes_nodes)
+            continue;
         uint32_t event = boundary(finder, &intervals[i], any_sign);
         if (event != VT_NEVER)
             begins_step[event] = 1;
     }
     free(intervals);
-    return 0;
+    return error;
 }
 
-/* Without backward, a step is what follows each return to the stack that allocated first in a module. */
-static void find_calls(struct vt_finder *finder, uint8_t *begins_step)
+/* Without backward, a step is what follows each return to the stack that allocated first in a module, of
+ * those that come back about as often as any: the very first call may be from another place (a generator's).
+ */
+static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
-    for (size_t i = 1; i < phases->module_event_count; i++) {
+    const struct vt_event *events = finder->trace->events;
+    uint32_t *counts = calloc(finder->trace->stack_count + 1, sizeof *counts), most = 0;
+    size_t first = 0;
+    if (!counts)
+        return -ENOMEM;
+    for (size_t i = 0; i < phases->module_event_count; i++) {
+        uint32_t count = ++counts[events[phases->module_events[i]].stack_id];
+        most = count > most ? count : most;
+    }
+    while (first < phases->module_event_count &&
+           counts[events[phases->module_events[first]].stack_id] * 2 < most)
+        first++;
+    for (size_t i = first + 1; i < phases->module_event_count; i++) {
         uint32_t event = phases->module_events[i];
-        if (finder->trace->events[event].stack_id == finder->trace->events[phases->module_events[0]].stack_id)
+        if (events[event].stack_id == events[phases->module_events[first]].stack_id)
             begins_step[event] = 1;
     }
+    free(counts);
+    return 0;
 }
 
 int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
     if (finder->phases->pass_count > 0)
         return find_boundaries(finder, begins_step);
-    find_calls(finder, begins_step);
-    return 0;
+    return find_calls(finder, begins_step);
 }

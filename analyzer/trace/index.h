@@ -63,6 +63,35 @@ static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t va
     }
 }
 
+/* How many of `count` numbers in ascending order are not above `value`: the place of the first that is. */
+static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint32_t value)
+{
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (numbers[middle] <= value)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* The first of `count` sorted items that `compare` does not put before the key, `count` if there is none. */
+static inline size_t vt_lower_bound(const void *items, size_t count, size_t item_bytes, const void *key,
+                                    int (*compare)(const void *item, const void *key))
+{
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (compare((const char *)items + middle * item_bytes, key) < 0)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
 /* Makes room for `needed` items in the array at *items, doubling it. Returns 0 or -ENOMEM. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 

@@ -231,6 +231,9 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
                     error == -E2BIG ? "more events than this program can number" : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
+    error = vt_looks_read(trace);
+    if (error)
+        return fail(message, error, "out of memory");
     trace->complete =
         trace->header.state == VT_STATE_COMPLETE && !trace->truncated && trace->unfinished_records == 0;
     return 0;
@@ -271,6 +274,7 @@ void vt_trace_close(struct vt_trace *trace)
     for (size_t i = 0; i < tables->module_count; i++)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
+    free(tables->look_parts);
     free(tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
@@ -285,6 +289,9 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
+    free(trace->looks);
+    free(trace->roots);
+    free(trace->optimizers);
     free(trace->path);
     free(trace);
 }

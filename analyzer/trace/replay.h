@@ -57,6 +57,7 @@ enum vt_allocation_kind {
 struct vt_allocation {
     uint64_t address; /* 0 where there is none (context, pool growth) */
     uint64_t bytes;
+    uint64_t rounding_bytes; /* of bytes: beyond what was asked for; 0 where that is not known (attribution) */
     uint64_t sequence;    /* of the alloc event: autograd node */
     uint32_t alloc_event; /* index in trace->events */
     uint32_t free_event;  /* VT_NEVER = alive at the end */
@@ -75,6 +76,12 @@ struct vt_allocation {
     uint32_t forward_stack_id; /* made in backward: stack of the forward operator it belongs to, 0 = unknown */
 };
 
+/* Whether it is there after an event. VT_NEVER comes after all of them. */
+static inline bool vt_alive_at(const struct vt_allocation *allocation, uint32_t event_index)
+{
+    return allocation->alloc_event <= event_index && allocation->free_event > event_index;
+}
+
 /* What an allocation itself adds to its category while it is alive: 0 for segments and pools (their rest is
  * `cached`), and for what is in no sum. */
 uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation);
@@ -83,7 +90,7 @@ uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation);
  * context); segment_bytes and block_bytes as in the report's VIEW. */
 struct vt_counts {
     uint64_t driver_bytes, segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
-    uint64_t rounding_bytes;
+    uint64_t rounding_bytes; /* of the categories' bytes: more than was asked for, where that is known */
 };
 
 struct vt_replay {
@@ -102,6 +109,16 @@ struct vt_replay {
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
 void vt_replay_free(struct vt_replay *replay);
+
+/* True if a framework had blocks on the device: then its peak goes by their bytes. */
+static inline bool vt_has_blocks(const struct vt_replay *replay, int device_index)
+{
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK &&
+            replay->allocations[i].device_index == device_index)
+            return true;
+    return false;
+}
 
 /* Walks all events in order for one device; after each event that touches that device, calls `visit`
  * with the counts and the bytes per category (which sum to driver_bytes; host_pinned is told beside and is not

@@ -55,6 +55,7 @@ static void change(struct walk *walk, const struct vt_allocation *allocation, bo
     if (own == 0)
         return;
     walk->categories[allocation->category] += bytes;
+    walk->counts.rounding_bytes += begins ? allocation->rounding_bytes : 0 - allocation->rounding_bytes;
     /* what lies in a segment or pool is taken out of its free rest */
     if ((allocation->kind == VT_ALLOCATION_BLOCK && allocation->parent != VT_NEVER) ||
         allocation->kind == VT_ALLOCATION_POOLED)

@@ -253,3 +253,15 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     shorten_node(trace, frame);
     return true;
 }
+
+uint32_t vt_trace_native_before_loop(const struct vt_trace *trace, uint32_t stack_id)
+{
+    static const char loop[] = "_ZN5torch8autograd6Engine11thread_mainE";
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        if (symbol && strncmp(symbol->linkage_name, loop, sizeof loop - 1) == 0)
+            return i;
+    }
+    return stack->native_count;
+}

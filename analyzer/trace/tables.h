@@ -42,6 +42,9 @@ struct vt_trace_tables {
     size_t module_count, module_capacity;
     struct vt_index threads; /* kernel id → texts */
 
+    const struct vt_look_part **look_parts; /* as read, in the file's order till vt_looks_read */
+    size_t look_part_count, look_part_capacity;
+
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_index lines;    /* (code, offset) → line + 1 */
     uint8_t *code_is_library; /* by code id: 0 not asked yet, 1 no, 2 yes */
@@ -53,6 +56,10 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 /* One record, already known to lie whole at `record`. */
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
+
+/* looks.c: keeps one record, which lives as long as the trace; then, with all events there, reads them all. */
+int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part);
+int vt_looks_read(struct vt_trace *trace);
 
 /* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
 int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);

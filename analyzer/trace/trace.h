@@ -49,12 +49,57 @@ enum vt_frame_kind { VT_FRAME_NATIVE, VT_FRAME_PYTHON };
 
 struct vt_frame {
     enum vt_frame_kind kind;
-    const char *function; /* for people (shortened); never NULL; native without a symbol: "0x…" */
+    const char *function;      /* for people (shortened); never NULL; native without a symbol: "0x…" */
     const char *full_function; /* native: demangled with arguments and templates; Python: same as function */
-    const char *file;     /* native: source file if debug information told it, else ""; */
-    int32_t line;         /* 0 = unknown */
-    const char *module;   /* native: object's path; Python: "" */
-    uint64_t address;      /* native: return address; Python: self_address */
+    const char *file;          /* native: source file if debug information told it, else ""; */
+    int32_t line;              /* 0 = unknown */
+    const char *module;        /* native: object's path; Python: "" */
+    uint64_t address;          /* native: return address; Python: self_address */
+};
+
+/* What a look at live objects found (format.h, struct vt_look_part). Strings are never NULL. */
+struct vt_look_module {
+    uint64_t address; /* as self_address in stacks */
+    uint32_t root;    /* index into vt_trace.roots */
+    const char *class_name, *path;
+};
+struct vt_look_tensor {
+    const char *role;  /* "parameter", "buffer", "gradient", "exp_avg" … */
+    uint8_t kind;      /* enum vt_look_kind */
+    int32_t root;      /* index into vt_trace.roots, -1 = in no module */
+    int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
+    const char *path, *dtype, *shape;
+    uint64_t data_address, bytes, storage_address, storage_bytes;
+    int8_t device_index;
+};
+enum vt_look_kind { VT_LOOK_PARAMETER, VT_LOOK_BUFFER, VT_LOOK_GRADIENT, VT_LOOK_OPTIMIZER_STATE };
+/* A CUDA tensor of a census, and the Python name that holds it. */
+struct vt_look_holder {
+    const char *kind;   /* "local", "global", "attribute", "cell", "traceback", "cycle" … */
+    const char *holder; /* "list 'history' in __main__, 412 items" */
+    const char *way;    /* all steps from the tensor to a name */
+    const char *dtype, *shape;
+    const char *node;  /* of autograd that made it, "" = none */
+    const char *nodes; /* numbers of those that it keeps alive, "12-40,52-52" */
+    uint64_t data_address, bytes, storage_address, storage_bytes;
+    int8_t device_index;
+};
+struct vt_look {
+    uint32_t event_index; /* of its VT_EVENT_LOOK */
+    uint32_t reason;      /* enum vt_look_reason, bits */
+    uint64_t duration_ns;
+    const char *failure; /* "" = none */
+    const struct vt_look_module *modules;
+    size_t module_count;
+    const struct vt_look_tensor *tensors;
+    size_t tensor_count;
+    const struct vt_look_holder *holders;
+    size_t holder_count;
+};
+/* A module that no other holds, or an optimizer: its last known names. */
+struct vt_look_root {
+    uint64_t address;
+    const char *class_name, *holder;
 };
 
 struct vt_trace {
@@ -77,18 +122,26 @@ struct vt_trace {
     struct vt_event *events; /* in order; head is zero */
     size_t event_count;
 
-    struct vt_trace_stack *stacks; /* index = stack id; 0 is the empty stack; ids without a record are empty */
+    struct vt_trace_stack
+        *stacks; /* index = stack id; 0 is the empty stack; ids without a record are empty */
     size_t stack_count;
     struct vt_trace_code *codes; /* index = code id */
     size_t code_count;
     struct vt_trace_device *devices;
     size_t device_count;
 
+    struct vt_look *looks; /* in order of their events */
+    size_t look_count;
+    uint64_t lost_looks; /* of which only the event or only the text is here */
+    struct vt_look_root *roots, *optimizers;
+    size_t root_count, optimizer_count;
+
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
 /* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -EPROTO for a version that we
- * cannot read) and writes one line saying what and where to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
+ * cannot read) and writes one line saying what and where to `error` (at least 512 bytes). A damaged or
+ * unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 
@@ -107,7 +160,8 @@ int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_pytho
 
 /* Frames of a stack, innermost first: native (up to the interpreter), then Python. Returns how many there
  * are, of which at most `capacity` are written. */
-size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
+size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,
+                       size_t capacity);
 
 /* The frame that a person would name for this stack: the innermost Python frame that is not in an installed
  * library (site-packages, dist-packages, the standard library, frozen modules), else the innermost Python
@@ -115,6 +169,11 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * only, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that does more than
  * hand on a request for memory. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
+
+/* How many native frames of a stack, from the innermost, lie before the loop of autograd's engine. What lies
+ * behind it is the same for all of backward, and is recorded only until the shim knows that loop: stacks that
+ * are to be held against each other are so up to there. */
+uint32_t vt_trace_native_before_loop(const struct vt_trace *trace, uint32_t stack_id);
 
 /* True for code of an installed library, the standard library, or a frozen module. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);

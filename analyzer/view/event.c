@@ -35,6 +35,8 @@ const char *vt_event_kind_name(uint8_t kind)
         [VT_EVENT_MARK] = "mark",
         [VT_EVENT_RANGE_PUSH] = "range_push",
         [VT_EVENT_RANGE_POP] = "range_pop",
+        [VT_EVENT_LOOK] = "look",
+        [VT_EVENT_NODE] = "node",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

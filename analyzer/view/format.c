@@ -44,27 +44,26 @@ uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT])
 
 const char *vt_by_name(enum vt_by by)
 {
-    static const char *const names[VT_BY_COUNT] = {"category", "module", "owner", "line", "stack", "op"};
+    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind", "owner",
+                                                     "line",     "stack",  "op",   "block"};
 
-    return by < VT_BY_COUNT ? names[by] : "?";
+    return by < VT_BY_CHOICES ? names[by] : "?";
 }
 
-char *vt_format_bytes(uint64_t bytes, char *text)
+const char *vt_evidence_name(unsigned evidence)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
+    static const char *const names[VT_EVIDENCE_COUNT] = {
+        [VT_EVIDENCE_WEAK] = "weak", [VT_EVIDENCE_STRONG] = "strong", [VT_EVIDENCE_EXACT] = "exact"};
 
-    if (bytes < 1024) {
-        snprintf(text, 24, "%" PRIu64 " B", bytes);
-        return text;
-    }
-    /* 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB. */
-    while (value >= 1023.995 && unit + 1 < sizeof units / sizeof *units) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(text, 24, "%.2f %s", value, units[unit]);
+    return evidence < VT_EVIDENCE_COUNT ? names[evidence] : "?";
+}
+
+char *vt_format_change(uint64_t before, uint64_t after, char *text)
+{
+    char bytes[24];
+
+    vt_format_bytes(after > before ? after - before : before - after, bytes);
+    snprintf(text, 32, "%s%s", after > before ? "+" : after < before ? "−" : "", bytes);
     return text;
 }
 

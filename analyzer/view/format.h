@@ -7,8 +7,13 @@
 /* "850 ms", "21.4 s", "3 min 20 s", "2 h 5 min". `text` holds at least 32 bytes. */
 char *vt_format_duration(uint64_t t_ns, char *text);
 
+/* "+18.00 MiB", "−512 B", "0 B". `text` holds at least 32 bytes. */
+char *vt_format_change(uint64_t before, uint64_t after, char *text);
+
 /* "61.4 %", "<0.1 %", "–" where there is no whole. `text` holds at least 16 bytes. */
 char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
+
+const char *vt_evidence_name(unsigned evidence); /* "exact", "strong", "weak" */
 
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
@@ -16,7 +21,8 @@ char *vt_format_count(uint64_t count, char *text);
 /* Terminal columns of a UTF-8 text; colour marks (print.h) take none. */
 int vt_text_columns(const char *text);
 
-/* VT_CUT_PARTS cuts the start where a part of a path, of a module's place or of a name begins, if one does. */
+/* VT_CUT_PARTS cuts the start where a part of a path, of a module's place or of a name begins, if one does.
+ */
 enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START, VT_CUT_PARTS };
 
 /* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and

@@ -1,7 +1,8 @@
 /* The report as JSON: a contract (see the manual page), fields are added but never changed. Sizes and times
  * are written digit by digit, because a number that went through a double can lose its last ones. */
 #include "view/json.h"
-#include "view/report_parts.h"
+#include "view/leaks.h"
+#include "view/module_groups.h"
 #include "view/format.h"
 
 #include <errno.h>
@@ -16,6 +17,15 @@ bool vt_json_number(cJSON *object, const char *name, uint64_t value)
     char text[24];
 
     snprintf(text, sizeof text, "%" PRIu64, value);
+    return cJSON_AddRawToObject(object, name, text) != NULL;
+}
+
+bool vt_json_change(cJSON *object, const char *name, uint64_t before, uint64_t after)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%s%" PRIu64, after < before ? "-" : "",
+             after < before ? before - after : after - before);
     return cJSON_AddRawToObject(object, name, text) != NULL;
 }
 
@@ -54,6 +64,21 @@ cJSON *vt_json_frame(const struct vt_frame *frame)
     return object;
 }
 
+const char *vt_json_line(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
+{
+    struct vt_frame frame;
+    bool known = vt_trace_user_frame(trace, stack_id, &frame);
+
+    cJSON_AddStringToObject(object, "file", known ? frame.file : "");
+    vt_json_number(object, "line", known && frame.line > 0 ? (uint64_t)frame.line : 0);
+    return known ? frame.function : "";
+}
+
+void vt_json_place(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
+{
+    cJSON_AddStringToObject(object, "function", vt_json_line(object, trace, stack_id));
+}
+
 cJSON *vt_json_stack(const struct vt_trace *trace, uint32_t stack_id)
 {
     struct vt_frame frames[FRAMES];
@@ -74,7 +99,28 @@ static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_
             vt_json_number(added, vt_category_name((enum vt_category)c), categories[c]);
 }
 
-static void add_groups(cJSON *view, const char *name, const struct vt_trace *trace,
+/* What is not known by name has no role. All of a group is of one category. */
+static void add_owner(cJSON *object, const struct vt_attribution *attribution, const struct vt_group *group)
+{
+    const struct vt_owner *owner = group->owner;
+    unsigned category = 0;
+
+    while (category < VT_CATEGORY_UNKNOWN && !group->categories[category])
+        category++;
+    vt_json_name(object, "role", owner ? owner->role : NULL);
+    cJSON_AddStringToObject(object, "category", vt_category_name((enum vt_category)category));
+    vt_json_name(object, "module", group->module);
+    vt_json_name(object, "class", group->module ? vt_module_class(attribution, group->module) : NULL);
+    vt_json_name(object, "dtype", owner ? owner->dtype : NULL);
+    if (owner)
+        cJSON_AddStringToObject(object, "shape", owner->shape);
+    else
+        cJSON_AddNullToObject(object, "shape");
+    vt_json_number(object, "tensor_bytes", group->tensor_bytes);
+    cJSON_AddStringToObject(object, "evidence", vt_evidence_name(group->evidence));
+}
+
+static void add_groups(cJSON *view, const char *name, const struct vt_report *report,
                        const struct vt_groups *groups, enum vt_by by, int top)
 {
     cJSON *array = cJSON_AddArrayToObject(view, name);
@@ -92,26 +138,34 @@ static void add_groups(cJSON *view, const char *name, const struct vt_trace *tra
             cJSON_AddStringToObject(object, "function", group->function ? group->function : "");
             cJSON_AddStringToObject(object, "phase", vt_phase_name(group->phase));
         }
+        if (by == VT_BY_OWNER)
+            add_owner(object, report->attribution, group);
+        if (by == VT_BY_MODULE) {
+            vt_json_name(object, "class", group->class_name);
+            vt_json_number(object, "depth", vt_module_levels(group->name));
+        }
+        if (by == VT_BY_KIND)
+            vt_json_number(object, "modules", group->modules);
+        if (by == VT_BY_MODULE || by == VT_BY_KIND)
+            vt_json_number(object, "temporary_peak_bytes", group->temporary_peak_bytes);
         add_categories(object, group->categories, false);
         if (by == VT_BY_STACK)
-            cJSON_AddItemToObject(object, "stack", vt_json_stack(trace, group->stack_id));
+            cJSON_AddItemToObject(object, "stack", vt_json_stack(report->trace, group->stack_id));
         if (by == VT_BY_STACK && group->forward_stack_id)
-            cJSON_AddItemToObject(object, "forward_stack", vt_json_stack(trace, group->forward_stack_id));
+            cJSON_AddItemToObject(object, "forward_stack",
+                                  vt_json_stack(report->trace, group->forward_stack_id));
         cJSON_AddItemToArray(array, object);
     }
 }
 
-static void add_view(cJSON *device, const char *name, const struct vt_report *report,
-                     const struct vt_instant *instant, int top)
+void vt_json_view(cJSON *device, const char *name, const struct vt_report *report,
+                  const struct vt_instant *instant, int top)
 {
     static const struct {
         const char *name;
         enum vt_by by;
-    } tables[] = {{"modules", VT_BY_MODULE},
-                  {"owners", VT_BY_OWNER},
-                  {"lines", VT_BY_LINE},
-                  {"stacks", VT_BY_STACK},
-                  {"ops", VT_BY_OP}};
+    } tables[] = {{"modules", VT_BY_MODULE}, {"kinds", VT_BY_KIND},   {"owners", VT_BY_OWNER},
+                  {"lines", VT_BY_LINE},     {"stacks", VT_BY_STACK}, {"ops", VT_BY_OP}};
     cJSON *view = cJSON_AddObjectToObject(device, name), *evidence;
 
     vt_json_number(view, "t_ns", instant->t_ns);
@@ -130,7 +184,9 @@ static void add_view(cJSON *device, const char *name, const struct vt_report *re
     vt_json_number(evidence, "strong", instant->evidence[VT_EVIDENCE_STRONG]);
     vt_json_number(evidence, "weak", instant->evidence[VT_EVIDENCE_WEAK]);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        add_groups(view, tables[i].name, report->trace, &instant->groups[tables[i].by], tables[i].by, top);
+        add_groups(view, tables[i].name, report, &instant->groups[tables[i].by], tables[i].by, top);
+    if (instant->blocks)
+        vt_json_blocks(view, report, instant, top);
 }
 
 static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
@@ -195,30 +251,6 @@ static void add_marks(cJSON *root, const struct vt_trace *trace)
     }
 }
 
-static void add_refusals(cJSON *root, const struct vt_report *report)
-{
-    cJSON *array = cJSON_AddArrayToObject(root, "out_of_memory");
-
-    for (size_t i = 0; i < report->refusal_count; i++) {
-        const struct vt_refusal *refusal = &report->refusals[i];
-        cJSON *object = cJSON_CreateObject();
-
-        vt_json_number(object, "t_ns", refusal->t_ns);
-        vt_json_number(object, "event", refusal->event_index);
-        cJSON_AddNumberToObject(object, "device", refusal->device_index);
-        cJSON_AddStringToObject(object, "layer", vt_layer_name(refusal->layer));
-        vt_json_number(object, "step", refusal->step);
-        cJSON_AddStringToObject(object, "phase", vt_phase_name(refusal->phase));
-        vt_json_number(object, "asked_bytes", refusal->asked_bytes);
-        if (refusal->free_told)
-            vt_json_number(object, "free_bytes", refusal->free_bytes);
-        cJSON_AddItemToObject(
-            object, "stack",
-            vt_json_stack(report->trace, report->trace->events[refusal->event_index].stack_id));
-        cJSON_AddItemToArray(array, object);
-    }
-}
-
 static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
                        int top)
 {
@@ -227,12 +259,15 @@ static void add_device(cJSON *devices, const struct vt_report *report, const str
     cJSON_AddNumberToObject(object, "index", device->index);
     cJSON_AddStringToObject(object, "name", device->name ? device->name : "");
     vt_json_number(object, "total_bytes", device->total_bytes);
-    add_view(object, "peak", report, &device->peak, top);
-    add_view(object, "end", report, &device->end, top);
+    vt_json_view(object, "peak", report, &device->peak, top);
+    vt_json_view(object, "end", report, &device->end, top);
     if (device->at.present)
-        add_view(object, "at", report, &device->at, top);
+        vt_json_view(object, "at", report, &device->at, top);
+    if (device->explanation.what)
+        vt_json_explanation(object, report, &device->explanation);
     add_timeline(object, &device->timeline);
-    cJSON_AddArrayToObject(object, "leaks"); /* not analysed yet: nothing is claimed */
+    vt_json_leaks(object, report, &device->leaks);
+    vt_json_advice(object, report, device);
     cJSON_AddItemToArray(devices, object);
 }
 
@@ -262,7 +297,7 @@ static int write_json(const struct vt_report *report, const struct vt_view_style
     for (size_t i = 0; i < report->device_count; i++)
         add_device(devices, report, &report->devices[i], style->top);
     add_marks(root, report->trace);
-    add_refusals(root, report);
+    vt_json_refusals(root, report);
     result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
     cJSON_Delete(root);
     return result;

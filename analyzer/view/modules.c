@@ -1,6 +1,7 @@
-/* Modules that differ only in the numbers of their names, folded to one row. Two kinds of names are known:
- * "layers.3.mlp", read from the live object, and "EncoderLayer#3 > Dropout#2", classes as stacks show them,
- * where the number tells instances of one class under one parent apart. */
+/* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
+ * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
+ * of one class under one parent apart. */
+#include "view/module_groups.h"
 #include "view/text.h"
 
 #include <errno.h>
@@ -21,35 +22,29 @@ struct entry {
         kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
 };
 
-static bool is_path_of_classes(const char *name)
-{
-    return strstr(name, SEPARATOR) || strchr(name, '#');
-}
-
 /* Bytes of the number at `at` if it is one of those that tell instances apart: a whole part of a dotted name,
  * or what follows '#'. */
-static size_t number_bytes(const char *name, const char *at, bool classes)
+static size_t number_bytes(const char *name, const char *at)
 {
     size_t digits = strspn(at, "0123456789");
 
     if (!digits || digits > 8)
         return 0;
-    if (classes)
-        return at > name && at[-1] == '#' ? digits : 0;
-    return (at == name || at[-1] == '.') && (at[digits] == '.' || !at[digits]) ? digits : 0;
+    if (at > name && at[-1] == '#')
+        return digits;
+    return (at == name || at[-1] == '.') && (!at[digits] || strchr(". ", at[digits])) ? digits : 0;
 }
 
 static int take_apart(const struct vt_group *group, struct entry *entry)
 {
     const char *name = group->name;
-    bool classes = is_path_of_classes(name);
     char *end = malloc(strlen(name) + 1);
 
     *entry = (struct entry){.group = group, .pattern = end};
     if (!end)
         return -ENOMEM;
     for (const char *at = name; *at;) {
-        size_t digits = number_bytes(name, at, classes);
+        size_t digits = number_bytes(name, at);
 
         if (digits && entry->number_count < VT_MODULE_NUMBERS) {
             entry->numbers[entry->number_count++] = (unsigned)strtoul(at, NULL, 10);
@@ -71,11 +66,17 @@ static int compare_patterns(const void *left, const void *right)
     return strcmp(a->pattern, b->pattern);
 }
 
+static const char *class_of(const struct vt_group *group)
+{
+    return group->class_name ? group->class_name : "";
+}
+
 static int compare_entries(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
     int order = strcmp(a->pattern, b->pattern);
 
+    order = order ? order : strcmp(class_of(a->group), class_of(b->group));
     return order ? order : a->kept < b->kept ? -1 : a->kept > b->kept;
 }
 
@@ -117,22 +118,38 @@ static void add(struct vt_module_family *family, const struct entry *entry)
 
     for (size_t i = 0; i < entry->number_count; i++)
         note_number(&family->numbers[i], entry->numbers[i]);
-    if (!family->members) {
-        family->first_bytes = group->bytes;
-        family->same = true;
-    }
-    family->same &= group->bytes == family->first_bytes;
+    family->low_bytes =
+        !family->members || group->bytes < family->low_bytes ? group->bytes : family->low_bytes;
+    family->high_bytes = group->bytes > family->high_bytes ? group->bytes : family->high_bytes;
+    family->same = family->low_bytes == family->high_bytes;
     family->bytes += group->bytes;
     family->members++;
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         family->categories[c] += group->categories[c];
 }
 
+/* Adds entries of one family. Those that hold nothing now are no members of one that does. */
+static void add_all(struct vt_module_family *family, const struct entry *entries, size_t count)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++)
+        any |= entries[i].group->bytes > 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t temporary = entries[i].group->temporary_peak_bytes;
+
+        if (entries[i].group->bytes || !any)
+            add(family, &entries[i]);
+        if (temporary > family->temporary_peak_bytes)
+            family->temporary_peak_bytes = temporary;
+    }
+}
+
 /* Both hold the same number of modules, and all of them the same bytes. */
 static bool is_alike(const struct vt_module_family *a, const struct vt_module_family *b)
 {
-    return !strcmp(a->pattern, b->pattern) && a->same && b->same && a->members == b->members &&
-           a->first_bytes == b->first_bytes;
+    return !strcmp(a->pattern, b->pattern) && !strcmp(a->class_name, b->class_name) && a->same && b->same &&
+           a->members == b->members && a->low_bytes == b->low_bytes;
 }
 
 static void merge(struct vt_module_family *into, const struct vt_module_family *family)
@@ -145,6 +162,8 @@ static void merge(struct vt_module_family *into, const struct vt_module_family *
         for (size_t w = 0; w < VT_MODULE_WORDS; w++)
             into->numbers[i].seen[w] |= family->numbers[i].seen[w];
     }
+    if (family->temporary_peak_bytes > into->temporary_peak_bytes)
+        into->temporary_peak_bytes = family->temporary_peak_bytes;
     into->bytes += family->bytes;
     into->merged += family->members;
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
@@ -240,15 +259,17 @@ static int make_families(struct entry *entries, size_t count, bool roles, struct
             entries[i].kept = entries[i].numbers[entries[i].number_count - 1];
     }
     qsort(entries, count, sizeof *entries, compare_entries);
-    for (size_t i = 0; i < count; i++) {
-        if (!i || compare_entries(&entries[i - 1], &entries[i])) {
-            struct vt_module_family *family = &families->items[families->count];
-            family->pattern = strdup(entries[i].pattern);
-            if (!family->pattern)
-                return -ENOMEM;
-            families->count++;
-        }
-        add(&families->items[families->count - 1], &entries[i]);
+    for (size_t i = 0, end; i < count; i = end) {
+        struct vt_module_family *family = &families->items[families->count];
+
+        for (end = i + 1; end < count && !compare_entries(&entries[i], &entries[end]);)
+            end++;
+        family->class_name = class_of(entries[i].group);
+        family->pattern = strdup(entries[i].pattern);
+        if (!family->pattern)
+            return -ENOMEM;
+        families->count++;
+        add_all(family, &entries[i], end - i);
     }
     merge_alike(families);
     for (size_t f = 0; f < families->count; f++) {
@@ -332,7 +353,8 @@ static void sum_names(struct vt_groups *groups)
 static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
                         size_t *capacity)
 {
-    const char *separator = is_path_of_classes(group->name) ? SEPARATOR : ".", *end = group->name;
+    const char *end = group->name;
+    size_t separator_bytes;
 
     while (end) {
         if (groups->count == *capacity) {
@@ -343,14 +365,14 @@ static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_
             groups->items = items;
             *capacity = larger;
         }
-        end = strstr(end, separator);
+        end = vt_module_separator(end, &separator_bytes);
         groups->items[groups->count] = (struct vt_group){
             .name = strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name)),
             .bytes = bytes};
         if (!groups->items[groups->count].name)
             return -ENOMEM;
         groups->count++;
-        end = end ? end + strlen(separator) : NULL;
+        end = end ? end + separator_bytes : NULL;
     }
     return 0;
 }

@@ -1,18 +1,13 @@
-/* Out of memory: which events tell of it, and what the card had free then. */
+/* Out of memory: what was refused, and what the card had free then. */
+#include "attribute/failures.h"
 #include "view/report_parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
-#define NEAR_NS 1000000000u     /* what the driver told at most so long before or after counts as "then" */
+#define NEAR_NS 1000000000u /* what the driver told at most so long before or after counts as "then" */
 #define NEAR_EVENTS 256u
-
-static bool is_refusal(const struct vt_event *event, uint8_t kind)
-{
-    return event->kind == kind && (kind == VT_EVENT_OOM || event->detail == DRIVER_OUT_OF_MEMORY);
-}
 
 /* True for what changes how much a device has free: beyond it, what the driver told is of another state. */
 static bool changes_free(const struct vt_event *event, int device_index)
@@ -89,65 +84,66 @@ static void complete_last(const struct vt_report *report, struct vt_refusal *ref
         if (report->trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
             continue;
         refusal->free_known = true;
+        refusal->total_bytes = total;
         refusal->free_bytes = total > refusal->driver_bytes ? total - refusal->driver_bytes : 0;
     }
 }
 
-static void describe(const struct vt_report *report, uint32_t event_index, struct vt_refusal *refusal)
+/* True if the process asked for no device memory any more after an event. */
+static bool ends_run(const struct vt_trace *trace, uint32_t event_index)
+{
+    for (size_t i = trace->event_count; i-- > event_index + 1;)
+        if (trace->events[i].kind == VT_EVENT_ALLOC || trace->events[i].kind == VT_EVENT_HANDLE_CREATE)
+            return (trace->events[i].flags & VT_FLAG_HOST) != 0;
+    return true;
+}
+
+static void describe(const struct vt_report *report, uint32_t event_index, uint32_t driver_tries,
+                     struct vt_refusal *refusal)
 {
     const struct vt_event *event = &report->trace->events[event_index];
     const struct vt_span *span =
         report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
-    uint64_t total;
 
     *refusal = (struct vt_refusal){.event_index = event_index,
                                    .t_ns = vt_event_time(report->trace, event_index),
                                    .asked_bytes = event->bytes,
                                    .device_index = event->device_index,
                                    .layer = event->layer,
+                                   .driver_tries = driver_tries,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
-    refusal->free_told = refusal->free_known =
-        vt_free_near(report->trace, event_index, event->device_index, &refusal->free_bytes, &total);
-}
-
-/* Whose word counts. A framework may get memory after all when the driver first refuses, so its own events go
- * first. One that tells nothing (an unknown version) is taken to have failed if it never allocated again
- * after the driver refused. Returns the kind, and the first event that counts. */
-static uint8_t choose_kind(const struct vt_trace *trace, size_t *first)
-{
-    *first = 0;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        if (trace->events[i].kind == VT_EVENT_OOM)
-            return VT_EVENT_OOM;
-        if (trace->events[i].layer == VT_LAYER_FRAMEWORK && trace->events[i].kind == VT_EVENT_ALLOC)
-            *first = i + 1;
-    }
-    return VT_EVENT_ALLOC_FAILED;
+    refusal->ends_run = ends_run(report->trace, event_index);
+    refusal->free_told = refusal->free_known = vt_free_near(report->trace, event_index, event->device_index,
+                                                            &refusal->free_bytes, &refusal->total_bytes);
 }
 
 int vt_find_refusals(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
-    size_t count = 0, first;
-    uint8_t kind = choose_kind(trace, &first);
-    bool retried = kind == VT_EVENT_ALLOC_FAILED && first; /* the same request again, with the cache freed */
+    struct vt_failures failures;
+    size_t count = 0;
+    int result = vt_failures_find(report->attribution->replay, &failures);
 
-    if (kind == VT_EVENT_OOM)
-        first = 0;
-    for (size_t i = first; i < trace->event_count; i++)
-        count += is_refusal(&trace->events[i], kind);
+    if (result)
+        return result;
+    for (size_t i = 0; i < failures.count; i++)
+        count += failures.items[i].outcome == VT_FAILURE_FINAL;
     report->refusals = calloc(count + 1, sizeof *report->refusals);
-    if (!report->refusals)
-        return -ENOMEM;
-    for (size_t i = first; i < trace->event_count; i++) {
-        if (!is_refusal(&trace->events[i], kind))
-            continue;
-        if (!retried || !report->refusal_count)
-            report->refusal_count++;
-        describe(report, (uint32_t)i, &report->refusals[report->refusal_count - 1]);
+    for (size_t i = 0; report->refusals && i < failures.count; i++) {
+        const struct vt_failure *failure = &failures.items[i];
+
+        if (failure->outcome == VT_FAILURE_FINAL)
+            describe(report, failure->event_index, failure->tries,
+                     &report->refusals[report->refusal_count++]);
+        else if (failure->outcome == VT_FAILURE_SURVIVED)
+            report->survived_count++;
+        if (failure->outcome == VT_FAILURE_SURVIVED &&
+            trace->events[failure->event_index].bytes > report->survived_bytes)
+            report->survived_bytes = trace->events[failure->event_index].bytes;
     }
     if (report->refusal_count)
         complete_last(report, &report->refusals[report->refusal_count - 1]);
-    return 0;
+    vt_failures_free(&failures);
+    return report->refusals ? 0 : -ENOMEM;
 }

@@ -137,13 +137,9 @@ static int make_timeline(struct vt_timeline *timeline, size_t columns, uint64_t 
     return 0;
 }
 
-static bool has_blocks(const struct vt_replay *replay, int device_index)
+const struct vt_instant *vt_shown_instant(const struct vt_device_report *device)
 {
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK &&
-            replay->allocations[i].device_index == device_index)
-            return true;
-    return false;
+    return device->at.present ? &device->at : &device->peak;
 }
 
 static int walk_device(const struct vt_report *report, const struct vt_moment *at,
@@ -151,7 +147,8 @@ static int walk_device(const struct vt_report *report, const struct vt_moment *a
 {
     struct vt_timeline *timeline = &device->timeline;
     const struct vt_replay *replay = report->attribution->replay;
-    struct walk walk = {.report = report, .timeline = timeline, .blocks = has_blocks(replay, device->index)};
+    struct walk walk = {
+        .report = report, .timeline = timeline, .blocks = vt_has_blocks(replay, device->index)};
     uint32_t last_event = report->trace->event_count ? (uint32_t)report->trace->event_count - 1 : 0, at_event;
     int result;
 
@@ -207,6 +204,14 @@ static int make_device(const struct vt_report *report, const struct vt_report_op
         result = vt_group_instant(grouper, device->index, groups, &device->end);
     if (!result && device->at.present)
         result = vt_group_instant(grouper, device->index, groups, &device->at);
+    if (!result)
+        result = vt_leaks_find(report->attribution, device->index, &device->leaks);
+    if (!result && options->blocks)
+        result = vt_list_blocks(report->attribution->replay, device->index,
+                                device->at.present ? &device->at : &device->peak);
+    if (!result && options->explain)
+        result = vt_explain(report->attribution, options->explain, device->index, vt_shown_instant(device),
+                            &device->explanation);
     return result;
 }
 
@@ -238,7 +243,8 @@ static int make_devices(struct vt_report *report, const struct vt_report_options
                         const struct vt_moment *at)
 {
     struct vt_grouper *grouper = NULL;
-    int count = known_devices(report), result = vt_grouper_make(report->attribution, &grouper);
+    int count = known_devices(report),
+        result = vt_grouper_make(report->attribution, options->depth, &grouper);
 
     report->devices = calloc((size_t)count + 1, sizeof *report->devices);
     if (!report->devices && !result)
@@ -266,6 +272,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
                    struct vt_report **made, char *error, size_t error_bytes)
 {
     struct vt_report *report = calloc(1, sizeof *report);
+    const char *moment = options->at;
     struct vt_moment at;
     int result;
 
@@ -277,8 +284,12 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
     result = vt_find_refusals(report);
-    if (!result && options->at)
-        result = vt_moment_parse(report, options->at, &at, report->at_label, sizeof report->at_label, error,
+    if (!moment && report->refusal_count &&
+        (options->oom == VT_AT_OOM_IF_ANY || (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN &&
+                                              report->refusals[report->refusal_count - 1].ends_run)))
+        moment = "oom";
+    if (!result && moment)
+        result = vt_moment_parse(report, moment, &at, report->at_label, sizeof report->at_label, error,
                                  error_bytes);
     if (!result && options->device_index >= known_devices(report)) {
         snprintf(error, error_bytes, "no device %d in the trace; the highest is %d", options->device_index,
@@ -286,7 +297,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
         result = -EINVAL;
     }
     if (!result)
-        result = make_devices(report, options, options->at ? &at : NULL);
+        result = make_devices(report, options, moment ? &at : NULL);
     if (result) {
         vt_report_free(report);
         return result;
@@ -299,6 +310,7 @@ static void free_instant(struct vt_instant *instant)
 {
     for (int by = 0; by < VT_BY_COUNT; by++)
         vt_groups_free(&instant->groups[by]);
+    free(instant->blocks);
 }
 
 void vt_report_free(struct vt_report *report)
@@ -307,9 +319,11 @@ void vt_report_free(struct vt_report *report)
         return;
     for (size_t i = 0; i < report->device_count; i++) {
         struct vt_device_report *device = &report->devices[i];
+        vt_leaks_free(&device->leaks);
         free_instant(&device->peak);
         free_instant(&device->end);
         free_instant(&device->at);
+        free(device->explanation.reasons);
         free(device->timeline.t_ns);
         free(device->timeline.categories);
         free(device->timeline.driver_bytes);

@@ -1,4 +1,4 @@
-/* The tables of the text report: by module, line, stack, and by what --by asks for. */
+/* The tables of the text report: by line, stack, and what --by asks for. */
 #include "view/text.h"
 #include "view/report_parts.h"
 
@@ -21,14 +21,14 @@ unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
     return largest;
 }
 
-static void category_cell(struct vt_table *table, const uint64_t categories[VT_CATEGORY_COUNT])
+void vt_category_cell(struct vt_table *table, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     unsigned category = vt_largest_category(categories);
 
     vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, vt_category_look(category)->label);
 }
 
-static void size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
+void vt_size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
 {
     char text[32];
 
@@ -36,21 +36,19 @@ static void size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
     vt_table_cell(table, "%s", vt_format_percent(bytes, whole, text));
 }
 
-/* The row of what the table does not show. */
-static void rest_row(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before,
-                     int after)
+void vt_rest_row(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before, int after)
 {
     if (!rest)
         return;
     vt_table_cell(table, VT_DIM "… %zu more" VT_RESET, rest);
     for (int i = 0; i < before; i++)
         vt_table_cell(table, "%s", "");
-    size_cells(table, bytes, whole);
+    vt_size_cells(table, bytes, whole);
     for (int i = 0; i < after; i++)
         vt_table_cell(table, "%s", "");
 }
 
-static bool has_names(const struct vt_groups *groups)
+bool vt_has_names(const struct vt_groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++)
         if (groups->items[i].name[0])
@@ -58,115 +56,12 @@ static bool has_names(const struct vt_groups *groups)
     return false;
 }
 
-static const char *lossy_title(const struct vt_report *report, const char *title, char *text, size_t bytes)
+const char *vt_lossy_title(const struct vt_report *report, const char *title, char *text, size_t bytes)
 {
     if (!report->trace->header.dropped && !report->trace->damaged_bytes)
         return title;
     snprintf(text, bytes, "%s (events lost)", title);
     return text;
-}
-
-/* "6 × 24.00 MiB", "6 modules", or nothing for one. */
-static void each_cell(struct vt_table *table, const struct vt_module_family *family)
-{
-    char text[32];
-
-    if (family->members == 1)
-        vt_table_cell(table, "%s", "");
-    else if (family->same)
-        vt_table_cell(table, "%" PRIu64 " × %s", family->members, vt_format_bytes(family->first_bytes, text));
-    else
-        vt_table_cell(table, "%" PRIu64 " modules", family->members);
-}
-
-static void nameless_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t whole,
-                         const uint64_t *categories)
-{
-    if (!bytes)
-        return;
-    vt_table_cell(table, VT_DIM "%s" VT_RESET, name);
-    vt_table_cell(table, "%s", "");
-    size_cells(table, bytes, whole);
-    if (categories)
-        category_cell(table, categories);
-    else
-        vt_table_cell(table, "%s", "");
-}
-
-/* What no module holds: what the whole model or the device has by its nature, what code outside of modules
- * made, and what is not known. */
-static void nameless_rows(struct vt_table *table, const struct vt_group *group, uint64_t whole)
-{
-    uint64_t others[VT_CATEGORY_COUNT], left[VT_CATEGORY_COUNT] = {0}, by_nature = 0, rest;
-    char names[160] = "";
-    size_t used = 0;
-
-    memcpy(others, group->categories, sizeof others);
-    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
-        if (!vt_belongs_to_no_module(c))
-            continue;
-        left[c] = others[c];
-        by_nature += others[c];
-        others[c] = 0;
-    }
-    for (int n = 0; n < 4 && left[vt_largest_category(left)]; n++) {
-        unsigned c = vt_largest_category(left);
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
-                                 n < 3 ? vt_category_look(c)->label : "…");
-        left[c] = 0;
-    }
-    rest = group->bytes - by_nature;
-    rest = rest > group->outside_bytes ? rest - group->outside_bytes : 0;
-    nameless_row(table, "outside of any module", group->bytes - by_nature - rest, whole, others);
-    nameless_row(table, "in no known module", rest, whole, others);
-    nameless_row(table, names, by_nature, whole, NULL);
-}
-
-void vt_text_modules(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device, int rows)
-{
-    const struct vt_instant *instant = vt_text_instant(device);
-    const struct vt_groups *groups = &instant->groups[VT_BY_MODULE];
-    uint64_t whole = vt_used_bytes(instant->categories), rest = 0;
-    struct vt_module_families families;
-    struct vt_table table;
-    bool repeated = false;
-    char title[64];
-    struct vt_column columns[] = {
-        {lossy_title(report, device->at.present ? "Where it was made" : "Where the peak was made", title,
-                     sizeof title),
-         false, VT_CUT_PARTS, 36, 0},
-        {"each", true, VT_CUT_END, 0, 2},
-        {"all", true, VT_CUT_END, 0, 0},
-        {vt_text_whole(device), true, VT_CUT_END, 0, 0},
-        {"mostly", false, VT_CUT_END, 0, 3}};
-
-    if ((!has_names(groups) && print->style->by < 0) || vt_fold_modules(groups, &families))
-        return;
-    for (size_t i = 0; i < families.count && i < (size_t)rows; i++)
-        repeated |= families.items[i].members > 1;
-    columns[1].title = repeated ? "each" : "";
-    columns[2].title = repeated ? "all" : "";
-    vt_table_begin(&table, columns, 5);
-    for (size_t i = 0; i < families.count; i++) {
-        const struct vt_module_family *family = &families.items[i];
-
-        if (i >= (size_t)rows) {
-            rest += family->bytes;
-            continue;
-        }
-        vt_table_cell(&table, "%s", family->name);
-        each_cell(&table, family);
-        size_cells(&table, family->bytes, whole);
-        category_cell(&table, family->categories);
-    }
-    rest_row(&table, families.count > (size_t)rows ? families.count - (size_t)rows : 0, rest, whole, 1, 1);
-    for (size_t i = 0; i < groups->count; i++)
-        if (!groups->items[i].name[0])
-            nameless_rows(&table, &groups->items[i], whole);
-    vt_table_print(&table, print, print->style->width);
-    fputc('\n', print->stream);
-    vt_module_families_free(&families);
 }
 
 static const char *name_or(const struct vt_group *group, const char *none)
@@ -186,21 +81,21 @@ static uint64_t rest_bytes(const struct vt_groups *groups, size_t shown)
 static void lines_table(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     const struct vt_groups *groups = &instant->groups[VT_BY_LINE];
     uint64_t whole = vt_used_bytes(instant->categories);
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64];
     const struct vt_column columns[] = {
-        {lossy_title(report, "By line", title, sizeof title), false, VT_CUT_PARTS, 34, 0},
+        {vt_lossy_title(report, "By line", title, sizeof title), false, VT_CUT_PARTS, 34, 0},
         {"", false, VT_CUT_END, 24, 4},
         {"", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
         {"mostly", false, VT_CUT_END, 0, 1},
         {"made in", false, VT_CUT_END, 0, 3}};
 
-    if (!has_names(groups))
+    if (!vt_has_names(groups))
         return;
     vt_table_begin(&table, columns, report->attribution->step_count ? 6 : 5);
     for (size_t i = 0; i < shown; i++) {
@@ -209,14 +104,14 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
 
         vt_table_cell(&table, "%s", name_or(group, VT_DIM "no line known" VT_RESET));
         vt_table_cell(&table, VT_DIM "%s" VT_RESET, source ? source : "");
-        size_cells(&table, group->bytes, whole);
-        category_cell(&table, group->categories);
+        vt_size_cells(&table, group->bytes, whole);
+        vt_category_cell(&table, group->categories);
         if (report->attribution->step_count)
             vt_table_cell(&table, "%s", vt_phase_name(group->phase));
         free(source);
     }
-    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
-             report->attribution->step_count ? 2 : 1);
+    vt_rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
+                report->attribution->step_count ? 2 : 1);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
@@ -233,15 +128,16 @@ static bool has_depth(const struct vt_groups *groups, size_t shown)
 static void stacks_list(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     const struct vt_groups *groups = &instant->groups[VT_BY_STACK];
     uint64_t whole = vt_used_bytes(instant->categories);
     size_t shown = groups->count < rows ? groups->count : rows;
     char title[64], bytes[32], percent[32];
 
-    if (!has_names(groups) || (print->style->by < 0 && !has_depth(groups, shown)))
+    if (!vt_has_names(groups) || (print->style->by < 0 && !has_depth(groups, shown)))
         return;
-    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", lossy_title(report, "By stack", title, sizeof title));
+    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n",
+            vt_lossy_title(report, "By stack", title, sizeof title));
     for (size_t i = 0; i < shown; i++) {
         const struct vt_group *group = &groups->items[i];
         unsigned category = vt_largest_category(group->categories);
@@ -263,16 +159,18 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
 static void plain_table(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, enum vt_by by, size_t rows)
 {
-    static const char *const titles[VT_BY_COUNT] = {"By category", "By module", "By owner",
-                                                    "By line",     "By stack",  "By operator"};
-    const struct vt_instant *instant = vt_text_instant(device);
+    static const char *const titles[VT_BY_COUNT] = {
+        [VT_BY_CATEGORY] = "By category", [VT_BY_MODULE] = "By module", [VT_BY_KIND] = "By kind of module",
+        [VT_BY_OWNER] = "By owner",       [VT_BY_LINE] = "By line",     [VT_BY_STACK] = "By stack",
+        [VT_BY_OP] = "By operator"};
+    const struct vt_instant *instant = vt_shown_instant(device);
     const struct vt_groups *groups = &instant->groups[by];
     uint64_t whole = vt_used_bytes(instant->categories);
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64], count[32];
     const struct vt_column columns[] = {
-        {lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_PARTS, 24, 0},
+        {vt_lossy_title(report, titles[by], title, sizeof title), false, VT_CUT_PARTS, 24, 0},
         {"blocks", true, VT_CUT_END, 0, 2},
         {"", true, VT_CUT_END, 0, 0},
         {vt_text_whole(device), true, VT_CUT_END, 0, 0},
@@ -282,12 +180,12 @@ static void plain_table(struct vt_print *print, const struct vt_report *report,
     for (size_t i = 0; i < shown; i++) {
         vt_table_cell(&table, "%s", name_or(&groups->items[i], VT_DIM "not known" VT_RESET));
         vt_table_cell(&table, "%s", vt_format_count(groups->items[i].blocks, count));
-        size_cells(&table, groups->items[i].bytes, whole);
+        vt_size_cells(&table, groups->items[i].bytes, whole);
         if (by != VT_BY_CATEGORY)
-            category_cell(&table, groups->items[i].categories);
+            vt_category_cell(&table, groups->items[i].categories);
     }
-    rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
-             by == VT_BY_CATEGORY ? 0 : 1);
+    vt_rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
+                by == VT_BY_CATEGORY ? 0 : 1);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
@@ -298,14 +196,20 @@ void vt_text_tables(struct vt_print *print, const struct vt_report *report,
     int top = print->style->top, by = print->style->by;
 
     if (by < 0) {
-        vt_text_modules(print, report, device, top ? top : MODULE_ROWS);
+        vt_text_modules(print, report, device, (size_t)(top ? top : MODULE_ROWS));
         lines_table(print, report, device, (size_t)(top ? top : LINE_ROWS));
         stacks_list(print, report, device, (size_t)(top ? top : STACK_ROWS));
+    } else if (by == VT_BY_BLOCK) {
+        vt_text_blocks(print, report, device, (size_t)(top ? top : BY_ROWS));
     } else if (by == VT_BY_MODULE) {
-        vt_text_modules(print, report, device, top ? top : BY_ROWS);
-    } else if (by == VT_BY_LINE && has_names(&vt_text_instant(device)->groups[by])) {
+        vt_text_modules(print, report, device, (size_t)(top ? top : BY_ROWS));
+    } else if (by == VT_BY_OWNER && vt_has_names(&vt_shown_instant(device)->groups[by])) {
+        vt_text_owners(print, report, device, (size_t)(top ? top : BY_ROWS));
+    } else if (by == VT_BY_KIND) {
+        vt_text_kinds(print, report, device, (size_t)(top ? top : BY_ROWS));
+    } else if (by == VT_BY_LINE && vt_has_names(&vt_shown_instant(device)->groups[by])) {
         lines_table(print, report, device, (size_t)(top ? top : BY_ROWS));
-    } else if (by == VT_BY_STACK && has_names(&vt_text_instant(device)->groups[by])) {
+    } else if (by == VT_BY_STACK && vt_has_names(&vt_shown_instant(device)->groups[by])) {
         stacks_list(print, report, device, (size_t)(top ? top : BY_ROWS));
     } else {
         plain_table(print, report, device, (enum vt_by)by, (size_t)(top ? top : BY_ROWS));

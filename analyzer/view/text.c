@@ -1,4 +1,5 @@
 /* The text report: verdict, picture, tables, the card, evidence, what to look at next. */
+#include "view/leaks.h"
 #include "view/text.h"
 
 #include <inttypes.h>
@@ -7,11 +8,6 @@
 
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
-
-const struct vt_instant *vt_text_instant(const struct vt_device_report *device)
-{
-    return device->at.present ? &device->at : &device->peak;
-}
 
 const char *vt_text_whole(const struct vt_device_report *device)
 {
@@ -47,7 +43,7 @@ static void legend_line(FILE *stream, const struct vt_print *print, const uint64
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
 {
     static const uint8_t beside[] = {VT_CATEGORY_CACHED, VT_CATEGORY_CONTEXT, VT_CATEGORY_HOST_PINNED};
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     uint64_t whole = vt_used_bytes(instant->categories);
     bool done[VT_CATEGORY_COUNT] = {false};
 
@@ -173,7 +169,12 @@ static void device_section(struct vt_print *print, const struct vt_report *repor
 
     if (report->device_count > 1)
         fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+    if (device->explanation.what) {
+        vt_text_explanation(print, report, device);
+        return;
+    }
     vt_text_verdict(print, report, device);
+    vt_text_leaks(print, report, device);
     if (!device->peak.counts.driver_bytes && !device->peak.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
@@ -181,6 +182,7 @@ static void device_section(struct vt_print *print, const struct vt_report *repor
     vt_text_tables(print, report, device);
     vt_text_card(print, report, device);
     vt_text_evidence(print, report, device);
+    vt_text_advice(print, report, device);
 }
 
 static int write_text(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
@@ -191,12 +193,14 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
     if (result)
         return result;
     vt_text_header(&print, report, "report");
-    vt_text_out_of_memory(&print, report);
+    if (!report->device_count || !report->devices[0].explanation.what)
+        vt_text_out_of_memory(&print, report);
     if (!report->device_count && !report->trace->event_count)
-        vt_print_paragraph(&print, 0, 0,
-                           report->trace->complete
-                               ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
-                               : "No events could be read from this trace.");
+        vt_print_paragraph(
+            &print, 0, 0,
+            report->trace->complete
+                ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
+                : "No events could be read from this trace.");
     else if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
     for (size_t i = 0; i < report->device_count; i++) {
@@ -204,14 +208,15 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
             fputc('\n', print.stream);
         device_section(&print, report, &report->devices[i]);
     }
-    more(&print, report);
+    if (!report->device_count || !report->devices[0].explanation.what)
+        more(&print, report);
     return vt_print_finish(&print, out);
 }
 
 /* The categories in one row, for below a picture that takes the whole width. */
 static void print_key(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     char *key = NULL, bytes[32];
     size_t length;
     FILE *stream = open_memstream(&key, &length);

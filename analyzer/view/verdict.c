@@ -21,128 +21,6 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     return text;
 }
 
-/* Who asked for what was refused: for one of backward its node and the line of the forward operator, else a
- * line of Python, else an operator, else what the native stack says. */
-static const char *asker(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
-                         size_t bytes)
-{
-    const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t forward = vt_forward_stack(report->attribution->replay, refusal->event_index, event->sequence);
-    struct vt_frame user, frame;
-    bool known = vt_trace_user_frame(report->trace, event->stack_id, &user);
-
-    if (forward && vt_trace_user_frame(report->trace, forward, &frame)) {
-        bool node = known && user.kind == VT_FRAME_NATIVE;
-        int used =
-            snprintf(text, bytes, "%.64s%sthe backward of ", node ? user.function : "", node ? ", " : "");
-        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used - 1);
-        strcat(text, node ? "," : "");
-    } else if (known) {
-        vt_name_frame(report->trace, &user, text, bytes);
-    } else {
-        snprintf(text, bytes, "a call without a recorded stack");
-    }
-    return text;
-}
-
-/* How long the process went on to allocate after an event; 0 = it did not. */
-static uint64_t went_on(const struct vt_report *report, const struct vt_refusal *refusal)
-{
-    const struct vt_trace *trace = report->trace;
-
-    for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
-        if (trace->events[i].kind == VT_EVENT_ALLOC)
-            return vt_event_time(trace, (uint32_t)i) - refusal->t_ns;
-    return 0;
-}
-
-/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
-static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    uint64_t left[VT_CATEGORY_COUNT];
-
-    memcpy(left, categories, sizeof left);
-    left[VT_CATEGORY_HOST_PINNED] = 0;
-    for (int i = 0; i < 3; i++) {
-        unsigned largest = vt_largest_category(left);
-        char bytes[32];
-
-        if (!left[largest])
-            break;
-        if (!i && left[largest] == total) {
-            fprintf(stream, ", all of it %s", vt_category_look(largest)->many);
-            break;
-        }
-        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
-                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
-        left[largest] = 0;
-    }
-}
-
-static void print_room(FILE *stream, const struct vt_refusal *refusal)
-{
-    char bytes[32], missing[32];
-
-    if (refusal->free_told)
-        fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
-    else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s beside this process",
-                vt_format_bytes(refusal->free_bytes, bytes));
-    else
-        return;
-    if (refusal->asked_bytes > refusal->free_bytes)
-        fprintf(stream, ": %s too little",
-                vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
-    fputc('.', stream);
-}
-
-/* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
- * it: what is left lies between blocks in use, or in another pool. */
-static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
-{
-    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
-    char bytes[32];
-
-    if (refusal->layer == VT_LAYER_FRAMEWORK && refusal->asked_bytes && cached >= refusal->asked_bytes)
-        fprintf(stream,
-                " The %s in the framework's cache would have been enough, but in no one usable piece "
-                "(fragmentation).",
-                vt_format_bytes(cached, bytes));
-}
-
-void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
-{
-    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
-    char when[160], who[256], bytes[32], *text = NULL;
-    size_t length;
-    FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
-
-    if (!stream)
-        return;
-    vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when);
-    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when,
-            asker(report, refusal, who, sizeof who), vt_format_bytes(refusal->asked_bytes, bytes));
-    if (refusal->device_index >= 0)
-        fprintf(stream, " on GPU %d", refusal->device_index);
-    fputc('.', stream);
-    print_room(stream, refusal);
-    if (refusal->driver_bytes) {
-        fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
-        print_holding(stream, refusal->driver_bytes, refusal->categories);
-        fputc('.', stream);
-        print_fragmentation(stream, refusal);
-    }
-    if (report->refusal_count > 1)
-        fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
-    if (went_on(report, refusal))
-        fprintf(stream, " The process went on to allocate for %s.",
-                vt_format_duration(went_on(report, refusal), bytes));
-    if (!fclose(stream))
-        vt_print_paragraph(print, 0, 0, "%s", text);
-    fputc('\n', print->stream);
-    free(text);
-}
-
 /* The modules that hold most of a category: the innermost that hold more than half of it, however many there
  * are, else the largest. NULL = no module holds any. */
 static const struct vt_module_family *largest_place(const struct vt_module_families *places, uint64_t all)
@@ -182,7 +60,7 @@ static void name_place(const struct vt_module_family *place, uint64_t all, FILE 
     fprintf(stream, ", %s in %.200s (", part_of(place->bytes, all), place->name);
     if (place->members > 1)
         fprintf(stream, "%" PRIu64 " modules, %s ", place->members, place->same ? "each" : "together");
-    fprintf(stream, "%s)", vt_format_bytes(place->same ? place->first_bytes : place->bytes, size));
+    fprintf(stream, "%s)", vt_format_bytes(place->same ? place->low_bytes : place->bytes, size));
 }
 
 static void name_line(const struct vt_group *line, unsigned category, uint64_t all, FILE *stream)
@@ -277,7 +155,7 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
 void vt_text_card(struct vt_print *print, const struct vt_report *report,
                   const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     const struct vt_counts *counts = &instant->counts;
     uint64_t used = vt_used_bytes(instant->categories), free_bytes, total_bytes;
     uint64_t direct = used > counts->block_bytes ? used - counts->block_bytes : 0;
@@ -320,19 +198,23 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
 void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
                       const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_text_instant(device);
+    const struct vt_instant *instant = vt_shown_instant(device);
     uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK],
              whole = 0;
+    char exact[80] = "exact (read from the live object)";
     const struct {
         uint64_t bytes;
         const char *name;
-    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], "exact (read from the live object)"},
+    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], exact},
                  {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
                  {weak > unknown ? weak - unknown : 0, "weak"},
                  {unknown, "unknown"}};
     char line[256] = "", text[32];
     size_t used = 0;
 
+    if (report->trace->look_count)
+        snprintf(exact, sizeof exact, "exact (read from live objects in %zu look%s)",
+                 report->trace->look_count, report->trace->look_count == 1 ? "" : "s");
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

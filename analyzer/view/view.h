@@ -4,9 +4,22 @@
 
 #include <stdio.h>
 
-#include "attribute/attribute.h"
+#include "trace/units.h"
+#include "attribute/leaks.h"
 
-enum vt_by { VT_BY_CATEGORY, VT_BY_MODULE, VT_BY_OWNER, VT_BY_LINE, VT_BY_STACK, VT_BY_OP, VT_BY_COUNT };
+/* What --by takes: ways of grouping, then the blocks themselves. */
+enum vt_by {
+    VT_BY_CATEGORY,
+    VT_BY_MODULE,
+    VT_BY_KIND, /* modules of one class */
+    VT_BY_OWNER,
+    VT_BY_LINE,
+    VT_BY_STACK,
+    VT_BY_OP,
+    VT_BY_COUNT, /* ways of grouping */
+    VT_BY_BLOCK = VT_BY_COUNT,
+    VT_BY_CHOICES
+};
 
 struct vt_group {
     char *name;        /* "train.py:88 forward", "layers.3.attn", "aten::addmm", …; "" = not known */
@@ -18,14 +31,33 @@ struct vt_group {
     const char *file, *function;
     int32_t line;
     uint8_t phase; /* by line */
-    /* By module, of the group without a name: what Python code made outside of any module's call. */
-    uint64_t outside_bytes;
+    /* By owner: one of them, NULL = it is not known by name; what its tensors have of the bytes; of all its
+     * allocations the weakest evidence; and the module, NULL = none. */
+    const struct vt_owner *owner;
+    uint64_t tensor_bytes;
+    uint8_t evidence;
+    const char *module;
+    /* By module and by kind. */
+    char *looks;                   /* by owner: "float32 1024x256" */
+    const char *class_name;        /* by module; by owner its looks; NULL or "" = not known */
+    uint64_t temporary_peak_bytes; /* the most of temporaries at once, at any time */
+    uint64_t modules;              /* by kind: how many of it hold something */
+    /* Of the group without a name: what Python code made outside of any module's call. */
+    uint64_t outside[VT_CATEGORY_COUNT];
     uint64_t categories[VT_CATEGORY_COUNT];
 };
 
 struct vt_groups {
     struct vt_group *items; /* largest first */
     size_t count;
+};
+
+/* Something alive that counts in a category: a framework's block, or memory used as the driver gave it. */
+struct vt_block {
+    uint32_t allocation; /* index in replay->allocations */
+    /* How-manieth of the framework's allocations on its device it is, from 1, those that left no trace not
+     * counted; 0 = not the framework's. */
+    uint64_t number;
 };
 
 /* One instant of one device: the state just after trace->events[event_index]. */
@@ -37,15 +69,38 @@ struct vt_instant {
     uint8_t phase;
     struct vt_counts counts;
     uint64_t categories[VT_CATEGORY_COUNT];
-    uint64_t evidence[VT_EVIDENCE_COUNT]; /* of the categories' bytes but cached and context */
+    uint64_t evidence[VT_EVIDENCE_COUNT];   /* of the categories' bytes but cached and context */
     uint64_t kinds[VT_ALLOCATION_HOST + 1]; /* bytes alive by enum vt_allocation_kind */
     struct vt_groups groups[VT_BY_COUNT];
+    struct vt_block *blocks; /* largest first; only where they were asked for */
+    size_t block_count;
 };
 
-/* Each column holds the state at the largest driver-less-cached instant inside it, so that no peak is lost. */
+/* Why some of what is alive at an instant has its category. */
+struct vt_reason {
+    uint8_t category, evidence;
+    uint16_t rule;
+    struct vt_rule_source source; /* its name is "" by look or by kind */
+    uint32_t look;                /* number, from 1, of the one that saw the largest block; 0 = none did */
+    const struct vt_look_tensor *tensor; /* what it saw there */
+    uint64_t bytes, blocks;
+    uint32_t allocation; /* of the largest */
+};
+/* Everything that a name stands for at an instant. */
+struct vt_explanation {
+    const char *what; /* as asked; NULL = nothing was */
+    const char *way,
+        *way_label; /* how it was understood: "category", "a category"; NULL = nothing is called so */
+    uint64_t bytes, blocks;
+    struct vt_reason *reasons; /* largest first */
+    size_t count;
+};
+
+/* Each column holds the state at the largest driver-less-cached instant inside it, so that no peak is lost.
+ */
 struct vt_timeline {
     size_t columns;
-    uint64_t *t_ns;                               /* since recording began */
+    uint64_t *t_ns; /* since recording began */
     uint64_t (*categories)[VT_CATEGORY_COUNT];
     uint64_t *driver_bytes;
     uint32_t *step;
@@ -59,8 +114,10 @@ struct vt_device_report {
     struct vt_instant peak; /* first event with the most block bytes; without blocks, with the most
                                driver bytes that are not cached (in a pool) */
     struct vt_instant end;
-    struct vt_instant at; /* present only with --at */
+    struct vt_instant at;              /* present only with --at */
+    struct vt_explanation explanation; /* of what the tables show */
     struct vt_timeline timeline;
+    struct vt_leaks leaks;
 };
 
 /* A request that was refused. */
@@ -77,6 +134,9 @@ struct vt_refusal {
     uint64_t free_bytes;
     bool free_told; /* by the driver */
     bool free_known;
+    uint64_t total_bytes;  /* of the card, where free_known */
+    uint32_t driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
+    bool ends_run;         /* nothing was allocated after it */
     /* What this process held on the device; known for the last refusal only. */
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT];
 };
@@ -87,16 +147,26 @@ struct vt_report {
     uint64_t duration_ns;
     struct vt_device_report *devices; /* those that held any memory, or all asked for */
     size_t device_count;
-    /* Out of memory: what the framework told, in order; without any, what the driver refused for lack of memory. */
+    /* Out of memory, in order: what the framework told, and what the driver refused to others for lack of
+     * memory. */
     struct vt_refusal *refusals;
     size_t refusal_count;
+    size_t survived_count;   /* what the driver refused first and gave when the framework had freed its cache */
+    uint64_t survived_bytes; /* the largest of them */
     char at_label[256]; /* "mark 'warm'", "the step's largest moment"; "" without --at */
 };
 
+enum vt_at_oom { VT_AT_OOM_NEVER, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_ANY };
+
 struct vt_report_options {
-    int device_index;   /* -1 = all */
-    const char *at;     /* peak|end|oom|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
-    unsigned groups;    /* 1u << enum vt_by of the groups to make, 0 = all */
+    int device_index; /* -1 = all */
+    /* a category, FILE:LINE, owner or module, or part of such a name; NULL = none */
+    const char *explain;
+    const char *at;          /* peak|end|oom|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
+    unsigned groups;         /* 1u << enum vt_by of the groups to make, 0 = all */
+    unsigned depth;          /* levels of modules' names, what is below counts with its ancestor; 0 = all */
+    bool blocks;             /* list those of the instant that the tables show */
+    uint8_t oom;             /* enum vt_at_oom: without `at`, when to take "oom" */
     size_t timeline_columns; /* 0 = VT_TIMELINE_COLUMNS */
 };
 #define VT_TIMELINE_COLUMNS 1000u /* finer than a terminal: the text view draws from it at any width */
@@ -110,11 +180,12 @@ void vt_report_free(struct vt_report *report);
 struct vt_view_style {
     bool colour;
     bool unicode;
-    int width;  /* columns of the terminal, 80 where there is none */
-    int height; /* rows of the terminal, 0 = not one */
-    int by;     /* enum vt_by, -1 = the report's own choice of tables */
-    int top;    /* rows of each table, 0 = the view's own choice */
+    int width;    /* columns of the terminal, 80 where there is none */
+    int height;   /* rows of the terminal, 0 = not one */
+    int by;       /* enum vt_by, -1 = the report's own choice of tables */
+    int top;      /* rows of each table, 0 = the view's own choice */
     bool compact; /* json: on one line */
+    bool all;     /* steps: each in a row of its own */
 };
 
 struct vt_view {
@@ -123,8 +194,12 @@ struct vt_view {
 };
 /* Each returns 0 or -errno, also of a failed write to `out`. */
 extern const struct vt_view vt_view_text, vt_view_timeline, vt_view_json;
+extern const struct vt_view vt_view_steps, vt_view_steps_json, vt_view_leaks, vt_view_leaks_json;
+extern const struct vt_view vt_view_oom, vt_view_json_oom, vt_view_frag, vt_view_json_frag;
 
 const char *vt_by_name(enum vt_by by); /* "category", "module", … */
+/* The instant that tables are about: the one of --at, else the peak. */
+const struct vt_instant *vt_shown_instant(const struct vt_device_report *device);
 
 /* One event as `info --events` shows it: a line of text or a JSON object on a line. `with_stack` adds all
  * frames. */
@@ -132,8 +207,5 @@ int vt_view_event_text(const struct vt_trace *trace, uint32_t event_index, bool 
 int vt_view_event_json(const struct vt_trace *trace, uint32_t event_index, bool with_stack, FILE *out);
 const char *vt_event_kind_name(uint8_t kind); /* "alloc", …, "unknown" */
 const char *vt_layer_name(uint8_t layer);     /* "driver", …, "none" */
-
-/* "38.21 GiB", "512 B": the largest binary unit, two decimals. `text` holds at least 24 bytes. */
-char *vt_format_bytes(uint64_t bytes, char *text);
 
 #endif

@@ -298,14 +298,62 @@ Test(attribute, names_modules_and_operators)
             cr_assert_str_eq(block->module, "Linear#2");
         if (block->stack_id == run.scratch)
             cr_assert_str_eq(block->module, "Net");
-        if (block->stack_id == run.parameter || block->stack_id == run.gradient)
+        if (block->stack_id == run.parameter)
             cr_assert_null(block->module);
+        if (block->stack_id == run.gradient && block->forward_stack_id) /* of the module whose operator it is from */
+            cr_assert_not_null(block->module);
         if (block->stack_id == run.backward[0]) {
             bool second = block->sequence == 1 * 2 + 3;
             cr_assert_eq(block->forward_stack_id, run.forward[second]);
             cr_assert_str_eq(block->module, second ? "Linear#2" : "Linear#1");
         }
     }
+    end(&run);
+}
+
+static uint64_t sequence(uint64_t thread, uint64_t number, bool runs)
+{
+    return thread << VT_SEQUENCE_THREAD_SHIFT | (number * 2 + 2 + runs);
+}
+
+static void node(struct run *run, uint32_t stack_id, uint64_t made, uint64_t parent)
+{
+    builder_event(run->builder, (struct vt_event){.kind = VT_EVENT_NODE,
+                                                  .device_index = -1,
+                                                  .stack_id = stack_id,
+                                                  .sequence = made,
+                                                  .detail = parent});
+}
+
+/* Each thread counts its nodes for itself; one made in backward belongs to the line of the one that ran then.
+ */
+Test(attribute, joins_backward_by_node_and_thread)
+{
+    struct run run = begin();
+    make_model(&run);
+    alloc(&run, run.forward[0], ACTIVATION, sequence(1, 5, false));
+    alloc(&run, run.scratch, SCRATCH, sequence(1, 5, false)); /* made no node */
+    node(&run, run.forward[1], sequence(1, 6, false), 0);
+    alloc(&run, run.scratch, SCRATCH, sequence(1, 6, false));
+    node(&run, run.engine_free, sequence(2, 5, false), sequence(1, 8, true));
+    node(&run, run.engine_free, sequence(2, 6, false), sequence(2, 5, true));
+    node(&run, run.loss, sequence(1, 8, false), 0); /* a thread tells its last node late */
+    const struct {
+        uint64_t sequence;
+        uint32_t stack_id;
+    } runs[] = {{sequence(1, 5, true), run.forward[0]},
+                {sequence(1, 6, true), run.forward[1]},
+                {sequence(2, 5, true), run.loss},
+                {sequence(2, 6, true), run.loss},
+                {sequence(2, 7, true), 0},
+                {VT_SEQUENCE_NO_NUMBER, 0}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        alloc(&run, run.backward[0], SCRATCH, runs[i].sequence);
+    attribute(&run);
+    size_t count = sizeof runs / sizeof *runs;
+    const struct vt_allocation *blocks = &run.replay->allocations[run.replay->allocation_count - count];
+    for (size_t i = 0; i < count; i++)
+        cr_expect_eq(blocks[i].forward_stack_id, runs[i].stack_id, "block %zu", i);
     end(&run);
 }
 
@@ -426,7 +474,7 @@ Test(attribute, tells_evaluation_from_training)
     }
     attribute(&run);
     spans_text(&run, text);
-    cr_assert_str_eq(text, "i 1fbo 2efbo 3e", "%s", text);
+    cr_assert_str_eq(text, "i 1fbo 2efboe", "%s", text);
     end(&run);
 }
 
@@ -462,24 +510,13 @@ Test(attribute, takes_an_empty_trace)
     end(&run);
 }
 
-static const char *rules_file(const char *text)
-{
-    static char path[] = "/tmp/vramtrace-rules-XXXXXX";
-    strcpy(path, "/tmp/vramtrace-rules-XXXXXX");
-    int file = mkstemp(path);
-    cr_assert_geq(file, 0);
-    cr_assert_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
-    return path;
-}
-
 Test(rules, of_a_user_come_first)
 {
     struct run run = begin();
     struct kept kept = {0};
     uint64_t activations[3];
     char error[512];
-    const char *path = rules_file(
+    const char *path = builder_rules_file(
         "# mine\ntrait mine\n  python */train.py:Net.forward\n\nrule my-scratch\n\tcommunication weak\n"
         "\ttrait mine module\n\tbytes < 9KiB\n\tbytes >= 8192\n\tnot phase backward\n\tkind block\n");
     make_model(&run);

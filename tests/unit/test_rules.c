@@ -8,17 +8,6 @@
 #include "attribute/attribute.h"
 #include "trace_builder.h"
 
-static const char *rules_file(const char *text)
-{
-    static char path[] = "/tmp/vramtrace-rules-XXXXXX";
-    strcpy(path, "/tmp/vramtrace-rules-XXXXXX");
-    int file = mkstemp(path);
-    cr_assert_geq(file, 0);
-    cr_assert_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
-    return path;
-}
-
 Test(rules, that_are_wrong_are_told_with_their_line)
 {
     static const struct {
@@ -48,7 +37,7 @@ Test(rules, that_are_wrong_are_told_with_their_line)
     struct vt_trace *trace = builder_open(builder);
     cr_assert_eq(vt_replay_make(trace, &replay), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *path = rules_file(cases[i].text);
+        const char *path = builder_rules_file(cases[i].text);
         cr_expect_eq(vt_attribute(trace, replay, path, &attribution, error, sizeof error), -EINVAL, "%s",
                      cases[i].text);
         cr_expect(strstr(error, cases[i].says), "%s: %s", cases[i].text, error);

@@ -223,6 +223,17 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
     return stack.stack_id;
 }
 
+void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part, uint32_t parts,
+                       const char *text)
+{
+    struct vt_look_part fixed = {.look_id = look_id,
+                                 .reason = VT_LOOK_PEAK,
+                                 .part = part,
+                                 .parts = parts,
+                                 .duration_ns = 1000 * (part + 1)};
+    put_parts(builder, VT_RECORD_LOOK, &fixed, sizeof fixed, text, strlen(text));
+}
+
 void builder_event(struct builder *builder, struct vt_event event)
 {
     builder->t_ns += 1000;
@@ -358,4 +369,15 @@ struct vt_trace *builder_open(struct builder *builder)
         abort();
     }
     return trace;
+}
+
+const char *builder_rules_file(const char *text)
+{
+    static char path[] = "/tmp/vramtrace-rules-XXXXXX";
+    strcpy(path, "/tmp/vramtrace-rules-XXXXXX");
+    int file = mkstemp(path);
+    REQUIRE(file >= 0);
+    REQUIRE(write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    return path;
 }

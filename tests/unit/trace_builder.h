@@ -30,6 +30,9 @@ void builder_module(struct builder *builder, uint64_t base, uint64_t end, const 
 uint32_t builder_code(struct builder *builder, const char *file, const char *name, int32_t first_line);
 uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
+/* One part of a look's text. */
+void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part, uint32_t parts,
+                       const char *text);
 void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
 
 /* t_ns is set, 1 µs after the event before. */
@@ -49,5 +52,8 @@ const char *builder_write(struct builder *builder);
 const char *builder_write_bytes(struct builder *builder, const void *image, size_t bytes);
 /* builder_write and vt_trace_open, failing the test if it does not open. */
 struct vt_trace *builder_open(struct builder *builder);
+
+/* A rules file with that text, for the test to remove; its name lives until the next one. */
+const char *builder_rules_file(const char *text);
 
 #endif

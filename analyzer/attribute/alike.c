@@ -1,0 +1,42 @@
+/* What looks saw corrects what rules could only guess: a script that makes gradients or state by its own hand
+ * makes them on the same stack, of the same size, in each step, and looks may have seen those of one step
+ * only. */
+#include "attribute/looks.h"
+
+#include "trace/index.h"
+
+#define DIFFERENT (UINT32_MAX - 1) /* looks saw several categories there */
+
+static uint64_t place_of(const struct vt_allocation *block)
+{
+    return (block->bytes ^ (uint64_t)(uint8_t)block->device_index << 56) * UINT64_C(0x9e3779b97f4a7c15) +
+           block->stack_id;
+}
+
+int vt_looks_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed)
+{
+    struct vt_index seen = {0}; /* place → category */
+    int error = 0;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (placed->look_of[i] == VT_NEVER || block->stack_id == 0)
+            continue;
+        uint32_t known = vt_index_get(&seen, place_of(block));
+        bool same = known == VT_INDEX_NONE || known == block->category;
+        error = vt_index_put(&seen, place_of(block), same ? block->category : DIFFERENT);
+    }
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        struct vt_allocation *block = &replay->allocations[i];
+        if (placed->look_of[i] != VT_NEVER || block->evidence != VT_EVIDENCE_WEAK ||
+            !vt_holds_tensors(phases, block))
+            continue;
+        uint32_t category = vt_index_get(&seen, place_of(block));
+        if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
+            continue;
+        block->category = (uint8_t)category;
+        block->evidence = VT_EVIDENCE_STRONG;
+        block->rule = VT_RULE_LOOK;
+    }
+    vt_index_free(&seen);
+    return error;
+}

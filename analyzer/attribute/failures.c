@@ -1,0 +1,143 @@
+/* A framework asks the driver several times, with its cache freed in between, before it gives up: what the
+ * driver refuses is then only an attempt, whose outcome shows in what the same thread does next. */
+#include "attribute/failures.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
+#define LOOK_AHEAD 65536u       /* events */
+#define OBJECTS 8
+
+struct finder {
+    const struct vt_trace *trace;
+    bool framework;               /* some framework tells of its blocks */
+    const char *objects[OBJECTS]; /* libraries that took the memory of its segments */
+    int object_count;
+};
+
+static bool is_failure(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_OOM ||
+           (event->kind == VT_EVENT_ALLOC_FAILED && event->detail == DRIVER_OUT_OF_MEMORY);
+}
+
+/* The library or program that called CUDA, NULL where no frame tells. */
+static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_id < trace->stack_count ? &trace->stacks[stack_id] : NULL;
+
+    for (uint32_t i = 0; stack && i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+
+        if (symbol && symbol->module[0] && !strstr(symbol->module, "/libcuda.so") &&
+            !strstr(symbol->module, "/libcudart"))
+            return symbol->module;
+    }
+    return NULL;
+}
+
+static void find_framework(const struct vt_replay *replay, struct finder *finder)
+{
+    uint32_t last_stack = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        const char *object;
+        bool known = false;
+
+        finder->framework |= allocation->kind == VT_ALLOCATION_BLOCK;
+        if (allocation->kind != VT_ALLOCATION_SEGMENT || allocation->stack_id == last_stack ||
+            finder->object_count == OBJECTS)
+            continue;
+        last_stack = allocation->stack_id;
+        object = caller(finder->trace, allocation->stack_id);
+        for (int k = 0; k < finder->object_count; k++)
+            known |= object && !strcmp(finder->objects[k], object);
+        if (object && !known)
+            finder->objects[finder->object_count++] = object;
+    }
+}
+
+static bool is_frameworks(const struct finder *finder, const struct vt_event *event)
+{
+    const char *object = finder->framework ? caller(finder->trace, event->stack_id) : NULL;
+
+    for (int k = 0; object && k < finder->object_count; k++)
+        if (!strcmp(finder->objects[k], object))
+            return true;
+    return finder->framework && (!object || !finder->object_count);
+}
+
+static uint32_t thread_of(const struct vt_trace *trace, const struct vt_event *event)
+{
+    return event->stack_id < trace->stack_count ? trace->stacks[event->stack_id].thread_id : 0;
+}
+
+/* What became of a request that the driver refused at `index`. *next: the attempt or the word of the
+ * framework that it ends in. */
+static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t index, size_t *next)
+{
+    const struct vt_trace *trace = finder->trace;
+    const struct vt_event *failed = &trace->events[index];
+    bool frameworks = is_frameworks(finder, failed);
+    uint32_t thread_id = thread_of(trace, failed);
+
+    for (size_t i = index + 1; i < trace->event_count && i - index < LOOK_AHEAD; i++) {
+        const struct vt_event *event = &trace->events[i];
+
+        if (thread_of(trace, event) != thread_id)
+            continue;
+        if (is_failure(event) && frameworks) {
+            *next = i;
+            return VT_FAILURE_REPEATED;
+        }
+        if (is_failure(event) || (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC))
+            return frameworks ? VT_FAILURE_SURVIVED : VT_FAILURE_FINAL;
+        if ((event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) && !frameworks)
+            return event->bytes == failed->bytes ? VT_FAILURE_SURVIVED : VT_FAILURE_FINAL;
+    }
+    return VT_FAILURE_FINAL;
+}
+
+int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures)
+{
+    const struct vt_trace *trace = replay->trace;
+    struct finder finder = {.trace = trace};
+    uint32_t *tries = calloc(trace->event_count + 1, sizeof *tries);
+    size_t count = 0;
+
+    for (size_t i = 0; i < trace->event_count; i++)
+        count += is_failure(&trace->events[i]);
+    *failures = (struct vt_failures){.items = calloc(count + 1, sizeof *failures->items)};
+    if (!failures->items || !tries) {
+        free(tries);
+        vt_failures_free(failures);
+        return -ENOMEM;
+    }
+    if (count)
+        find_framework(replay, &finder);
+    for (size_t i = 0; count && i < trace->event_count; i++) {
+        struct vt_failure *failure = &failures->items[failures->count];
+        bool by_driver = trace->events[i].kind == VT_EVENT_ALLOC_FAILED;
+        size_t next = 0;
+
+        if (!is_failure(&trace->events[i]))
+            continue;
+        failures->count++;
+        *failure = (struct vt_failure){.event_index = (uint32_t)i, .tries = tries[i] + by_driver};
+        if (by_driver)
+            failure->outcome = (uint8_t)outcome_of(&finder, i, &next);
+        if (failure->outcome == VT_FAILURE_REPEATED)
+            tries[next] = failure->tries;
+    }
+    free(tries);
+    return 0;
+}
+
+void vt_failures_free(struct vt_failures *failures)
+{
+    free(failures->items);
+    *failures = (struct vt_failures){0};
+}

@@ -1,0 +1,75 @@
+/* The join of what backward made to the forward operator that it belongs to.
+ *
+ * Where a node was made is told by the first event with its sequence: VT_EVENT_NODE, or the allocation of its
+ * own operator. (Later ones are of operators that made no node.) A node made in backward (double backward),
+ * without Python frames of its own, belongs to where the node was made that ran then. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "attribute/owners.h"
+#include "attribute/rules.h"
+#include "trace/index.h"
+
+static bool has_number(uint64_t sequence)
+{
+    return sequence > VT_SEQUENCE_NO_NUMBER;
+}
+
+/* Running and being made, a node has the same key. */
+static uint64_t key_of(uint64_t sequence)
+{
+    return sequence & ~UINT64_C(1);
+}
+
+static int put_first(struct vt_index *stacks, uint64_t sequence, uint32_t stack_id)
+{
+    if (!has_number(sequence) || vt_index_get(stacks, key_of(sequence)) != VT_INDEX_NONE)
+        return 0;
+    return vt_index_put(stacks, key_of(sequence), stack_id);
+}
+
+static bool tells(const struct vt_trace *trace, uint32_t stack_id)
+{
+    return stack_id < trace->stack_count && trace->stacks[stack_id].python_count > 0;
+}
+
+static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
+{
+    int error = 0;
+    for (size_t i = 0; i < trace->event_count && !error; i++) {
+        const struct vt_event *event = &trace->events[i];
+        if (event->kind == VT_EVENT_NODE ? tells(trace, event->stack_id)
+                                         : event->kind == VT_EVENT_ALLOC && event->sequence % 2 == 0)
+            error = put_first(stacks, event->sequence, event->stack_id);
+    }
+    /* The node that ran may have been told later than those that it made, but it was made before them. */
+    for (size_t i = 0; i < trace->event_count && !error; i++) {
+        const struct vt_event *event = &trace->events[i];
+        if (event->kind != VT_EVENT_NODE || event->detail == 0 || tells(trace, event->stack_id))
+            continue;
+        uint32_t parents =
+            has_number(event->detail) ? vt_index_get(stacks, key_of(event->detail)) : VT_INDEX_NONE;
+        if (parents != VT_INDEX_NONE)
+            error = put_first(stacks, event->sequence, parents);
+    }
+    return error;
+}
+
+int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher)
+{
+    struct vt_index stacks = {0};
+    int error = find_nodes(replay->trace, &stacks);
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        struct vt_allocation *block = &replay->allocations[i];
+        if (block->sequence % 2 == 0 || !has_number(block->sequence))
+            continue;
+        /* What is computed again in backward has frames of its own. */
+        if (*vt_matcher_traits(matcher, block->stack_id) >> VT_TRAIT_RECOMPUTE & 1)
+            continue;
+        uint32_t stack_id = vt_index_get(&stacks, key_of(block->sequence));
+        if (stack_id != VT_INDEX_NONE)
+            block->forward_stack_id = stack_id;
+    }
+    vt_index_free(&stacks);
+    return error;
+}

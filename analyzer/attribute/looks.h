@@ -1,0 +1,51 @@
+/* Private to attribution: names from looks at live objects, given to blocks. */
+#ifndef VT_LOOKS_H
+#define VT_LOOKS_H
+
+#include "attribute/attribute.h"
+#include "attribute/owners.h"
+#include "attribute/phases.h"
+
+#define VT_RULE_NONE UINT16_MAX /* also: by the kind of allocation alone */
+#define VT_RULE_LOOK (UINT16_MAX - 1)
+
+/* A tensor in the allocation that held it at the time of a look. */
+struct vt_sighting {
+    uint32_t allocation, look;
+    const struct vt_look_tensor *tensor; /* named by the look; NULL of those of its census */
+    const struct vt_look_holder *holder; /* of its census */
+    uint64_t bytes; /* of its span of addresses: views may show more elements than there is memory */
+};
+
+struct vt_placed {
+    struct vt_owner *owners; /* of what looks saw, by allocation, then by address */
+    size_t owner_count, owner_capacity;
+    uint32_t *look_of; /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
+    uint32_t
+        *like; /* by allocation: one that a look saw and that is the same of another step, VT_NEVER = none */
+    struct vt_look_counts counts;
+};
+
+/* sightings.c: which allocation each tensor lay in, of those that looks named, or of their censuses. By
+ * allocation, address, then latest look first; the caller frees them. */
+int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
+                      struct vt_look_counts *counts, struct vt_sighting **sightings, size_t *count);
+
+/* looks.c: owners, and for their allocations category, evidence, rule and rounding. */
+int vt_looks_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                   struct vt_placed *placed);
+/* Owners of an allocation; *count of them. */
+const struct vt_owner *vt_owners_find(const struct vt_owner *owners, size_t owner_count, uint32_t allocation,
+                                      size_t *count);
+enum vt_category vt_category_of_kind(uint8_t look_kind);
+
+/* alike.c: gives gradients and optimizer state that rules only guessed the category of what looks saw from
+ * the same stack, of the same size. */
+int vt_looks_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed);
+
+/* likeness.c: finds, for gradients, optimizer state and what steps put in the place of parameters and
+ * buffers, what they are the same as, where no look saw them; and gives the last of these their category. */
+int vt_likeness_find(struct vt_replay *replay, const struct vt_phases *phases, struct vt_module_tree *modules,
+                     struct vt_placed *placed);
+
+#endif

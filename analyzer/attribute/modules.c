@@ -1,0 +1,226 @@
+/* What stacks say of the module: its name where a look told it, else classes as the stack shows them. */
+#include "attribute/owners.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/index.h"
+
+/* One module where it is called: its class, and its number among its siblings of that class. */
+struct node {
+    uint32_t parent; /* index of a node, 0 = the root */
+    uint64_t self_address;
+    const char *class_name;
+    uint32_t class_bytes;
+    uint32_t number;
+    bool has_siblings; /* of its class */
+    uint32_t next;     /* of the same parent, 0 = none */
+    uint32_t child;    /* first */
+};
+
+struct vt_module_tree {
+    const struct vt_trace *trace;
+    struct node *nodes; /* 0 is above all roots */
+    size_t count, capacity;
+    struct vt_index index; /* hash of (parent, self) → node */
+    struct vt_names *names;
+    uint32_t *inmost;   /* by stack id: node of its innermost module, 0 = none */
+    uint32_t sole_root; /* a root that holds everything is left out of class paths; 0 = none */
+    const char **labels;
+    struct vt_index label_index; /* era and node → label */
+    uint32_t *chain;
+    size_t label_count, label_capacity, chain_capacity;
+};
+
+/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: the file's stands in,
+ * "linear". Of other functions `bytes` is 0. */
+static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
+{
+    const char *end = strrchr(code->name, '.'), *start;
+    *bytes = 0;
+    if (strcmp(code->name, "forward") == 0) {
+        const char *slash = strrchr(code->file, '/');
+        start = slash ? slash + 1 : code->file;
+        end = strchr(start, '.');
+    } else if (!end || strcmp(end, ".forward") != 0) {
+        return NULL;
+    } else {
+        for (start = end; start > code->name && start[-1] != '.'; start--)
+            ;
+    }
+    *bytes = (uint32_t)(end ? (size_t)(end - start) : strlen(start));
+    return start;
+}
+
+static uint64_t node_key(uint32_t parent, uint64_t self_address)
+{
+    uint64_t key = (self_address ^ (uint64_t)parent << 48) * UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ (key >> 31) ^ parent;
+}
+
+static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self_address, uint32_t *found)
+{
+    uint64_t key = node_key(parent, self_address);
+    uint32_t known = vt_index_get(&tree->index, key);
+    if (known != VT_INDEX_NONE && tree->nodes[known].parent == parent &&
+        tree->nodes[known].self_address == self_address) {
+        *found = known;
+        return 0;
+    }
+    int error = vt_reserve(&tree->nodes, &tree->capacity, tree->count + 1, sizeof *tree->nodes);
+    if (!error)
+        error = vt_index_put(&tree->index, key, (uint32_t)tree->count);
+    if (error)
+        return error;
+    *found = (uint32_t)tree->count++;
+    tree->nodes[*found] = (struct node){.parent = parent, .self_address = self_address};
+    return 0;
+}
+
+/* Numbers a node among its parent's children of its class, once the class is known. */
+static void number_node(struct vt_module_tree *tree, uint32_t index)
+{
+    struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
+    node->number = 1;
+    for (uint32_t at = parent->child; at != 0; at = tree->nodes[at].next) {
+        struct node *sibling = &tree->nodes[at];
+        if (sibling->class_bytes != node->class_bytes ||
+            memcmp(sibling->class_name, node->class_name, node->class_bytes) != 0)
+            continue;
+        node->has_siblings = sibling->has_siblings = true;
+        if (sibling->number >= node->number)
+            node->number = sibling->number + 1;
+        break; /* the latest comes first, so its number is the highest */
+    }
+    node->next = parent->child;
+    parent->child = index;
+}
+
+/* Walks a stack from the outside in. *inmost is the node of its innermost module, 0 if there is none. */
+static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack, uint32_t *inmost)
+{
+    const struct vt_trace *trace = tree->trace;
+    *inmost = 0;
+    for (uint32_t i = stack->python_count; i-- > 0;) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
+            !trace->codes[frame->code_id].file || strstr(trace->codes[frame->code_id].file, "/optim"))
+            continue;
+        if (*inmost == 0 || tree->nodes[*inmost].self_address != frame->self_address) {
+            int error = find_node(tree, *inmost, frame->self_address, inmost);
+            if (error)
+                return error;
+        }
+        struct node *node = &tree->nodes[*inmost];
+        uint32_t bytes;
+        const char *class_name = class_of(&trace->codes[frame->code_id], &bytes);
+        if (bytes > 0 && !node->class_name) {
+            node->class_name = class_name;
+            node->class_bytes = bytes;
+            number_node(tree, *inmost);
+        }
+    }
+    return 0;
+}
+
+/* The class, with a number where there are several. */
+static void name_by_class(const struct node *node, char *text, size_t bytes)
+{
+    int used = snprintf(text, bytes, "%.*s", node->class_bytes < 64 ? (int)node->class_bytes : 64,
+                        node->class_name ? node->class_name : "");
+    if (used == 0)
+        used = snprintf(text, bytes, "Module");
+    if (node->has_siblings)
+        snprintf(text + used, bytes - (size_t)used, "#%u", node->number);
+}
+
+/* A node's name below that of its parent, if that has one. */
+static const char *name_below(struct vt_module_tree *tree, const struct node *node, const char *above)
+{
+    char own[96], class_name[72], text[512];
+    name_by_class(node, own, sizeof own);
+    if (!above || strlen(above) > 400)
+        above = "";
+    snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? " > " : "", own);
+    snprintf(class_name, sizeof class_name, "%.*s", (int)strcspn(own, "#"), own);
+    const char *name = vt_names_text(tree->names, text), *kept = vt_names_text(tree->names, class_name);
+    return name && kept && !vt_names_add_class(tree->names, name, kept) ? name : NULL;
+}
+
+static int keep_label(struct vt_module_tree *tree, uint64_t key, const char *label)
+{
+    int error = vt_reserve(&tree->labels, &tree->label_capacity, tree->label_count + 1, sizeof *tree->labels);
+    if (!error)
+        error = vt_index_put(&tree->label_index, key, (uint32_t)tree->label_count);
+    if (!error)
+        tree->labels[tree->label_count++] = label;
+    return error;
+}
+
+/* From the node up to one whose name is known, then down again. */
+static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era, const char **label)
+{
+    size_t count = 0;
+    *label = NULL;
+    for (uint32_t at = index; at != 0 && !*label; at = tree->nodes[at].parent) {
+        uint32_t known = vt_index_get(&tree->label_index, (uint64_t)era << 32 | at);
+        *label = known != VT_INDEX_NONE ? tree->labels[known]
+                                        : vt_names_module(tree->names, tree->nodes[at].self_address, era);
+        if (*label)
+            break;
+        int error = vt_reserve(&tree->chain, &tree->chain_capacity, count + 1, sizeof *tree->chain);
+        if (error)
+            return error;
+        tree->chain[count++] = at;
+    }
+    while (count-- > 0) {
+        const struct node *node = &tree->nodes[tree->chain[count]];
+        *label = name_below(tree, node, node->parent == tree->sole_root ? NULL : *label);
+        int error = *label ? keep_label(tree, (uint64_t)era << 32 | tree->chain[count], *label) : -ENOMEM;
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **made)
+{
+    struct vt_module_tree *tree = *made = calloc(1, sizeof *tree);
+    uint32_t above = 0;
+    if (!tree)
+        return -ENOMEM;
+    tree->trace = trace;
+    tree->names = names;
+    tree->inmost = calloc(trace->stack_count, sizeof *tree->inmost);
+    int error = tree->inmost ? find_node(tree, 0, 0, &above) : -ENOMEM; /* node 0 */
+    for (size_t id = 0; id < trace->stack_count && !error; id++)
+        error = enter_stack(tree, &trace->stacks[id], &tree->inmost[id]);
+    if (!error && tree->count > 2 && tree->nodes[0].child && tree->nodes[tree->nodes[0].child].next == 0 &&
+        !vt_names_module(names, tree->nodes[tree->nodes[0].child].self_address, 0))
+        tree->sole_root = tree->nodes[0].child;
+    return error;
+}
+
+int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
+                        const char **module)
+{
+    *module = NULL;
+    if (stack_id >= tree->trace->stack_count || tree->inmost[stack_id] == 0)
+        return 0;
+    return label_node(tree, tree->inmost[stack_id], vt_names_era(tree->names, event_index), module);
+}
+
+void vt_module_tree_free(struct vt_module_tree *tree)
+{
+    if (!tree)
+        return;
+    free(tree->nodes);
+    vt_index_free(&tree->index);
+    free(tree->inmost);
+    free(tree->labels);
+    vt_index_free(&tree->label_index);
+    free(tree->chain);
+    free(tree);
+}

@@ -1,0 +1,483 @@
+/* What looks at live objects call modules and tensors: paths, with the root's name in front where there are
+ * several roots. */
+#include "attribute/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "trace/arena.h"
+#include "trace/index.h"
+
+#define JOINED_NAMES 4 /* of tied tensors, told in full */
+#define NONE UINT32_MAX
+
+/* What an address means from one look on. */
+struct meaning {
+    const char *module;
+    uint32_t event_index;
+    uint32_t next; /* of the same address, NONE = none */
+    uint32_t last; /* of an address's first: the latest */
+};
+
+struct root {
+    const char *name;   /* as a module */
+    const char *prefix; /* of what it holds: "" or "generator." */
+    bool holds_tensors;
+    uint32_t inside;         /* index + 1 of the root that was put round it later, 0 = none */
+    const char *inside_path; /* where it is there */
+};
+
+struct class_of_module {
+    const char *module, *class_name;
+};
+
+struct vt_names {
+    const struct vt_trace *trace;
+    struct vt_arena arena;
+    struct root *roots;
+    struct vt_index text_index, named_index, address_index, class_index;
+    const char **texts;
+    struct vt_named *named;
+    struct meaning *meanings;
+    struct class_of_module *classes;
+    uint32_t *eras; /* events at which they begin, but the first */
+    size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
+        class_count, class_capacity, era_count, era_capacity;
+};
+
+const char *vt_names_text(struct vt_names *names, const char *text)
+{
+    size_t bytes = strlen(text);
+    uint64_t hash = XXH3_64bits(text, bytes);
+    uint32_t at = vt_index_get(&names->text_index, hash);
+    if (at != VT_INDEX_NONE && strcmp(names->texts[at], text) == 0)
+        return names->texts[at];
+    const char *copy = vt_arena_text(&names->arena, text, bytes);
+    if (!copy ||
+        vt_reserve(&names->texts, &names->text_capacity, names->text_count + 1, sizeof *names->texts) ||
+        vt_index_put(&names->text_index, hash, (uint32_t)names->text_count))
+        return NULL;
+    return names->texts[names->text_count++] = copy;
+}
+
+/* The text of up to three parts, one after the other. */
+static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
+{
+    size_t a_bytes = strlen(a), b_bytes = strlen(b), c_bytes = strlen(c);
+    char *text = malloc(a_bytes + b_bytes + c_bytes + 1);
+    if (!text)
+        return NULL;
+    memcpy(text, a, a_bytes);
+    memcpy(text + a_bytes, b, b_bytes);
+    memcpy(text + a_bytes + b_bytes, c, c_bytes + 1);
+    const char *joined = vt_names_text(names, text);
+    free(text);
+    return joined;
+}
+
+int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
+{
+    uint64_t hash = XXH3_64bits(module, strlen(module));
+    uint32_t at = vt_index_get(&names->class_index, hash);
+    if (at == VT_INDEX_NONE || strcmp(names->classes[at].module, module) != 0) {
+        at = (uint32_t)names->class_count;
+        int error = vt_reserve(&names->classes, &names->class_capacity, names->class_count + 1,
+                               sizeof *names->classes);
+        if (!error)
+            error = vt_index_put(&names->class_index, hash, at);
+        if (error)
+            return error;
+        names->class_count++;
+    }
+    names->classes[at] = (struct class_of_module){.module = module, .class_name = class_name};
+    return 0;
+}
+
+const char *vt_names_class(const struct vt_names *names, const char *module)
+{
+    uint32_t at = vt_index_get(&names->class_index, XXH3_64bits(module, strlen(module)));
+    return at != VT_INDEX_NONE && strcmp(names->classes[at].module, module) == 0
+               ? names->classes[at].class_name
+               : NULL;
+}
+
+/* ---- Roots ---- */
+
+/* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root till then, and after
+ * that a module of the wrapper: both are one thing if all its modules are found there at their addresses. */
+static bool lies_in(const struct vt_look *look, const struct vt_look_module *place,
+                    const struct vt_look_module *own, size_t own_count)
+{
+    size_t at = (size_t)(place - look->modules);
+    for (size_t i = 0; i < own_count; i++, at++) {
+        while (at < look->module_count && look->modules[at].address != own[i].address)
+            at++; /* wrappers of its parts */
+        size_t bytes = strlen(place->path), dot = bytes > 0 && own[i].path[0];
+        const char *path = at < look->module_count ? look->modules[at].path : "";
+        if (at >= look->module_count || look->modules[at].root != place->root ||
+            strcmp(look->modules[at].class_name, own[i].class_name) != 0 ||
+            strncmp(path, place->path, bytes) != 0 || (dot && path[bytes] != '.') ||
+            strcmp(path + bytes + dot, own[i].path) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int find_wrapped(struct vt_names *names)
+{
+    const struct vt_trace *trace = names->trace;
+    const struct vt_look_module **own = calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
+    size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
+    struct vt_index addresses = {0}; /* of roots → their index */
+    int error = own && own_count ? 0 : -ENOMEM;
+    for (size_t l = 0; l < trace->look_count && !error; l++) {
+        const struct vt_look *look = &trace->looks[l];
+        for (size_t i = 0; i < look->module_count && !error; i++) {
+            const struct vt_look_module *module = &look->modules[i];
+            uint32_t root = vt_index_get(&addresses, module->address);
+            if (root != VT_INDEX_NONE && root != module->root && !names->roots[module->root].inside &&
+                lies_in(look, module, own[root], own_count[root])) {
+                names->roots[root].inside = module->root + 1;
+                names->roots[root].inside_path = module->path;
+            }
+        }
+        for (size_t i = 0; i < look->module_count && !error; i++) {
+            const struct vt_look_module *module = &look->modules[i];
+            if (i == 0 || module->root != look->modules[i - 1].root) {
+                own[module->root] = module;
+                own_count[module->root] = 0;
+                names->roots[module->root].inside = 0; /* a root again: another object had its address */
+                error = vt_index_put(&addresses, module->address, module->root);
+            }
+            own_count[module->root]++;
+        }
+    }
+    vt_index_free(&addresses);
+    free(own);
+    free(own_count);
+    return error;
+}
+
+static const char *base_name(const struct vt_look_root *root)
+{
+    return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
+}
+
+/* Roots that are held by variables of one name, one after the other or in different functions, are numbered.
+ */
+static int name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
+                     struct vt_index *seen)
+{
+    struct root *root = &names->roots[index];
+    const char *base = base_name(&names->trace->roots[index]);
+    uint64_t hash = XXH3_64bits(base, strlen(base));
+    uint32_t number = vt_index_get(seen, hash);
+    number = number == VT_INDEX_NONE ? 1 : number + 1;
+    int error = vt_index_put(seen, hash, number);
+    char text[24] = "";
+    if (vt_index_get(counts, hash) > 1)
+        snprintf(text, sizeof text, "#%u", number);
+    root->name = error ? NULL : join(names, base, text, "");
+    root->prefix = root->name ? join(names, root->name, ".", "") : NULL;
+    return root->prefix ? 0 : -ENOMEM;
+}
+
+/* Names of a Sequential's modules are numbers: "0.weight" says nothing. */
+static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
+{
+    for (size_t l = 0; l < trace->look_count; l++)
+        for (size_t i = 0; i < trace->looks[l].module_count; i++)
+            if (trace->looks[l].modules[i].root == root && trace->looks[l].modules[i].path[0] >= '0' &&
+                trace->looks[l].modules[i].path[0] <= '9')
+                return true;
+    return false;
+}
+
+/* A sole root needs no prefix. Its own name must not be that of a module in it. */
+static void drop_prefix(struct vt_names *names, size_t index)
+{
+    const struct vt_trace *trace = names->trace;
+    struct root *root = &names->roots[index];
+    if (has_numbered_modules(trace, index))
+        return;
+    root->prefix = "";
+    for (size_t l = 0; l < trace->look_count; l++)
+        for (size_t i = 0; i < trace->looks[l].module_count; i++)
+            if (trace->looks[l].modules[i].root == index && trace->roots[index].class_name[0] &&
+                strcmp(trace->looks[l].modules[i].path, root->name) == 0)
+                root->name = trace->roots[index].class_name;
+}
+
+static int name_wrapped(struct vt_names *names)
+{
+    size_t count = names->trace->root_count;
+    for (size_t i = 0; i < count; i++) {
+        struct root *root = &names->roots[i], *outer = root;
+        size_t depth = 0;
+        const char *path = "";
+        while (outer->inside && depth++ < count && path) {
+            path = join(names, outer->inside_path, outer->inside_path[0] && path[0] ? "." : "", path);
+            outer = &names->roots[outer->inside - 1];
+        }
+        if (outer == root || outer->inside || !path)
+            continue;
+        root->name = path[0] ? join(names, outer->prefix, path, "") : outer->name;
+        root->prefix = path[0] && root->name ? join(names, root->name, ".", "") : outer->prefix;
+        if (!root->name || !root->prefix)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int name_roots(struct vt_names *names)
+{
+    const struct vt_trace *trace = names->trace;
+    struct vt_index counts = {0}, seen = {0};
+    size_t with_tensors = 0, sole = 0;
+    int error = 0;
+    for (size_t l = 0; l < trace->look_count; l++)
+        for (size_t i = 0; i < trace->looks[l].tensor_count; i++)
+            if (trace->looks[l].tensors[i].root >= 0)
+                names->roots[trace->looks[l].tensors[i].root].holds_tensors = true;
+    for (size_t i = 0; i < trace->root_count && !error; i++) {
+        const char *base = base_name(&trace->roots[i]);
+        uint64_t hash = XXH3_64bits(base, strlen(base));
+        uint32_t count = vt_index_get(&counts, hash);
+        if (names->roots[i].inside)
+            continue;
+        error = vt_index_put(&counts, hash, count == VT_INDEX_NONE ? 1 : count + 1);
+        if (names->roots[i].holds_tensors) {
+            with_tensors++;
+            sole = i;
+        }
+    }
+    for (size_t i = 0; i < trace->root_count && !error; i++)
+        if (!names->roots[i].inside)
+            error = name_root(names, i, &counts, &seen);
+    vt_index_free(&counts);
+    vt_index_free(&seen);
+    if (!error && with_tensors == 1)
+        drop_prefix(names, sole);
+    return error ? error : name_wrapped(names);
+}
+
+/* ---- Modules ---- */
+
+static const char *module_name(struct vt_names *names, int32_t root_index, const char *path)
+{
+    const struct root *root = &names->roots[root_index];
+    return path[0] ? join(names, root->prefix, path, "") : root->name;
+}
+
+static int add_meaning(struct vt_names *names, const struct vt_look *look,
+                       const struct vt_look_module *module)
+{
+    const char *name = module_name(names, (int32_t)module->root, module->path);
+    int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
+    uint32_t first = vt_index_get(&names->address_index, module->address);
+    uint32_t at = first == VT_INDEX_NONE ? first : names->meanings[first].last;
+    if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
+        return error;
+    error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
+                       sizeof *names->meanings);
+    if (error)
+        return error;
+    uint32_t added = (uint32_t)names->meaning_count++;
+    names->meanings[added] =
+        (struct meaning){.module = name, .event_index = look->event_index, .next = NONE, .last = added};
+    if (at == VT_INDEX_NONE)
+        return vt_index_put(&names->address_index, module->address, added);
+    names->meanings[at].next = names->meanings[first].last = added;
+    if (names->era_count > 0 && names->eras[names->era_count - 1] == look->event_index)
+        return 0;
+    error = vt_reserve(&names->eras, &names->era_capacity, names->era_count + 1, sizeof *names->eras);
+    if (!error)
+        names->eras[names->era_count++] = look->event_index;
+    return error;
+}
+
+uint32_t vt_names_era(const struct vt_names *names, uint32_t event_index)
+{
+    return (uint32_t)vt_count_up_to(names->eras, names->era_count, event_index);
+}
+
+const char *vt_names_module(const struct vt_names *names, uint64_t address, uint32_t era)
+{
+    uint32_t at = vt_index_get(&names->address_index, address);
+    if (at == VT_INDEX_NONE)
+        return NULL;
+    uint32_t start = era > 0 ? names->eras[era - 1] : 0;
+    for (uint32_t next = names->meanings[at].next; next != NONE && names->meanings[next].event_index <= start;
+         next = names->meanings[next].next)
+        at = next;
+    return names->meanings[at].module;
+}
+
+/* ---- Tensors ---- */
+
+static uint64_t named_key(int32_t root, const char *path)
+{
+    uint64_t parts[] = {(uint64_t)(int64_t)root, (uint64_t)(uintptr_t)path};
+    return XXH3_64bits(parts, sizeof parts);
+}
+
+/* The trace has one copy of each path, so its address will do. */
+static uint32_t find_named(const struct vt_names *names, const struct vt_look_tensor *tensor)
+{
+    uint32_t at = vt_index_get(&names->named_index, named_key(tensor->root, tensor->path));
+    bool same =
+        at != VT_INDEX_NONE && names->named[at].root == tensor->root && names->named[at].path == tensor->path;
+    return same ? at : NONE;
+}
+
+const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_look_tensor *tensor)
+{
+    uint32_t at = find_named(names, tensor);
+    return at == NONE ? NULL : &names->named[at];
+}
+
+static const char *holding_module(struct vt_names *names, int32_t root, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (!dot)
+        return names->roots[root].name;
+    char *parent = strndup(path, (size_t)(dot - path));
+    const char *name = parent ? module_name(names, root, parent) : NULL;
+    free(parent);
+    return name;
+}
+
+static int add_named(struct vt_names *names, const struct vt_look_tensor *tensor, uint32_t *found)
+{
+    *found = find_named(names, tensor);
+    if (*found != NONE)
+        return 0;
+    struct vt_named named = {.root = tensor->root, .path = tensor->path, .text = tensor->path};
+    if (tensor->root >= 0) {
+        named.text = join(names, names->roots[tensor->root].prefix, tensor->path, "");
+        named.module = holding_module(names, tensor->root, tensor->path);
+        if (!named.text || !named.module)
+            return -ENOMEM;
+    }
+    int error =
+        vt_reserve(&names->named, &names->named_capacity, names->named_count + 1, sizeof *names->named);
+    if (!error)
+        error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path),
+                             (uint32_t)names->named_count);
+    if (error)
+        return error;
+    *found = (uint32_t)names->named_count++;
+    named.joined = named.text;
+    named.leader = named.last = *found;
+    named.next = NONE;
+    names->named[*found] = named;
+    return 0;
+}
+
+static uint32_t leader_of(struct vt_named *named, uint32_t at)
+{
+    while (named[at].leader != at)
+        at = named[at].leader = named[named[at].leader].leader;
+    return at;
+}
+
+static void tie(struct vt_named *named, uint32_t a, uint32_t b)
+{
+    a = leader_of(named, a);
+    b = leader_of(named, b);
+    if (a == b || (named[a].root < 0) != (named[b].root < 0))
+        return;
+    named[named[a].last].next = b;
+    named[a].last = named[b].last;
+    named[b].leader = a;
+}
+
+/* One span of memory under several names in one look. */
+static int tie_tensors(struct vt_names *names, const struct vt_look *look)
+{
+    struct vt_index spans = {0};
+    int error = 0;
+    for (size_t i = 0; i < look->tensor_count && !error; i++) {
+        const struct vt_look_tensor *tensor = &look->tensors[i];
+        uint32_t at;
+        error = add_named(names, tensor, &at);
+        if (error || tensor->bytes == 0 || tensor->kind > VT_LOOK_BUFFER)
+            continue;
+        uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
+        uint64_t hash = XXH3_64bits(span, sizeof span);
+        uint32_t known = vt_index_get(&spans, hash);
+        if (known == VT_INDEX_NONE)
+            error = vt_index_put(&spans, hash, at);
+        else
+            tie(names->named, known, at);
+    }
+    vt_index_free(&spans);
+    return error;
+}
+
+static int join_tied(struct vt_names *names)
+{
+    struct vt_named *named = names->named;
+    for (uint32_t i = 0; i < names->named_count; i++) {
+        if (named[i].leader != i)
+            continue;
+        uint32_t told = 1, at = named[i].next;
+        for (; at != NONE && told < JOINED_NAMES; at = named[at].next, told++)
+            if (!(named[i].joined = join(names, named[i].joined, " = ", named[at].text)))
+                return -ENOMEM;
+        if (at != NONE && !(named[i].joined = join(names, named[i].joined, " = …", "")))
+            return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < names->named_count; i++)
+        named[i].joined = named[leader_of(named, i)].joined;
+    return 0;
+}
+
+/* ---- All ---- */
+
+static int make(struct vt_names *names)
+{
+    const struct vt_trace *trace = names->trace;
+    names->roots = calloc(trace->root_count + 1, sizeof *names->roots);
+    int error = names->roots ? find_wrapped(names) : -ENOMEM;
+    if (!error)
+        error = name_roots(names);
+    for (size_t l = 0; l < trace->look_count && !error; l++) {
+        const struct vt_look *look = &trace->looks[l];
+        for (size_t i = 0; i < look->module_count && !error; i++)
+            error = add_meaning(names, look, &look->modules[i]);
+        if (!error)
+            error = tie_tensors(names, look);
+    }
+    return error ? error : join_tied(names);
+}
+
+int vt_names_make(const struct vt_trace *trace, struct vt_names **made)
+{
+    struct vt_names *names = *made = calloc(1, sizeof *names);
+    if (!names)
+        return -ENOMEM;
+    names->trace = trace;
+    return make(names);
+}
+
+void vt_names_free(struct vt_names *names)
+{
+    if (!names)
+        return;
+    vt_index_free(&names->text_index);
+    vt_index_free(&names->named_index);
+    vt_index_free(&names->address_index);
+    vt_index_free(&names->class_index);
+    vt_arena_free(&names->arena);
+    free(names->roots);
+    free(names->texts);
+    free(names->named);
+    free(names->meanings);
+    free(names->classes);
+    free(names->eras);
+    free(names);
+}

@@ -1,0 +1,209 @@
+/* Which allocation each tensor lay in that a look told of: one pass over looks and what was alive at them. */
+#include "attribute/looks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trace/index.h"
+#include "trace/ranges.h"
+
+/* An allocation that is alive at some look. */
+struct holder {
+    uint32_t allocation;
+    uint32_t first_look, end_look;
+};
+
+struct sweep {
+    const struct vt_replay *replay;
+    struct holder *holders; /* in order of first_look */
+    uint32_t *ending;       /* indices of holders, in order of end_look */
+    size_t holder_count, holder_capacity;
+    struct vt_ranges ranges;
+    uint32_t roots[VT_MAX_DEVICES];
+    bool census; /* its tensors, not the named ones */
+    struct vt_look_counts *counts;
+    struct vt_sighting *sightings;
+    size_t count, capacity;
+};
+
+static int compare_event(const void *look, const void *event_index)
+{
+    uint32_t own = ((const struct vt_look *)look)->event_index, at = *(const uint32_t *)event_index;
+    return (own > at) - (own < at);
+}
+
+/* The first look after an event. */
+static uint32_t look_after(const struct vt_trace *trace, uint32_t event_index)
+{
+    return (uint32_t)vt_lower_bound(trace->looks, trace->look_count, sizeof *trace->looks, &event_index,
+                                    compare_event);
+}
+
+static int by_end(const void *a, const void *b, void *holders)
+{
+    uint32_t left = ((struct holder *)holders)[*(const uint32_t *)a].end_look;
+    uint32_t right = ((struct holder *)holders)[*(const uint32_t *)b].end_look;
+    return (left > right) - (left < right);
+}
+
+static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
+{
+    const struct vt_replay *replay = sweep->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        if (!vt_holds_tensors(phases, allocation) || allocation->category == VT_CATEGORY_CACHED ||
+            allocation->address == 0 || allocation->bytes == 0 ||
+            allocation->address > UINT64_MAX - allocation->bytes || allocation->device_index < 0 ||
+            allocation->device_index >= (int)VT_MAX_DEVICES)
+            continue;
+        uint32_t first = look_after(replay->trace, allocation->alloc_event);
+        uint32_t end = look_after(replay->trace, allocation->free_event);
+        if (first == end)
+            continue;
+        int error = vt_reserve(&sweep->holders, &sweep->holder_capacity, sweep->holder_count + 1,
+                               sizeof *sweep->holders);
+        if (error)
+            return error;
+        sweep->holders[sweep->holder_count++] =
+            (struct holder){.allocation = (uint32_t)i, .first_look = first, .end_look = end};
+    }
+    sweep->ending = calloc(sweep->holder_count + 1, sizeof *sweep->ending);
+    if (!sweep->ending)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < sweep->holder_count; i++)
+        sweep->ending[i] = i;
+    if (sweep->holder_count > 1)
+        qsort_r(sweep->ending, sweep->holder_count, sizeof *sweep->ending, by_end, sweep->holders);
+    return 0;
+}
+
+static int enter(struct sweep *sweep, uint32_t holder)
+{
+    const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
+    uint32_t *root = &sweep->roots[allocation->device_index];
+    uint64_t end = allocation->address + allocation->bytes;
+    if (vt_ranges_overlap(&sweep->ranges, *root, allocation->address, end))
+        return 0; /* two pools' memory in one place: neither is to be trusted more */
+    return vt_ranges_insert(&sweep->ranges, root, allocation->address, end, holder);
+}
+
+static void leave(struct sweep *sweep, uint32_t holder)
+{
+    const struct vt_allocation *allocation = &sweep->replay->allocations[sweep->holders[holder].allocation];
+    uint32_t *root = &sweep->roots[allocation->device_index];
+    const struct vt_range_node *there =
+        vt_ranges_overlap(&sweep->ranges, *root, allocation->address, allocation->address + 1);
+    if (there && there->value == holder)
+        vt_ranges_remove(&sweep->ranges, root, allocation->address);
+}
+
+/* Where a tensor lies, of either kind. */
+struct position {
+    uint64_t data_address, bytes, storage_address, storage_bytes;
+    int8_t device_index;
+};
+
+static int place(struct sweep *sweep, const struct position *at, struct vt_sighting sighting)
+{
+    if (at->bytes == 0 || at->storage_bytes == 0)
+        return 0;
+    sweep->counts->tensors++;
+    uint64_t storage_end = at->storage_address + at->storage_bytes;
+    const struct vt_range_node *there = vt_ranges_overlap(&sweep->ranges, sweep->roots[at->device_index],
+                                                          at->storage_address, at->storage_address + 1);
+    if (!there) {
+        sweep->counts->homeless++;
+        return 0;
+    }
+    if (storage_end > there->end || at->data_address >= storage_end) {
+        sweep->counts->misplaced++;
+        return 0;
+    }
+    uint64_t left = storage_end - at->data_address;
+    int error = vt_reserve(&sweep->sightings, &sweep->capacity, sweep->count + 1, sizeof *sweep->sightings);
+    if (error)
+        return error;
+    sighting.allocation = sweep->holders[there->value].allocation;
+    sighting.bytes = at->bytes < left ? at->bytes : left;
+    sweep->sightings[sweep->count++] = sighting;
+    return 0;
+}
+
+#define POSITION_OF(item)                                                                                    \
+    &(struct position)                                                                                       \
+    {                                                                                                        \
+        (item)->data_address, (item)->bytes, (item)->storage_address, (item)->storage_bytes,                 \
+            (item)->device_index                                                                             \
+    }
+
+static int place_all(struct sweep *sweep, uint32_t index)
+{
+    const struct vt_look *look = &sweep->replay->trace->looks[index];
+    int error = 0;
+    for (size_t i = 0; !sweep->census && i < look->tensor_count && !error; i++)
+        error = place(sweep, POSITION_OF(&look->tensors[i]),
+                      (struct vt_sighting){.look = index, .tensor = &look->tensors[i]});
+    for (size_t i = 0; sweep->census && i < look->holder_count && !error; i++)
+        error = place(sweep, POSITION_OF(&look->holders[i]),
+                      (struct vt_sighting){.look = index, .holder = &look->holders[i]});
+    return error;
+}
+
+static int sweep_looks(struct sweep *sweep)
+{
+    const struct vt_trace *trace = sweep->replay->trace;
+    size_t entered = 0, left = 0;
+    int error = 0;
+    for (uint32_t look = 0; look < trace->look_count && !error; look++) {
+        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_look <= look; left++)
+            leave(sweep, sweep->ending[left]);
+        for (; entered < sweep->holder_count && sweep->holders[entered].first_look <= look && !error;
+             entered++)
+            error = enter(sweep, (uint32_t)entered);
+        if (!error)
+            error = place_all(sweep, look);
+    }
+    return error;
+}
+
+static uint64_t address_of(const struct vt_sighting *sighting)
+{
+    return sighting->tensor ? sighting->tensor->data_address : sighting->holder->data_address;
+}
+
+static int compare_sightings(const void *a, const void *b)
+{
+    const struct vt_sighting *left = a, *right = b;
+    if (left->allocation != right->allocation)
+        return left->allocation < right->allocation ? -1 : 1;
+    if (address_of(left) != address_of(right))
+        return address_of(left) < address_of(right) ? -1 : 1;
+    if (left->bytes != right->bytes)
+        return left->bytes < right->bytes ? -1 : 1;
+    if (left->look != right->look)
+        return left->look > right->look ? -1 : 1;
+    if (!left->tensor)
+        return left->holder < right->holder ? -1 : left->holder > right->holder;
+    if (left->tensor->kind != right->tensor->kind)
+        return left->tensor->kind < right->tensor->kind ? -1 : 1;
+    return left->tensor < right->tensor ? -1 : left->tensor > right->tensor; /* as the look told them */
+}
+
+int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
+                      struct vt_look_counts *counts, struct vt_sighting **sightings, size_t *count)
+{
+    struct sweep sweep = {.replay = replay, .census = census, .counts = counts};
+    int error = vt_ranges_init(&sweep.ranges);
+    if (!error)
+        error = find_holders(&sweep, phases);
+    if (!error)
+        error = sweep_looks(&sweep);
+    if (!error && sweep.count > 1)
+        qsort(sweep.sightings, sweep.count, sizeof *sweep.sightings, compare_sightings);
+    vt_ranges_free(&sweep.ranges);
+    free(sweep.holders);
+    free(sweep.ending);
+    *sightings = sweep.sightings;
+    *count = sweep.count;
+    return error;
+}

@@ -1,0 +1,159 @@
+/* check: a trace against limits, for a job that must not grow. */
+#include "command.h"
+
+#include <errno.h>
+
+#include "view/json.h"
+#include "view/print.h"
+
+static int make_report(const struct vt_command *command, const struct vt_arguments *arguments,
+                       const char *path, struct vt_loaded *loaded, struct vt_report **report)
+{
+    struct vt_report_options options = {
+        .device_index = arguments->device, .groups = 1u << VT_BY_CATEGORY, .timeline_columns = 1};
+    char error[512];
+    int result = vt_load(command, path, arguments->rules, loaded);
+
+    *report = NULL;
+    if (result)
+        return result;
+    result = vt_report_make(loaded->attribution, &options, report, error, sizeof error);
+    if (!result)
+        return 0;
+    fprintf(stderr, "vramtrace %s: %s: ", command->name, path);
+    vt_put_clean(error, stderr);
+    fputc('\n', stderr);
+    vt_unload(loaded);
+    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
+static void put_breaches(const char *path, const struct vt_checks *checks)
+{
+    for (size_t i = 0; i < checks->count; i++) {
+        if (!checks->items[i].text)
+            continue;
+        vt_put_clean(path, stdout);
+        fputs(": ", stdout);
+        vt_put_clean(checks->items[i].text, stdout); /* it may name a line of the trace */
+        fputc('\n', stdout);
+    }
+}
+
+static void add_json(cJSON *array, const struct vt_trace *trace, const struct vt_checks *checks)
+{
+    cJSON *object = cJSON_CreateObject(), *list;
+
+    vt_json_trace(cJSON_AddObjectToObject(object, "trace"), trace);
+    cJSON_AddBoolToObject(object, "passed", !checks->breaches);
+    list = cJSON_AddArrayToObject(object, "checks");
+    for (size_t i = 0; i < checks->count; i++) {
+        const struct vt_checked *checked = &checks->items[i];
+        cJSON *item = cJSON_CreateObject();
+
+        cJSON_AddStringToObject(item, "what", checked->what);
+        if (checked->part)
+            cJSON_AddStringToObject(item, "part", checked->part);
+        cJSON_AddBoolToObject(item, "passed", !checked->breached);
+        if (checked->device_index >= 0) {
+            cJSON_AddNumberToObject(item, "device", checked->device_index);
+            vt_json_number(item, "bytes", checked->bytes);
+            vt_json_number(item, "limit_bytes", checked->limit_bytes);
+        }
+        if (checked->text)
+            cJSON_AddStringToObject(item, "text", checked->text);
+        cJSON_AddItemToArray(list, item);
+    }
+    cJSON_AddItemToArray(array, object);
+}
+
+/* `array` NULL = breaches are said in words. */
+static int check_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                     const struct vt_report *baseline, cJSON *array)
+{
+    struct vt_loaded loaded;
+    struct vt_report *report;
+    struct vt_checks checks;
+    int result = make_report(command, arguments, path, &loaded, &report);
+
+    if (result)
+        return result;
+    result = vt_check_make(report, baseline, &arguments->limits, &checks);
+    if (result) {
+        fprintf(stderr, "vramtrace %s: out of memory\n", command->name);
+        result = VT_EXIT_UNREADABLE;
+    } else {
+        if (array)
+            add_json(array, loaded.trace, &checks);
+        else
+            put_breaches(path, &checks);
+        result = checks.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
+        vt_check_free(&checks);
+    }
+    vt_report_free(report);
+    vt_unload(&loaded);
+    return result;
+}
+
+/* Every trace is checked; the status is the worst. */
+static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
+                     const struct vt_report *baseline)
+{
+    cJSON *root = arguments->json ? cJSON_CreateObject() : NULL, *array = NULL;
+    int worst = 0, written = 0;
+
+    if (arguments->json) {
+        cJSON_AddStringToObject(root, "format", "vramtrace.check/1");
+        array = cJSON_AddArrayToObject(root, "traces");
+    }
+    for (int i = 0; i < arguments->operand_count; i++) {
+        int result = check_one(command, arguments, arguments->operands[i], baseline, array);
+        worst = result > worst ? result : worst;
+    }
+    if (arguments->json) {
+        cJSON_AddBoolToObject(root, "passed", !worst);
+        written = array ? vt_json_print(root, false, stdout) : -ENOMEM;
+        cJSON_Delete(root);
+    }
+    written = vt_written(command, written);
+    return written > worst ? written : worst;
+}
+
+static int wrong_use(const struct vt_command *command, const struct vt_arguments *arguments)
+{
+    const struct vt_limits *limits = &arguments->limits;
+
+    if (!arguments->operand_count)
+        return vt_wrong_use(command, "which trace? vramtrace check --max-peak 20GiB TRACE");
+    if (limits->tolerance.given && !arguments->baseline)
+        return vt_wrong_use(command, "--tolerance goes with --baseline TRACE");
+    if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
+        !limits->max_cached.given && !limits->max_leak.given)
+        return vt_wrong_use(command,
+                            "nothing to check: give a limit such as --max-peak 20GiB; vramtrace help "
+                            "check lists them");
+    return 0;
+}
+
+int vt_command_check(const struct vt_command *command, int argc, char **argv)
+{
+    struct vt_arguments arguments;
+    struct vt_loaded loaded = {0};
+    struct vt_report *baseline = NULL;
+    int result = vt_parse_arguments(command, argc, argv, &arguments);
+
+    if (result)
+        return result;
+    if (arguments.help) {
+        vt_print_command_help(command, stdout);
+        return vt_written(command, 0);
+    }
+    result = wrong_use(command, &arguments);
+    if (!result && arguments.baseline)
+        result = make_report(command, &arguments, arguments.baseline, &loaded, &baseline);
+    if (result)
+        return result;
+    result = check_all(command, &arguments, baseline);
+    vt_report_free(baseline);
+    vt_unload(&loaded);
+    return result;
+}

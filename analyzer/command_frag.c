@@ -1,0 +1,7 @@
+/* frag: the framework's segments, what lies in them, and what keeps them. */
+#include "command.h"
+
+int vt_command_frag(const struct vt_command *command, int argc, char **argv)
+{
+    return vt_show_traces(command, argc, argv, &vt_view_frag, &vt_view_json_frag);
+}

@@ -1,0 +1,493 @@
+/* Looks at live objects: their lines (format.h, struct vt_look_part), from the parts to tables. What is not
+ * as told there is left out and said in the look's `failure`. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "trace/tables.h"
+
+#define FIELDS 13
+
+struct field {
+    char *text;
+    size_t bytes;
+};
+
+struct reading {
+    struct vt_trace *trace;
+    struct vt_index texts;                           /* hash → known */
+    const char **known;                              /* each text once: looks repeat one another */
+    struct vt_index root_numbers, optimizer_numbers; /* as in the lines → index */
+    size_t known_count, known_capacity, root_capacity, optimizer_capacity;
+    char *text; /* of the look being read */
+    size_t text_bytes, text_capacity;
+    bool whole;
+    struct vt_look *look;
+    struct vt_look_module *modules;
+    struct vt_look_tensor *tensors;
+    struct vt_look_holder *holders;
+    size_t module_capacity, tensor_capacity, module_count, tensor_count, holder_capacity, holder_count;
+};
+
+int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    int error = vt_reserve(&tables->look_parts, &tables->look_part_capacity, tables->look_part_count + 1,
+                           sizeof *tables->look_parts);
+    if (!error)
+        tables->look_parts[tables->look_part_count++] = part;
+    return error;
+}
+
+static int by_look_and_part(const void *a, const void *b)
+{
+    const struct vt_look_part *left = *(const struct vt_look_part *const *)a;
+    const struct vt_look_part *right = *(const struct vt_look_part *const *)b;
+    if (left->look_id != right->look_id)
+        return left->look_id < right->look_id ? -1 : 1;
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+/* ---- Text ---- */
+
+static int intern(struct reading *reading, const char *text, size_t bytes, const char **interned)
+{
+    uint64_t hash = XXH3_64bits(text, bytes);
+    uint32_t at = vt_index_get(&reading->texts, hash);
+    if (at != VT_INDEX_NONE && strlen(reading->known[at]) == bytes &&
+        memcmp(reading->known[at], text, bytes) == 0) {
+        *interned = reading->known[at];
+        return 0;
+    }
+    *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
+    int error = *interned ? vt_reserve(&reading->known, &reading->known_capacity, reading->known_count + 1,
+                                       sizeof *reading->known)
+                          : -ENOMEM;
+    if (error)
+        return error;
+    reading->known[reading->known_count] = *interned;
+    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count++);
+}
+
+/* Undoes escapes in place. */
+static void unescape(struct field *field)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < field->bytes; i++) {
+        char c = field->text[i];
+        if (c == '\\' && i + 1 < field->bytes) {
+            c = field->text[++i];
+            c = c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c;
+        }
+        field->text[out++] = c;
+    }
+    field->bytes = out;
+}
+
+static int take_text(struct reading *reading, struct field *field, const char **taken)
+{
+    unescape(field);
+    return intern(reading, field->text, field->bytes, taken);
+}
+
+/* A decimal number; an empty field is 0, since it is not known. */
+static bool take_number(const struct field *field, uint64_t *number)
+{
+    *number = 0;
+    for (size_t i = 0; i < field->bytes; i++) {
+        unsigned digit = (unsigned)(field->text[i] - '0');
+        if (digit > 9 || *number > (UINT64_MAX - digit) / 10)
+            return false;
+        *number = *number * 10 + digit;
+    }
+    return true;
+}
+
+/* ---- Lines: each returns 0, -EBADMSG for a line that makes no sense, or -ENOMEM ---- */
+
+/* The root or optimizer of a number; made where no line has told of it, since that line may be lost. */
+static int find_root(struct vt_index *numbers, struct vt_look_root **roots, size_t *count, size_t *capacity,
+                     const struct field *field, int32_t *found)
+{
+    uint64_t number;
+    if (field->bytes == 0 || !take_number(field, &number))
+        return -EBADMSG;
+    uint32_t at = vt_index_get(numbers, number);
+    if (at == VT_INDEX_NONE) {
+        int error = vt_reserve(roots, capacity, *count + 1, sizeof **roots);
+        if (!error)
+            error = vt_index_put(numbers, number, (uint32_t)*count);
+        if (error)
+            return error;
+        at = (uint32_t)(*count)++;
+        (*roots)[at] = (struct vt_look_root){.class_name = "", .holder = ""};
+    }
+    *found = (int32_t)at;
+    return 0;
+}
+
+static int find_module_root(struct reading *reading, const struct field *field, int32_t *found)
+{
+    return find_root(&reading->root_numbers, &reading->trace->roots, &reading->trace->root_count,
+                     &reading->root_capacity, field, found);
+}
+
+static int find_optimizer(struct reading *reading, const struct field *field, int32_t *found)
+{
+    return find_root(&reading->optimizer_numbers, &reading->trace->optimizers,
+                     &reading->trace->optimizer_count, &reading->optimizer_capacity, field, found);
+}
+
+static int read_root(struct reading *reading, struct field *fields, size_t count)
+{
+    bool optimizer = fields[0].text[0] == 'O';
+    struct vt_look_root told;
+    int32_t index;
+    if (count < 5 || !take_number(&fields[2], &told.address))
+        return -EBADMSG;
+    int error = optimizer ? find_optimizer(reading, &fields[1], &index)
+                          : find_module_root(reading, &fields[1], &index);
+    if (!error)
+        error = take_text(reading, &fields[3], &told.class_name);
+    if (!error)
+        error = take_text(reading, &fields[4], &told.holder);
+    if (error)
+        return error;
+    struct vt_look_root *root =
+        optimizer ? &reading->trace->optimizers[index] : &reading->trace->roots[index];
+    if (!told.holder[0])
+        told.holder = root->holder;
+    *root = told;
+    return 0;
+}
+
+static int read_module(struct reading *reading, struct field *fields, size_t count)
+{
+    struct vt_look_module module;
+    int32_t root;
+    if (count < 5 || !take_number(&fields[2], &module.address) || module.address == 0)
+        return -EBADMSG;
+    int error = find_module_root(reading, &fields[1], &root);
+    if (!error)
+        error = take_text(reading, &fields[3], &module.class_name);
+    if (!error)
+        error = take_text(reading, &fields[4], &module.path);
+    if (!error)
+        error = vt_reserve(&reading->modules, &reading->module_capacity, reading->module_count + 1,
+                           sizeof *reading->modules);
+    if (error)
+        return error;
+    module.root = (uint32_t)root;
+    reading->modules[reading->module_count++] = module;
+    return 0;
+}
+
+static int read_role(struct reading *reading, struct field *field, struct vt_look_tensor *tensor)
+{
+    static const char state[] = "optimizer_state:";
+    static const char *const roles[] = {
+        [VT_LOOK_PARAMETER] = "parameter", [VT_LOOK_BUFFER] = "buffer", [VT_LOOK_GRADIENT] = "gradient"};
+    int error = take_text(reading, field, &tensor->role);
+    if (error)
+        return error;
+    for (uint8_t kind = VT_LOOK_PARAMETER; kind <= VT_LOOK_GRADIENT; kind++) {
+        tensor->kind = kind;
+        if (strcmp(tensor->role, roles[kind]) == 0)
+            return 0;
+    }
+    tensor->kind = VT_LOOK_OPTIMIZER_STATE;
+    if (strncmp(tensor->role, state, sizeof state - 1) != 0)
+        return -EBADMSG;
+    tensor->role += sizeof state - 1;
+    return 0;
+}
+
+/* A span of addresses that a device could have. */
+static bool is_span(uint64_t address, uint64_t bytes)
+{
+    return address > 0 && address <= UINT64_MAX - bytes;
+}
+
+/* Fields 4 to 7 and 10 of a tensor or a holder. */
+static bool take_place(const struct field *fields, size_t count, struct vt_look_holder *place)
+{
+    uint64_t device_index;
+    if (count < 12 || !take_number(&fields[4], &place->data_address) ||
+        !take_number(&fields[5], &place->bytes) || !take_number(&fields[6], &place->storage_address) ||
+        !take_number(&fields[7], &place->storage_bytes) || fields[10].bytes == 0 ||
+        !take_number(&fields[10], &device_index) || device_index >= VT_MAX_DEVICES ||
+        !is_span(place->data_address, place->bytes) ||
+        !is_span(place->storage_address, place->storage_bytes) ||
+        place->data_address < place->storage_address)
+        return false;
+    place->device_index = (int8_t)device_index;
+    return true;
+}
+
+static int read_holder(struct reading *reading, struct field *fields, size_t count)
+{
+    struct vt_look_holder told;
+    const struct {
+        size_t field;
+        const char **text;
+    } texts[] = {{1, &told.kind},  {2, &told.holder}, {3, &told.way},   {8, &told.dtype},
+                 {9, &told.shape}, {11, &told.node},  {12, &told.nodes}};
+    if (count < FIELDS || !take_place(fields, count, &told))
+        return -EBADMSG;
+    int error = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !error; i++)
+        error = take_text(reading, &fields[texts[i].field], texts[i].text);
+    if (!error)
+        error = vt_reserve(&reading->holders, &reading->holder_capacity, reading->holder_count + 1,
+                           sizeof *reading->holders);
+    if (!error)
+        reading->holders[reading->holder_count++] = told;
+    return error;
+}
+
+static int read_tensor(struct reading *reading, struct field *fields, size_t count)
+{
+    struct vt_look_holder place;
+    if (!take_place(fields, count, &place))
+        return -EBADMSG;
+    struct vt_look_tensor tensor = {.root = -1,
+                                    .optimizer = -1,
+                                    .data_address = place.data_address,
+                                    .bytes = place.bytes,
+                                    .storage_address = place.storage_address,
+                                    .storage_bytes = place.storage_bytes,
+                                    .device_index = place.device_index};
+    int error = read_role(reading, &fields[1], &tensor);
+    if (!error && !(fields[2].bytes == 2 && memcmp(fields[2].text, "-1", 2) == 0))
+        error = find_module_root(reading, &fields[2], &tensor.root);
+    if (!error && fields[11].bytes > 0)
+        error = find_optimizer(reading, &fields[11], &tensor.optimizer);
+    if (!error)
+        error = take_text(reading, &fields[3], &tensor.path);
+    if (!error)
+        error = take_text(reading, &fields[8], &tensor.dtype);
+    if (!error)
+        error = take_text(reading, &fields[9], &tensor.shape);
+    if (!error)
+        error = vt_reserve(&reading->tensors, &reading->tensor_capacity, reading->tensor_count + 1,
+                           sizeof *reading->tensors);
+    if (!error)
+        reading->tensors[reading->tensor_count++] = tensor;
+    return error;
+}
+
+static int read_failure(struct reading *reading, struct field *fields, size_t count)
+{
+    static const char unknown[] = "for no known reason";
+    if (reading->look->failure[0])
+        return 0;
+    int error = count > 1 ? take_text(reading, &fields[1], &reading->look->failure) : -EBADMSG;
+    if (!reading->look->failure[0])
+        reading->look->failure = unknown;
+    return error;
+}
+
+static int read_line(struct reading *reading, char *line, char *end)
+{
+    struct field fields[FIELDS] = {{0}};
+    size_t count = 0;
+    for (;;) {
+        char *tab = memchr(line, '\t', (size_t)(end - line));
+        fields[count++] = (struct field){.text = line, .bytes = (size_t)((tab ? tab : end) - line)};
+        if (!tab || count == FIELDS)
+            break;
+        line = tab + 1;
+    }
+    if (fields[0].bytes != 1)
+        return 0;
+    switch (fields[0].text[0]) {
+    case 'R':
+    case 'O':
+        return read_root(reading, fields, count);
+    case 'M':
+        return read_module(reading, fields, count);
+    case 'T':
+        return read_tensor(reading, fields, count);
+    case 'H':
+        return read_holder(reading, fields, count);
+    case 'E':
+        return read_failure(reading, fields, count);
+    default:
+        return 0; /* of a later version */
+    }
+}
+
+/* ---- Looks ---- */
+
+/* Appends a part's text. Round a part that is missing, lines of which only a piece is there are left out. */
+static int append(struct reading *reading, const struct vt_look_part *part, bool after_gap)
+{
+    const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
+    if (after_gap) {
+        while (reading->text_bytes > 0 && reading->text[reading->text_bytes - 1] != '\n')
+            reading->text_bytes--;
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        text = line_end ? line_end + 1 : end;
+        reading->whole = false;
+    }
+    size_t bytes = (size_t)(end - text);
+    int error = vt_reserve(&reading->text, &reading->text_capacity, reading->text_bytes + bytes + 1, 1);
+    if (error)
+        return error;
+    memcpy(reading->text + reading->text_bytes, text, bytes);
+    reading->text_bytes += bytes;
+    return 0;
+}
+
+/* Joins the parts of one look, which stand next to each other; *count is how many they are. */
+static int join_parts(struct reading *reading, size_t first, size_t *count)
+{
+    const struct vt_trace_tables *tables = reading->trace->tables;
+    const struct vt_look_part *const *parts = tables->look_parts + first;
+    uint32_t expected = 0, all = 0;
+    size_t at = 0;
+    reading->text_bytes = 0;
+    reading->whole = true;
+    for (; first + at < tables->look_part_count && parts[at]->look_id == parts[0]->look_id; at++) {
+        if (at > 0 && parts[at]->part == parts[at - 1]->part)
+            continue;
+        int error = append(reading, parts[at], parts[at]->part != expected);
+        if (error)
+            return error;
+        expected = parts[at]->part + 1;
+        all = parts[at]->parts > all ? parts[at]->parts : all;
+        reading->look->reason |= parts[at]->reason;
+        if (parts[at]->duration_ns > reading->look->duration_ns)
+            reading->look->duration_ns = parts[at]->duration_ns;
+    }
+    *count = at;
+    if (expected < all) { /* the last ones are missing */
+        reading->whole = false;
+        while (reading->text_bytes > 0 && reading->text[reading->text_bytes - 1] != '\n')
+            reading->text_bytes--;
+    }
+    return 0;
+}
+
+/* A table of a look moves to the arena: its size is not known before. NULL without memory. */
+static void *keep(struct reading *reading, const void *items, size_t bytes)
+{
+    void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
+    if (kept && bytes > 0)
+        memcpy(kept, items, bytes);
+    return kept;
+}
+
+static int keep_tables(struct reading *reading)
+{
+    struct vt_look *look = reading->look;
+    look->module_count = reading->module_count;
+    look->modules = keep(reading, reading->modules, look->module_count * sizeof *look->modules);
+    look->tensor_count = reading->tensor_count;
+    look->tensors = keep(reading, reading->tensors, look->tensor_count * sizeof *look->tensors);
+    look->holder_count = reading->holder_count;
+    look->holders = keep(reading, reading->holders, look->holder_count * sizeof *look->holders);
+    return look->modules && look->tensors && look->holders ? 0 : -ENOMEM;
+}
+
+static int read_look(struct reading *reading)
+{
+    char *line = reading->text, *end = line + reading->text_bytes;
+    bool sound = true;
+    reading->module_count = reading->tensor_count = reading->holder_count = 0;
+    while (line < end) {
+        char *stop = memchr(line, '\n', (size_t)(end - line));
+        int error = read_line(reading, line, stop ? stop : end);
+        if (error == -ENOMEM)
+            return error;
+        sound &= error == 0;
+        line = stop ? stop + 1 : end;
+    }
+    if (!reading->look->failure[0] && !reading->whole)
+        reading->look->failure = "a part of it was lost";
+    else if (!reading->look->failure[0] && !sound)
+        reading->look->failure = "some of its lines make no sense";
+    return keep_tables(reading);
+}
+
+static int compare_look_id(const void *part, const void *id)
+{
+    uint64_t own = (*(const struct vt_look_part *const *)part)->look_id, wanted = *(const uint64_t *)id;
+    return (own > wanted) - (own < wanted);
+}
+
+/* The first event of each look: what was alive is known for then only. */
+static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
+{
+    const struct vt_trace_tables *tables = trace->tables;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct vt_event *event = &trace->events[i];
+        if (event->kind != VT_EVENT_LOOK || vt_index_get(events, event->detail) != VT_INDEX_NONE)
+            continue;
+        int error = vt_index_put(events, event->detail, (uint32_t)i);
+        if (error)
+            return error;
+        size_t at = vt_lower_bound(tables->look_parts, tables->look_part_count, sizeof *tables->look_parts,
+                                   &event->detail, compare_look_id);
+        *without_parts += at == tables->look_part_count || tables->look_parts[at]->look_id != event->detail;
+    }
+    return 0;
+}
+
+static int by_event(const void *a, const void *b)
+{
+    const struct vt_look *left = a, *right = b;
+    return (left->event_index > right->event_index) - (left->event_index < right->event_index);
+}
+
+static int read_looks(struct reading *reading, const struct vt_index *events)
+{
+    struct vt_trace *trace = reading->trace;
+    const struct vt_trace_tables *tables = trace->tables;
+    size_t count, capacity = 0;
+    for (size_t first = 0; first < tables->look_part_count; first += count) {
+        uint32_t event_index = vt_index_get(events, tables->look_parts[first]->look_id);
+        int error = vt_reserve(&trace->looks, &capacity, trace->look_count + 1, sizeof *trace->looks);
+        if (error)
+            return error;
+        reading->look = &trace->looks[trace->look_count];
+        *reading->look = (struct vt_look){.event_index = event_index, .failure = ""};
+        error = join_parts(reading, first, &count);
+        if (error)
+            return error;
+        if (event_index == VT_INDEX_NONE) {
+            trace->lost_looks++;
+            continue;
+        }
+        error = read_look(reading);
+        if (error)
+            return error;
+        trace->look_count++;
+    }
+    if (trace->look_count > 1)
+        qsort(trace->looks, trace->look_count, sizeof *trace->looks, by_event);
+    return 0;
+}
+
+int vt_looks_read(struct vt_trace *trace)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    struct reading reading = {.trace = trace};
+    struct vt_index events = {0};
+    if (tables->look_part_count > 1)
+        qsort(tables->look_parts, tables->look_part_count, sizeof *tables->look_parts, by_look_and_part);
+    int error = find_events(trace, &events, &trace->lost_looks);
+    if (!error)
+        error = read_looks(&reading, &events);
+    vt_index_free(&events);
+    vt_index_free(&reading.texts);
+    vt_index_free(&reading.root_numbers);
+    vt_index_free(&reading.optimizer_numbers);
+    free(reading.known);
+    free(reading.text);
+    free(reading.modules);
+    free(reading.tensors);
+    free(reading.holders);
+    return error;
+}

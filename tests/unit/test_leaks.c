@@ -1,0 +1,85 @@
+/* What repeats and what does not: series of bytes at the ends of steps. */
+#include <criterion/criterion.h>
+
+#include "attribute/leaks_private.h"
+
+#define STEPS 30u
+
+static uint64_t series[STEPS];
+
+static bool repeats(struct vt_growth *growth)
+{
+    return vt_growth_repeats(series, 1, STEPS - 1, growth);
+}
+
+Test(growth, each_step_on_top_of_what_is_always_there)
+{
+    struct vt_growth growth;
+    for (uint32_t step = 0; step < STEPS; step++)
+        series[step] = 1000 + 64 * step;
+    cr_assert(repeats(&growth));
+    cr_assert_eq(growth.rise, (uint64_t)64 * (growth.last_step - growth.first_step));
+    cr_assert_eq(growth.last_step, STEPS - 1);
+}
+
+Test(growth, every_fifth_step)
+{
+    struct vt_growth growth;
+    for (uint32_t step = 0; step < STEPS; step++)
+        series[step] = 1000 * (step / 5);
+    cr_assert(repeats(&growth));
+    cr_assert_eq(growth.rise / (growth.last_step - growth.first_step), 200);
+}
+
+Test(growth, begins_late)
+{
+    struct vt_growth growth;
+    for (uint32_t step = 0; step < STEPS; step++)
+        series[step] = step == 0 ? 0 : step < 15 ? 500 : 500 + 10 * (step - 14);
+    cr_assert(repeats(&growth));
+    cr_assert_eq(growth.first_step, 15);
+    cr_assert_eq(growth.rise, 10u * (STEPS - 1 - 15));
+}
+
+Test(growth, stops_when_a_buffer_is_full)
+{
+    struct vt_growth growth;
+    for (uint32_t full = 4; full < STEPS - 2; full++) {
+        for (uint32_t step = 0; step < STEPS; step++)
+            series[step] = 64 * (step < full ? step : full);
+        cr_assert_not(repeats(&growth), "full after %u", full);
+    }
+}
+
+Test(growth, slows_down_as_a_cache_fills)
+{
+    struct vt_growth growth;
+    static const uint8_t new_lengths[] = {1, 2, 3, 4, 6, 9, 13, 19, 27};
+    for (uint32_t step = 0, known = 0; step < STEPS; step++) {
+        known += known < sizeof new_lengths && new_lengths[known] == step;
+        series[step] = 100 * known;
+    }
+    cr_assert_not(repeats(&growth));
+}
+
+Test(growth, is_cleared_and_fills_again)
+{
+    struct vt_growth growth;
+    for (uint32_t step = 0; step < STEPS; step++)
+        series[step] = 64 * (step % 10 + 1);
+    cr_assert_not(repeats(&growth));
+}
+
+Test(growth, varies)
+{
+    struct vt_growth growth;
+    uint32_t random = 12345, accused = 0;
+    for (uint32_t run = 0; run < 10000; run++) {
+        for (uint32_t step = 0; step < STEPS; step++) {
+            random = random * 1664525u + 1013904223u;
+            series[step] = random >> 16;
+        }
+        accused += repeats(&growth);
+    }
+    cr_assert_leq(accused, 5, "%u", accused); /* beside this, something must be kept of four steps */
+}

@@ -1,0 +1,142 @@
+/* Looks at live objects: from their parts to tables. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace_builder.h"
+
+static void add_event(struct builder *builder, uint32_t look_id)
+{
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_LOOK, .detail = look_id, .device_index = -1});
+}
+
+static void add_look(struct builder *builder, uint32_t look_id, const char *text)
+{
+    builder_look_part(builder, look_id, 0, 1, text);
+    add_event(builder, look_id);
+}
+
+static void end_trace(struct builder *builder, struct vt_trace *trace)
+{
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(look, is_read_from_its_parts)
+{
+    struct builder *builder = builder_new(64);
+    builder_look_part(builder, 7, 1, 3,
+                      "\tatt\\tn\\\\x\nT\toptimizer_state:exp_"
+                      "avg\t5\tw\\n\t1100\t8\t1000\t108\tfloat32\t2\t1\t3\nZ\tnew\n");
+    builder_look_part(builder, 7, 2, 3, "O\t3\t99\tAdam\toptimizer");
+    builder_look_part(builder, 7, 0, 3, "R\t5\t4096\tNet\tmodel\nM\t5\t4096\tNet\t\nM\t5\t8192\tAttn");
+    add_event(builder, 7);
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_eq(trace->look_count, 1);
+    const struct vt_look *look = &trace->looks[0];
+    cr_expect_str_eq(look->failure, "");
+    cr_expect_eq(look->event_index, 0);
+    cr_expect_eq(look->reason, VT_LOOK_PEAK);
+    cr_expect_eq(look->duration_ns, 3000);
+    cr_assert_eq(trace->root_count, 1);
+    cr_expect_eq(trace->roots[0].address, 4096);
+    cr_expect_str_eq(trace->roots[0].holder, "model");
+    cr_assert_eq(look->module_count, 2);
+    cr_expect_str_eq(look->modules[0].path, "");
+    cr_expect_str_eq(look->modules[1].class_name, "Attn");
+    cr_expect_str_eq(look->modules[1].path, "att\tn\\x");
+    cr_assert_eq(look->tensor_count, 1);
+    const struct vt_look_tensor *tensor = &look->tensors[0];
+    cr_expect_eq(tensor->kind, VT_LOOK_OPTIMIZER_STATE);
+    cr_expect_str_eq(tensor->role, "exp_avg");
+    cr_expect_str_eq(tensor->path, "w\n");
+    cr_expect_eq(tensor->root, 0);
+    cr_expect_eq(tensor->optimizer, 0);
+    cr_expect_str_eq(trace->optimizers[0].class_name, "Adam");
+    cr_expect_eq(tensor->data_address, 1100);
+    cr_expect_eq(tensor->bytes, 8);
+    cr_expect_eq(tensor->storage_address, 1000);
+    cr_expect_eq(tensor->storage_bytes, 108);
+    cr_expect_str_eq(tensor->dtype, "float32");
+    cr_expect_str_eq(tensor->shape, "2");
+    cr_expect_eq(tensor->device_index, 1);
+    end_trace(builder, trace);
+}
+
+/* Whole lines on both sides of a part that was lost are kept. */
+Test(look, misses_a_part)
+{
+    struct builder *builder = builder_new(64);
+    builder_look_part(builder, 1, 0, 4, "M\t0\t1\tA\ta\nM\t0\t2\tB");
+    builder_look_part(builder, 1, 2, 4, "\tlost\nM\t0\t3\tC\tc\nM\t0\t4");
+    add_event(builder, 1);
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_eq(trace->look_count, 1);
+    cr_assert_eq(trace->looks[0].module_count, 2);
+    cr_expect_str_eq(trace->looks[0].modules[0].path, "a");
+    cr_expect_str_eq(trace->looks[0].modules[1].path, "c");
+    cr_expect_str_eq(trace->looks[0].failure, "a part of it was lost");
+    cr_assert_eq(trace->root_count, 1);
+    cr_expect_str_eq(trace->roots[0].holder, "");
+    end_trace(builder, trace);
+}
+
+Test(look, leaves_out_what_makes_no_sense)
+{
+    static const char *const lines[] = {
+        "T\tparameter\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t99\t\n",       /* device */
+        "T\tparameter\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t\t\n",         /* no device */
+        "T\tparameter\t0\ta\t900\t8\t1000\t8\tfloat32\t2\t0\t\n",         /* begins before its storage */
+        "T\tparameter\t0\ta\t-4\t8\t1000\t8\tfloat32\t2\t0\t\n",          /* sign */
+        "T\tparameter\t0\ta\t18446744073709551616\t8\t1\t8\tf\t2\t0\t\n", /* too large */
+        "T\tparameter\t0\ta\t1000\t18446744073709551000\t1000\t8\tf\t2\t0\t\n", /* beyond all addresses */
+        "T\tparameter\t0\ta\t0\t8\t0\t8\tfloat32\t2\t0\t\n",                    /* nowhere */
+        "T\tjunk\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
+        "T\tparameter\tx\ta\t1000\t8\t1000\t8\tfloat32\t2\t0\t\n",
+        "T\tparameter\t0\ta\n",
+        "M\t\t1\tA\ta\n",
+        "M\t0\t0\tA\ta\n",
+        "R\t0\n",
+        "O\n",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct builder *builder = builder_new(64);
+        char text[512];
+        snprintf(text, sizeof text, "%sM\t18446744073709551615\t5\tA\ta\n\n\t\t\nT\n\n", lines[i]);
+        add_look(builder, 1, text);
+        struct vt_trace *trace = builder_open(builder);
+        cr_assert_eq(trace->look_count, 1);
+        cr_expect_eq(trace->looks[0].tensor_count, 0, "%s", lines[i]);
+        cr_expect_eq(trace->looks[0].module_count, 1, "%s", lines[i]);
+        cr_expect_str_eq(trace->looks[0].failure, "some of its lines make no sense");
+        end_trace(builder, trace);
+    }
+}
+
+Test(look, says_what_failed)
+{
+    struct builder *builder = builder_new(64);
+    add_look(builder, 1, "M\t0\t5\tA\ta\nE\tRuntimeError: no\\tgood\nE\tmore\n");
+    builder_look_part(builder, 2, 0, 1, "M\t0\t5\tA\ta\n"); /* no event says when */
+    add_event(builder, 3);                                  /* no text */
+    add_event(builder, 1);                                  /* a second time */
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_eq(trace->look_count, 1);
+    cr_expect_str_eq(trace->looks[0].failure, "RuntimeError: no\tgood");
+    cr_expect_eq(trace->looks[0].event_index, 0);
+    cr_expect_eq(trace->lost_looks, 2);
+    end_trace(builder, trace);
+}
+
+Test(look, survives_the_process)
+{
+    struct builder *builder = builder_new(64);
+    builder_ring(builder, 0);
+    add_look(builder, 1, "M\t0\t5\tA\ta.b\n");
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_not(trace->complete);
+    cr_assert_eq(trace->look_count, 1);
+    cr_expect_str_eq(trace->looks[0].modules[0].path, "a.b");
+    end_trace(builder, trace);
+}
