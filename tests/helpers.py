@@ -23,6 +23,8 @@ def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
     environment = dict(os.environ, **settings)
     if trace is not None:
         environment["VRAMTRACE_OUT"] = str(trace)
+    if "PYTORCH_ALLOC_CONF" in settings:  # its name before PyTorch 2.9
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = settings["PYTORCH_ALLOC_CONF"]
     middle = ["env", f"LD_PRELOAD={LIBRARY}"] if preload else []
     result = subprocess.run([*RUN, *middle, *map(str, command)], env=environment, capture_output=True, text=True,
                             timeout=timeout, stdin=subprocess.DEVNULL)

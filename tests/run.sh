@@ -8,6 +8,7 @@ case $mode in all|quick) ;; *) echo "tests/run.sh: '$mode' is not understood (qu
 
 source tests/setup.sh
 setup_packages
+setup_hosts
 setup_cuda_headers
 export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build}
 failures=()
@@ -40,7 +41,7 @@ if [ "$mode" = all ]; then
     suites=(tests/golden tests/torch tests/faults tests/fuzz)
 else
     suites=(tests/golden)
-    export VRAMTRACE_PYTHON=${VRAMTRACE_PYTHON:-python3}
+    setup_pytest
 fi
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
 

@@ -6,8 +6,11 @@
 #   . tests/setup.sh                for scripts: the functions, nothing run
 #
 # setup_packages       Debian/Ubuntu packages, by apt (sudo where not root)
+# setup_hosts          allocators of hosts that the shim is tested in; goes on without what cannot be had
 # setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
-# setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch, and its folder
+# setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
+# setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
+#                      with on top of it, and PyTorch's folder
 #
 # Downloads go to ${VRAMTRACE_CACHE:-~/.cache/vramtrace}. Each function returns 1, and says what to do, where
 # it cannot get what it needs.
@@ -18,8 +21,18 @@ setup_torch_version=2.11.0
 setup_torchvision_version=0.26.0
 setup_cuda_runtime_version=13.0.96
 setup_python_packages="filelock typing_extensions sympy networkx jinja2 fsspec numpy pillow pytest"
+# What people train with, and all that it imports. Every one is named and pinned, since pip may not look at their
+# dependencies: it would bring PyTorch's NVIDIA packages, which the stand-in replaces.
+setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 peft==0.21.2 pytorch-lightning==2.6.6
+    torchmetrics==1.9.0 transformers==5.23.0
+    annotated-doc==0.0.7 anyio==4.16.0 certifi==2026.10.18 charset-normalizer==3.5.2 click==8.5.1 h11==0.16.0
+    hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
+    psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
+    shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv libunwind-dev
     libunwind8 libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
+# What programs bring that the shim runs in: allocators of their own. Tests of one that is not there are skipped.
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 
 setup_say() { echo "setup: $*" >&2; }
 
@@ -28,30 +41,44 @@ setup_packages() {
         setup_say "no dpkg here; have these, by the names your system gives them:" $setup_debian_packages
         return 0
     fi
-    local missing="" package installed
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
-    for package in $setup_debian_packages; do
-        grep -qxF "$package" <<<"$installed" || missing="$missing $package"
-    done
+    local missing
+    missing=$(setup_not_installed $setup_debian_packages)
     # Newer than the distribution's, from pip, serves as well.
     command -v meson >/dev/null && missing=${missing/ meson/}
     command -v ninja >/dev/null && missing=${missing/ ninja-build/}
-    [ -z "${missing// /}" ] && return 0
+    [ -z "${missing// /}" ] || setup_install $missing || {
+        setup_say "apt could not install them; get these another way, then run this again:$missing"
+        return 1
+    }
+}
+
+setup_hosts() {
+    local missing
+    command -v dpkg-query >/dev/null || return 0
+    missing=$(setup_not_installed $setup_allocators)
+    [ -z "$missing" ] || setup_install $missing || setup_say "without them some tests are skipped:$missing"
+}
+
+setup_not_installed() {
+    local package installed
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
+    for package in "$@"; do
+        grep -qxF "$package" <<<"$installed" || printf ' %s' "$package"
+    done
+}
+
+setup_install() {
     local -a as_root=()
     if [ "$(id -u)" != 0 ]; then
         if ! command -v sudo >/dev/null; then
-            setup_say "these packages are missing and there is neither root nor sudo to install them:$missing"
+            setup_say "these packages are missing and there is neither root nor sudo to install them: $*"
             return 1
         fi
         as_root=(sudo)
     fi
-    setup_say "installing by apt:$missing"
-    local -a install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
-        apt-get install -y -q --no-install-recommends $missing)
-    "${install[@]}" >&2 || { "${as_root[@]}" apt-get update -q >&2 && "${install[@]}" >&2; } || {
-        setup_say "apt could not install them; get these another way, then run this again:$missing"
-        return 1
-    }
+    setup_say "installing by apt: $*"
+    local -a install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
+    "${install[@]}" >&2 || { "${as_root[@]}" apt-get update -q >&2 && "${install[@]}" >&2; }
 }
 
 # The interpreter that PyTorch's wheels are taken for: python3 of PATH, or another with wheels (3.10 to 3.13).
@@ -120,6 +147,25 @@ os.rename(unfinished, target)
 PYTHON
 }
 
+setup_pytest() {
+    local python base
+    for python in ${VRAMTRACE_PYTHON:-} python3 "$VRAMTRACE_CACHE"/venv-*/bin/python; do
+        if "$python" -c 'import pytest' 2>/dev/null; then
+            export VRAMTRACE_PYTHON=$python
+            return 0
+        fi
+    done
+    base=$(setup_base_python) || return 1
+    setup_say "installing pytest into $VRAMTRACE_CACHE/venv-pytest"
+    mkdir -p "$VRAMTRACE_CACHE"
+    "$base" -m venv "$VRAMTRACE_CACHE/venv-pytest" >&2 &&
+        "$VRAMTRACE_CACHE/venv-pytest/bin/python" -m pip install -q --disable-pip-version-check pytest >&2 || {
+        setup_say "could not install pytest (PyPI; Debian: apt install python3-venv)"
+        return 1
+    }
+    export VRAMTRACE_PYTHON=$VRAMTRACE_CACHE/venv-pytest/bin/python
+}
+
 setup_torch() {
     local base version
     base=$(setup_base_python) || return 1
@@ -127,6 +173,8 @@ setup_torch() {
     setup_venv=$VRAMTRACE_CACHE/venv-py$version
     [ -e "$setup_venv/.torch-$setup_torch_version-$setup_torchvision_version" ] ||
         setup_locked setup_install_torch "$base" "${version/./}" || return 1
+    [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] ||
+        setup_locked setup_install_trainers || return 1
     export VRAMTRACE_PYTHON=$setup_venv/bin/python
     export VRAMTRACE_TORCH=$setup_venv/lib/python$version/site-packages/torch
 }
@@ -163,14 +211,24 @@ sys.exit(any(u.find_spec(name) is None for name in "torch torchvision numpy symp
     touch "$stamp"
 }
 
+setup_install_trainers() {
+    [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] && return 0
+    setup_say "installing transformers, peft, accelerate and lightning into $setup_venv"
+    "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check $setup_trainers >&2 || {
+        setup_say "could not install them: the tests that train with them cannot run"
+        return 1
+    }
+    printf '%s' "$setup_trainers" >"$setup_venv/.trainers"
+}
+
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     set -u
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_cuda_headers | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,14s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac

@@ -32,8 +32,9 @@ VARIANTS = {
 }
 
 
-def measure(script, variant, folder):
+def measure(script, variant, folder, *more):
     arguments, settings = VARIANTS[variant]
+    arguments = [*arguments, *more]
     environment = dict(os.environ)
     if settings:
         environment.update(settings, VRAMTRACE_OUT=str(folder) + "/", VRAMTRACE_QUIET="1")
@@ -54,14 +55,27 @@ def medians(script, rounds, folder):
     return {variant: statistics.median(values) for variant, values in seen.items()}
 
 
+def cpu_figures(rounds, folder):
+    """What a step on the CPU alone costs more under the shim, without a CUDA event before it and with one, in percent."""
+    added = []
+    for more in ((), ("--session",)):
+        pairs = [[measure("cpu_step.py", variant, folder, *more) for variant in ("nothing", list(VARIANTS)[-1])]
+                 for _ in range(rounds)]
+        added.append((statistics.median(traced / bare for bare, traced in pairs) - 1) * 100)
+    return added
+
+
 def trace_figures(folder):
-    """Bytes per event on disk and the time of a report, over about 400,000 events of the AMP training."""
+    """Bytes per event on disk, the time of a report, and that of looks at live objects: many steps of the AMP training."""
     trace = pathlib.Path(folder) / "large.vrt"
     environment = dict(os.environ, VRAMTRACE_OUT=str(trace), VRAMTRACE_QUIET="1")
+    started = time.perf_counter()
     subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, str(HERE / "train_step.py"), "--steps", "470"],
                    env=environment, capture_output=True, text=True, check=True)
+    run_seconds = time.perf_counter() - started
     information = json.loads(subprocess.check_output([str(PROGRAM), "info", "--json", str(trace)]))
-    events = information["trace"]["events"] if "trace" in information else information["events"]
+    events = information["trace"]["events"]
+    looks = information["looks"]["count"], information["looks"]["duration_ns"] / 1e9, run_seconds
     times = []
     for _ in range(7):
         started = time.perf_counter()
@@ -69,10 +83,10 @@ def trace_figures(folder):
         times.append(time.perf_counter() - started)
     on_disk = trace.stat().st_blocks * 512
     trace.unlink()
-    return events, on_disk / events, statistics.median(times)
+    return events, on_disk / events, statistics.median(times), looks
 
 
-def table(pair, step, events, bytes_per_event, seconds):
+def table(pair, step, cpu, events, bytes_per_event, seconds, looks):
     base_pair, base_step = pair["nothing"], step["nothing"]
     peer = pair["PyTorch history, stacks=all"] - base_pair
     lines = ["| | alloc + free, 23 Python frames deep | of stacks=all | AMP step | slower than bare |", "|---|---|---|---|---|"]
@@ -83,8 +97,12 @@ def table(pair, step, events, bytes_per_event, seconds):
             continue
         lines.append(f"| {variant} | +{added:.2f} µs | {added / peer:.2f} | +{step[variant] - base_step:.2f} ms "
                      f"| {(step[variant] / base_step - 1) * 100:.1f} % |")
-    lines += ["", f"Trace of {events:,} events: {bytes_per_event:.1f} bytes per event on disk; "
-                  f"`vramtrace report` of it takes {seconds:.2f} s."]
+    lines += ["", f"A step on the CPU (small layers): {cpu[0]:+.1f} % before the process's first CUDA event, "
+                  f"{cpu[1]:+.1f} % after it.",
+              "", f"Trace of {events:,} events: {bytes_per_event:.1f} bytes per event on disk; "
+                  f"`vramtrace report` of it takes {seconds:.2f} s.",
+              "", f"Looks at live objects: {looks[0]} in {looks[1] * 1000:.0f} ms of a run of {looks[2]:.1f} s, "
+                  f"{looks[1] / looks[2] * 100:.2f} %."]
     return "\n".join(lines)
 
 
@@ -96,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         pair = medians("one_tensor.py", arguments.rounds, folder)
         step = medians("train_step.py", arguments.rounds, folder)
-        text = table(pair, step, *trace_figures(folder))
+        text = table(pair, step, cpu_figures(arguments.rounds, folder), *trace_figures(folder))
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n\n{text}")
     if arguments.markdown:
         arguments.markdown.write_text(text + "\n")

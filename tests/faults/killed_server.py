@@ -11,7 +11,6 @@ import mmap
 import os
 import random
 import signal
-import struct
 import sys
 import time
 
@@ -21,7 +20,7 @@ from torch import nn
 
 def train(counter):
     def tell():
-        struct.pack_into("Q", counter, 0, torch.cuda.memory_stats()["allocation.all.allocated"])
+        counter[0] = torch.cuda.memory_stats()["allocation.all.allocated"]
 
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(8))).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -40,21 +39,22 @@ def main():
     choose = random.Random(seed)
     children = []
     for _ in range(count):
-        counter = mmap.mmap(-1, 4096)
+        # one store of eight bytes: struct.pack_into() writes a zero first, which a kill could leave standing
+        counter = memoryview(mmap.mmap(-1, 4096)).cast("Q")
         pid = os.fork()
         if pid == 0:
             try:
                 train(counter)
             finally:
                 os._exit(1)
-        while struct.unpack_from("Q", counter)[0] == 0:
+        while counter[0] == 0:
             if os.waitpid(pid, os.WNOHANG)[0]:
                 sys.exit("a child ended before it trained")
             time.sleep(0.001)
         time.sleep(choose.random() * 0.8)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        children.append({"pid": pid, "allocations": struct.unpack_from("Q", counter)[0]})
+        children.append({"pid": pid, "allocations": counter[0]})
     with open(report, "w", encoding="utf-8") as file:
         json.dump(children, file)
 

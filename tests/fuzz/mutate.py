@@ -1,23 +1,41 @@
 #!/usr/bin/env python3
 """Damages a trace in many ways; whatever is in a file, each command ends by itself with a status of its own.
 
-    mutate.py TRACE [--count 200] [--seed 1]
+    mutate.py TRACE... [--count 200] [--seed 1]
+
+Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within: a chunk is
+unpacked, its definitions or its events are changed, and it is packed again with the right checksum, as by a recorder
+gone mad or someone who means harm.
 
 Long form: build with `meson setup build-asan -Db_sanitize=address,undefined`, set VRAMTRACE_BUILD to it, and give
 --count 20000. A status other than 0, 1 and 3, a signal, or more than 20 s is a failure; the file that made it is kept.
 """
 import argparse
+import ctypes
+import ctypes.util
 import os
 import pathlib
 import random
+import re
+import struct
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve() / "analyzer" / "vramtrace"
-COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"])
+COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"], ["steps"],
+            ["leaks"], ["leaks", "--json"], ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
+            ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"])
 HEADER_BYTES, RING_SLOT_BYTES = 8192, 64
+FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
+COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
+CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
+CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
+EXTREMES = (0, 1, 2, 511, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**47, 2**63 - 1, 2**63, 2**64 - 512, 2**64 - 1)
+ZSTD, XXHASH = (ctypes.CDLL(ctypes.util.find_library(name)) for name in ("zstd", "xxhash"))
+for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits):
+    function.restype = ctypes.c_uint64
 
 
 def flip(data, choose, start, end):
@@ -48,10 +66,116 @@ def mutate(original, choose):
     return bytes(data)
 
 
+def chunks_of(data):
+    """(offset, header's fields), of those that are whole."""
+    offset, end = (int.from_bytes(data[at:at + 8], "little") for at in (CHUNKS_OFFSET, CHUNKS_END))
+    found = []
+    while offset + CHUNK.size <= min(end, len(data)):
+        fields = CHUNK.unpack_from(data, offset)
+        found.append((offset, fields))
+        offset += fields[1] + fields[2]
+    return found
+
+
+def numbers_of(columns):
+    """Of LEB128."""
+    numbers, number, shift = [], 0, 0
+    for byte in columns:
+        number |= (byte & 0x7f) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number = shift = 0
+    return numbers
+
+
+def columns_of(numbers):
+    out = bytearray()
+    for number in numbers:
+        while number >= 0x80:
+            out.append(number & 0x7f | 0x80)
+            number >>= 7
+        out.append(number)
+    return bytes(out)
+
+
+def zigzag(difference):
+    return (difference << 1 ^ (2**64 - 1 if difference >> 63 else 0)) % 2**64
+
+
+def change_events(columns, events, choose):
+    """Values that no recorder writes, a field of another event, a field of all events."""
+    numbers = numbers_of(columns)
+    for _ in range(choose.choice((1, 1, 2, 8))):
+        column, event = choose.randrange(COLUMNS), choose.randrange(events)
+        at = column * events + event
+        kind = choose.randrange(4)
+        if kind == 0:
+            numbers[at] = zigzag(choose.choice(EXTREMES))
+        elif kind == 1:
+            numbers[at] = numbers[choose.randrange(len(numbers))]
+        elif kind == 2:
+            numbers[at] = zigzag(choose.randrange(-8, 9) % 2**64)
+        else:
+            numbers[column * events:(column + 1) * events] = [zigzag(choose.choice(EXTREMES))] + [0] * (events - 1)
+    return columns_of(numbers)
+
+
+def change_definitions(definitions, choose):
+    """Heads and bodies of records, their numbers, text; records twice or left out."""
+    starts, at = [], 0
+    while at + 8 <= len(definitions):
+        starts.append(at)
+        at += max(8, -(-int.from_bytes(definitions[at + 4:at + 8], "little") // 8) * 8)
+    data = bytearray(definitions)
+    for _ in range(choose.choice((1, 1, 2, 8))):
+        start = choose.choice(starts)
+        end = next((other for other in starts if other > start), len(data))
+        kind, at = choose.randrange(5), choose.randrange(start, max(start + 1, end))
+        if kind == 0:
+            flip(data, choose, start, end)
+        elif kind == 1:
+            data[at - at % 4:at - at % 4 + 4] = (choose.choice(EXTREMES) % 2**32).to_bytes(4, "little")
+        elif kind == 2:
+            data[at - at % 8:at - at % 8 + 8] = choose.choice(EXTREMES).to_bytes(8, "little")
+        elif kind == 3:
+            other = choose.choice(starts)
+            size = min(end - start, len(data) - other)
+            data[other:other + size] = data[start:start + size]
+        else:
+            data[at:at + 16] = choose.choice((b"\t" * 16, b"\n" * 16, b"\xff" * 16, b"0123456789abcdef", b"-1\t" * 5 + b"\n"))
+    return bytes(data[:len(definitions)])
+
+
+def mutate_within(original, choose):
+    chunks = chunks_of(original)
+    offset, (magic, header_bytes, stored, payload_bytes, definitions_bytes, events, position, _) = choose.choice(chunks)
+    room = ctypes.create_string_buffer(payload_bytes)
+    packed = original[offset + header_bytes:offset + header_bytes + stored]
+    assert ZSTD.ZSTD_decompress(room, ctypes.c_size_t(payload_bytes), packed, ctypes.c_size_t(stored)) == payload_bytes
+    definitions, columns = room.raw[:definitions_bytes], room.raw[definitions_bytes:]
+    assert columns_of(numbers_of(columns)) == columns and len(numbers_of(columns)) == COLUMNS * events
+    if events and (not definitions or choose.randrange(2)):
+        columns = change_events(columns, events, choose)
+    else:
+        definitions = change_definitions(definitions, choose)
+    payload = definitions + columns
+    bound = ZSTD.ZSTD_compressBound(ctypes.c_size_t(len(payload)))
+    room = ctypes.create_string_buffer(bound)
+    size = ZSTD.ZSTD_compress(room, ctypes.c_size_t(bound), payload, ctypes.c_size_t(len(payload)), 1)
+    packed = room.raw[:size]
+    header = CHUNK.pack(magic, CHUNK.size, size, len(payload), len(definitions), events, position,
+                        XXHASH.XXH3_64bits(packed, ctypes.c_size_t(size)))
+    data = original[:offset] + header + packed + original[offset + header_bytes + stored:]
+    end = int.from_bytes(original[CHUNKS_END:CHUNKS_END + 8], "little") + len(data) - len(original)
+    return data[:CHUNKS_END] + end.to_bytes(8, "little") + data[CHUNKS_END + 8:]
+
+
 def failure_of(path):
     for command in COMMANDS:
         try:
-            done = subprocess.run([PROGRAM, *command, path], capture_output=True, timeout=20)
+            words = [word.replace("{}", str(path)) for word in command]
+            done = subprocess.run([PROGRAM, *words, *([] if "{}" in command else [path])], capture_output=True, timeout=20)
         except subprocess.TimeoutExpired:
             return f"{command}: still running after 20 s"
         if done.returncode not in (0, 1, 3):
@@ -71,7 +195,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "damaged.vrt"
         for number in range(arguments.count):
-            path.write_bytes(mutate(choose.choice(originals), choose))
+            original = choose.choice(originals)
+            way = mutate_within if choose.randrange(2) and chunks_of(original) else mutate
+            path.write_bytes(way(original, choose))
             failure = failure_of(path)
             if failure:
                 kept = pathlib.Path(tempfile.gettempdir()) / f"damaged-{arguments.seed}-{number}.vrt"

@@ -54,7 +54,7 @@ def empty_trace(tmp_path):
     return write_trace(tmp_path / "empty.vrt")
 
 
-READERS = ["report", "timeline", "info"]
+READERS = ["report", "timeline", "leaks", "oom", "frag", "info"]
 
 
 # What is asked for is not there, or is not a trace: 3.
@@ -127,7 +127,8 @@ def test_truncated_trace(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["report"], ["timeline"], ["info"], ["info", "--events"], ["info", "--verify"],
-                                       ["report", "--json"], ["info", "--json"], ["report", "--by", "line"]])
+                                       ["report", "--json"], ["info", "--json"], ["report", "--by", "line"],
+                                       ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"]])
 def test_trace_without_events(empty_trace, arguments):
     result = run(*arguments, empty_trace)
     assert result.returncode == 0, result.stderr
@@ -192,7 +193,7 @@ def test_unknown_option(empty_trace):
 @pytest.mark.parametrize(
     "option,value,part",
     [
-        ("--by", "colour", "category, module, owner, line, stack or op"),
+        ("--by", "colour", "category, module, kind, owner, line, stack, op or block"),
         ("--color", "sometimes", "auto, always or never"),
         ("--width", "wide", "40 to 1000"),
         ("--width", "3", "40 to 1000"),
@@ -248,11 +249,11 @@ def test_file_named_like_an_option(empty_trace, tmp_path):
 def test_help_lists_commands(arguments):
     result = run(*arguments)
     assert result.returncode == 0
-    for command in ("run", "report", "timeline", "info", "lib", "help"):
+    for command in ("run", "report", "timeline", "oom", "frag", "info", "lib", "help"):
         assert f"vramtrace {command}" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["run", "report", "timeline", "info", "lib"])
+@pytest.mark.parametrize("command", ["run", "report", "timeline", "oom", "frag", "info", "lib"])
 def test_help_of_a_command(command):
     result = run("help", command)
     assert result.returncode == 0

@@ -13,6 +13,7 @@ from harness import BUILD, HERE, environment
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
+LOOKED_AT = HERE / "programs" / "python_looks.py"
 SUPPORTED = range(9, 14)
 
 
@@ -53,6 +54,21 @@ def test_frames(tmp_path, minor):
         seen = [[frame["file"], frame["line"], frame["function"].split(".")[-1]] for frame in event["stack"]
                 if frame["kind"] == "python"]
         assert seen == said[int(event["address"], 16)]
+
+
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks"])
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_looks_unnoticed(tmp_path, minor, program):
+    """What python_looks.py prints is the same with looks at its objects and without vramtrace."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    said = []
+    for surroundings in (environment(None), environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt", VRAMTRACE_QUIET="1")):
+        done = subprocess.run([FOUND[minor], LOOKED_AT, program], text=True, capture_output=True, timeout=120, env=surroundings)
+        said.append((done.returncode, done.stdout, done.stderr))
+    assert said[0][0] == 0 and said[0][1] and said[0] == said[1]
+    looks = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
+    assert looks["count"] > 0 and (not looks["failure"] or "the census stopped" in looks["failure"])
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

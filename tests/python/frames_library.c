@@ -1,4 +1,5 @@
 /* What the Python tests call: walks, descriptions and lines, as text. */
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <time.h>
 
 #include "python_lines.h"
+#include "python_locals.h"
 #include "stack_python.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -24,6 +26,7 @@ EXPORT double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames);
 EXPORT double test_walk_cold_ns(size_t capacity, unsigned walks);
 EXPORT void test_lines(int minor, const uint8_t *table, size_t bytes, int32_t first_line, int32_t count,
                        int32_t *lines);
+EXPORT void test_locals(size_t frames, void *list);
 EXPORT int test_unsupported_minor(void);
 EXPORT uint32_t test_hex_version(void);
 EXPORT int test_loaded(void);
@@ -145,6 +148,20 @@ size_t test_describe(const void *code, size_t buffer_bytes, char *text, size_t t
     int written = snprintf(text, text_bytes, "%.*s" FIELD "%.*s", (int)view.file_bytes, view.file,
                            (int)view.name_bytes, view.name);
     return written > 0 && (size_t)written < text_bytes ? (size_t)written : 0;
+}
+
+/* Function, name and value of each, appended to a list. With the GIL. */
+static bool append_local(void *list, const void *function, const void *name, const void *value)
+{
+    int (*append)(void *, const void *);
+    void *symbol = dlsym(RTLD_DEFAULT, "PyList_Append");
+    memcpy(&append, &symbol, sizeof append);
+    return append(list, function) == 0 && append(list, name) == 0 && append(list, value) == 0;
+}
+
+void test_locals(size_t frames, void *list)
+{
+    vt_python_visit_locals(frames, append_local, list);
 }
 
 int test_unsupported_minor(void)

@@ -12,7 +12,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 CC=${CC:-cc}
 flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra ${CFLAGS:--O2 -g} -I$root/preload -I$root/analyzer/trace"
-sources="$root/preload/stack_python.c $root/preload/python_layout.c $root/analyzer/trace/python_lines.c"
+sources="$root/preload/stack_python.c $root/preload/python_locals.c $root/preload/python_layout.c $root/analyzer/trace/python_lines.c"
 libraries="-pthread -ldl"
 export PYTHONDONTWRITEBYTECODE=1
 export VT_FRAMES_LIBRARY="$work/frames.so"
@@ -88,6 +88,8 @@ test_interpreter() { # PYTHON MAJOR MINOR
     count "$1" "$here/test_frames.py"
     count "$1" "$here/test_identity.py"
     count "$1" "$here/test_lines.py"
+    count "$1" "$here/test_locals.py"
+    count "$1" "$here/test_inspect.py"
     for _ in 1 2 3 4 5; do # ends while others walk: a race that is lost rarely, if ever
         count "$1" "$here/daemon_threads.py"
     done

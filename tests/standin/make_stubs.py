@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-OURS = {"libcuda.so.1", "libcudart.so.13"}
+OURS = {"libcuda.so.1": ".", "libcudart.so.13": ".", "libcudart.so.12": "runtime12"}  # under the build folder
 NVIDIA = re.compile(r"^lib(cu|nv|nccl)\w*\.so\.\d+$")
 # Symbols without a version are told apart by how they begin; the longest that fits counts.
 LIBRARY_BY_PREFIX = {
@@ -58,7 +58,7 @@ def needed_sonames(libraries):
     names = set()
     for library in libraries:
         names |= set(re.findall(r"^\s+NEEDED\s+(\S+)", run("objdump", "-p", library), re.M))
-    return {name for name in names if NVIDIA.match(name)} - OURS
+    return {name for name in names if NVIDIA.match(name)} - OURS.keys()
 
 
 def undefined_symbols(libraries):
@@ -122,9 +122,9 @@ def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     torch_folder, build_folder, output = map(Path, sys.argv[1:])
-    for name in OURS:
-        if not (build_folder / name).exists():
-            sys.exit(f"make_stubs.py: {build_folder / name} is missing: build the stand-in first (ninja)")
+    for name, folder in OURS.items():
+        if not (build_folder / folder / name).exists():
+            sys.exit(f"make_stubs.py: {build_folder / folder / name} is missing: build the stand-in first (ninja)")
     libraries = wheel_libraries(torch_folder)
     stamp, current = output / ".stamp", fingerprint(libraries, build_folder)
     if stamp.exists() and stamp.read_text() == current:
@@ -139,8 +139,8 @@ def main():
             symbols[soname][symbol] = version
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda soname: make_library(output, soname, symbols[soname]), sorted(sonames)))
-    for name in OURS:
-        link(build_folder / name, output / name)
+    for name, folder in OURS.items():
+        link(build_folder / folder / name, output / name)
     stamp.write_text(current)
 
 

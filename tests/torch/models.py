@@ -36,6 +36,17 @@ def settings():
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
+def finish_backward():
+    """To be called where a script ends. The engine's thread lets go of a backward pass only after it has woken who waits
+    for it. If it needs the GIL for that (the pass ran under hooks or modes, which are Python's) while the interpreter
+    ends, the process dies of "terminate called without an active exception", with our shim or without. It has let go once
+    it has gone through another pass: one of no bytes, with nothing of Python's."""
+    if torch.cuda.is_initialized():
+        nothing = torch.empty(0, device="cuda", requires_grad=True)
+        torch.autograd.Variable._execution_engine.run_backward(
+            (nothing,), (nothing.detach(),), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
 def on_device(*tensors):
     return tuple(tensor.to("cuda") for tensor in tensors)
 

@@ -26,10 +26,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import models
 
 
-def load_mark():
-    """vramtrace_mark of a preloaded shim, or a stand-in that does nothing."""
+def load_mark(function="vramtrace_mark"):
+    """This function of a preloaded shim, or a stand-in that does nothing."""
     try:
-        mark = ctypes.CDLL(None).vramtrace_mark
+        mark = getattr(ctypes.CDLL(None), function)
     except AttributeError:
         return lambda name: None
     mark.argtypes, mark.restype = [ctypes.c_char_p], None
@@ -121,6 +121,33 @@ def categories(workload, inputs, device):
     return found
 
 
+def tensors_by_name(models, optimizers):
+    """Every CUDA tensor of them: which model it is of, what it is called there, and where it lies. A storage that
+    several names share comes once for each; the state of a parameter goes by its first name."""
+    found, names = [], {}
+
+    def add(role, index, name, tensor):
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
+            found.append({"role": role, "model": index, "name": name, "address": tensor.data_ptr(),
+                          "storage": tensor.untyped_storage().data_ptr(), "bytes": tensor.numel() * tensor.element_size(),
+                          "storage_bytes": tensor.untyped_storage().nbytes(), "shape": list(tensor.shape),
+                          "dtype": str(tensor.dtype).removeprefix("torch.")})
+
+    for index, model in enumerate(models):
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names.setdefault(parameter, (index, name))
+            add("parameter", index, name, parameter)
+            add("gradient", index, name, parameter.grad)
+        for name, buffer in model.named_buffers(remove_duplicate=False):
+            add("buffer", index, name, buffer)
+    for optimizer in optimizers:
+        for parameter, state in optimizer.state.items():
+            index, name = names.get(parameter, (-1, ""))
+            for key, value in state.items():
+                add(key, index, name, value)
+    return found
+
+
 def workspace_bytes():
     """What cuBLAS's workspaces held: they are freed to learn it, so only at the end. None where PyTorch has no such call."""
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
@@ -132,16 +159,21 @@ def workspace_bytes():
 
 
 class Truth:
+    # Marks have "tensors" too: those of watched() by name; and the first of each name asks for a look, since a short
+    # run on a busy machine need not get one.
+    with_names = False
+
     def __init__(self, workload):
         self.workload = workload
-        self.mark = load_mark()
+        self.mark, self.look = load_mark(), load_mark("vramtrace_look")
         self.driver = DriverTruth()
         self.marks = []
 
     def take(self, name, step, inputs):
         device = torch.cuda.current_device()
         before = torch.cuda.memory_allocated()
-        self.mark(name)
+        first = all(mark["name"] != name for mark in self.marks)
+        (self.look if self.with_names and first else self.mark)(name)
         entry = {
             "name": name,
             "step": step,
@@ -151,8 +183,14 @@ class Truth:
             **self.driver.of(device),
             "categories": categories(self.workload, inputs, device),
         }
+        if self.with_names:
+            entry["tensors"] = tensors_by_name(*self.watched())
         assert torch.cuda.memory_allocated() == before, "taking the truth must not allocate"
         self.marks.append(entry)
+
+    def watched(self):
+        """Models and optimizers."""
+        return [self.workload.model], [self.workload.optimizer]
 
     def document(self, steps):
         return {
@@ -193,6 +231,7 @@ def main():
     parser.add_argument("name", choices=sorted(models.MODELS))
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--truth", metavar="FILE")
+    parser.add_argument("--names", action="store_true", help="the truth has every tensor by name")
     parser.add_argument("--history", metavar="FILE", help="PyTorch's events, as .json or .pickle")
     parser.add_argument("--stacks", choices=["python", "all"], default="python", help="frames in the history")
     arguments = parser.parse_args()
@@ -200,6 +239,7 @@ def main():
         torch.cuda.memory._record_memory_history(stacks=arguments.stacks, max_entries=1000000)
     torch.manual_seed(0)
     workload = models.make(arguments.name)
+    Truth.with_names = arguments.names
     truth = Truth(workload)
     train(workload, arguments.steps, truth)
     torch.cuda.synchronize()

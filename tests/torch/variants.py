@@ -3,59 +3,27 @@
 
     variants.py NAME --truth FILE
 
-The truth file is that of train_script.py. A variant says what it is true about with record.watch(models, optimizers)
-and takes the truth with record.take(mark, step, inputs). What differs only in model or optimizer shares the loop of
-train(); the others show their own.
+The truth file is that of zoo/truth.py. A variant says what it is true about with record.watch(models, optimizers) and
+takes the truth with record.take(mark, step, inputs). What differs only in model or optimizer shares the loop of train();
+the others show their own.
 """
 import argparse
 import copy
-import json
-import os
-import signal
 import socket
+import time
 import types
 
 import torch
 import torch.utils.checkpoint
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import models
-import train_script
+from zoo.truth import Record
 
 STEPS = 3
-
-
-class Optimizers:
-    """Several optimizers as one, to read state from."""
-
-    def __init__(self, optimizers):
-        self.optimizers = optimizers
-
-    @property
-    def state(self):
-        return {key: state for optimizer in self.optimizers for key, state in optimizer.state.items()}
-
-
-class Record(train_script.Truth):
-    """The truth about what is watched at the moment."""
-
-    def __init__(self, name, path):
-        super().__init__(types.SimpleNamespace(name=name))
-        self.path = path
-
-    def watch(self, watched, optimizers=()):
-        self.workload.model, self.workload.optimizer = nn.ModuleList(watched), Optimizers(optimizers)
-
-    def write(self):
-        with open(self.path, "w") as out:
-            json.dump(self.document(STEPS), out, indent=1)
-
-    def die(self):
-        """Killed as by the kernel for want of memory: nothing of this process gets to run any more."""
-        self.write()
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def small_net():
@@ -215,8 +183,10 @@ def no_module(record):
     shapes = ((256, 512), (512,), (512, 32), (32,))
     parameters = [torch.randn(shape, device="cuda").mul_(0.02).requires_grad_() for shape in shapes]
     momenta = [torch.zeros_like(parameter) for parameter in parameters]
-    record.workload.model = types.SimpleNamespace(parameters=lambda: parameters, buffers=lambda: [])
-    record.workload.optimizer = types.SimpleNamespace(state={i: {"momentum": m} for i, m in enumerate(momenta)})
+    record.watch(
+        [types.SimpleNamespace(parameters=lambda: parameters, buffers=lambda: [])],
+        [types.SimpleNamespace(state={i: {"momentum": momentum} for i, momentum in enumerate(momenta)})],
+    )
     first, first_bias, second, second_bias = parameters
     for step in range(STEPS):
         inputs, targets = make_batch()
@@ -277,7 +247,7 @@ def with_evaluation(record):
 
     def evaluate():
         model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), record.free_choice():
             for _ in range(3):
                 inputs, targets = make_batch()
                 functional.cross_entropy(model(inputs), targets)
@@ -294,8 +264,8 @@ def gradient_scaler(record):
     model = small_net().cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     scaler = torch.amp.GradScaler("cuda")
-    record.watch([model], [optimizer])
     for step in range(STEPS):
+        record.watch([model], [optimizer], [scaler._scale, scaler._growth_tracker])
         inputs, targets = make_batch()
         with torch.autocast("cuda", torch.float16):
             loss = functional.cross_entropy(model(inputs), targets)
@@ -320,11 +290,11 @@ def gradient_penalty(record):
         outputs = model(inputs)
         (slope,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
         loss = outputs.mean() + slope.square().sum()
-        record.take("fwd", step, (inputs,))
+        record.take("fwd", step, (inputs,), (slope,))
         loss.backward()
-        record.take("bwd", step, (inputs,))
+        record.take("bwd", step, (inputs,), (slope,))
         optimizer.step()
-        record.take("step", step, (inputs,))
+        record.take("step", step, (inputs,), (slope,))
         optimizer.zero_grad()
 
 
@@ -355,7 +325,7 @@ def distillation(record):
     record.watch([teacher, model], [optimizer])
     for step in range(STEPS):
         inputs, targets = make_batch()
-        with torch.no_grad():
+        with torch.no_grad(), record.free_choice():
             wanted = teacher(inputs)
         loss = functional.mse_loss(model(inputs), wanted)
         record.take("fwd", step, (inputs, targets))
@@ -427,7 +397,7 @@ def inference(record):
     """No gradients and no optimizer at all."""
     model = small_net().cuda().eval()
     record.watch([model])
-    with torch.no_grad():
+    with torch.no_grad(), record.free_choice():
         for step in range(STEPS):
             inputs, targets = make_batch()
             outputs = model(inputs)
@@ -439,12 +409,12 @@ def generate(record):
     """Token after token, each input made from the last output."""
     model = models.Gpt().cuda().eval()
     record.watch([model])
-    with torch.no_grad():
+    with torch.no_grad(), record.free_choice():
         (tokens,) = models.on_device(torch.zeros(1, 4, dtype=torch.long))
         for _ in range(12):
             outputs = model(tokens)
             tokens = torch.cat([tokens, outputs[:, -1:].argmax(-1)], 1)
-    record.take("end", 0, ())
+    record.take("end", 0)
 
 
 def backward_on_same_thread(record):
@@ -531,6 +501,7 @@ def lbfgs(record):
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(inputs), targets)
             loss.backward()
+            record.note("gradient", [parameter.grad for parameter in model.parameters()])
             return loss
 
         optimizer.step(closure)
@@ -617,21 +588,34 @@ def scheduler_and_metrics(record):
         scheduler.step()
         record.take("step", step, (inputs, targets))
         optimizer.zero_grad()
-        with torch.no_grad():
+        with torch.no_grad(), record.free_choice():
             total = total + loss.detach()
             accuracies.append((outputs.argmax(1) == targets).float().mean())
 
 
+def end_process_group():
+    """Destroying it joins its threads with the GIL held, for which they may wait to let go of the last work: a deadlock of
+    PyTorch's own. So they are given the time before."""
+    time.sleep(0.5)
+    torch.distributed.destroy_process_group()
+
+
 def distributed(record):
-    """DistributedDataParallel over one process: gradients are views of its buckets."""
+    """DistributedDataParallel over one process: gradients are copied to its buckets, and back."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
     model = small_net().cuda()
     wrapped = nn.parallel.DistributedDataParallel(model)
+
+    def reduce(state, bucket):
+        record.note("communication", [bucket.buffer()])
+        return allreduce_hook(state, bucket)
+
+    wrapped.register_comm_hook(None, reduce)
     train(record, model, torch.optim.Adam(model.parameters()), forward=wrapped)
-    torch.distributed.destroy_process_group()
+    end_process_group()
 
 
 VARIANTS = {
@@ -681,9 +665,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("name", choices=VARIANTS, metavar="NAME", help=", ".join(VARIANTS))
     parser.add_argument("--truth", metavar="FILE", required=True)
+    parser.add_argument("--names", action="store_true", help="the truth has every tensor by name")
     arguments = parser.parse_args()
     models.settings()
     torch.manual_seed(0)
+    Record.with_names = Record.with_looks = arguments.names
     record = Record(arguments.name, arguments.truth)
     VARIANTS[arguments.name](record)
     record.write()

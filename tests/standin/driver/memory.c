@@ -132,7 +132,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
     CONTEXT_CALL();
     REQUIRE(free != NULL && total != NULL);
     *total = standin_devices[context->device].total_bytes;
-    *free = *total - standin_used(context->device);
+    *free = *total - standin_used(context->device) - standin_used_by_others(context->device);
     return CUDA_SUCCESS;
 }
 
@@ -141,7 +141,7 @@ CUresult cuMemGetInfo(unsigned int *free, unsigned int *total)
     CONTEXT_CALL();
     REQUIRE(free != NULL && total != NULL);
     uint64_t all = standin_devices[context->device].total_bytes;
-    uint64_t left = all - standin_used(context->device);
+    uint64_t left = all - standin_used(context->device) - standin_used_by_others(context->device);
     *total = all > UINT32_MAX ? UINT32_MAX : (unsigned int)all;
     *free = left > UINT32_MAX ? UINT32_MAX : (unsigned int)left;
     return CUDA_SUCCESS;

@@ -128,6 +128,8 @@ void standin_unmap(void *address, size_t bytes);
 bool standin_take(CUdevice device, enum standin_use use, uint64_t bytes); /* false: the device is full */
 void standin_give(CUdevice device, enum standin_use use, uint64_t bytes);
 uint64_t standin_used(CUdevice device);
+uint64_t standin_used_by_others(CUdevice device); /* other processes, see shared.c */
+void standin_publish(CUdevice device);            /* tells them what this one uses */
 extern uint64_t standin_host_used_bytes, standin_registered_used_bytes;
 
 /* ---- Between files. */

@@ -130,10 +130,11 @@ uint64_t standin_used(CUdevice device)
 bool standin_take(CUdevice device, enum standin_use use, uint64_t bytes)
 {
     struct standin_device *state = &standin_devices[device];
-    uint64_t used = standin_used(device);
+    uint64_t used = standin_used(device) + standin_used_by_others(device);
     if (used > state->total_bytes || bytes > state->total_bytes - used)
         return false;
     state->used_bytes[use] += bytes;
+    standin_publish(device);
     return true;
 }
 
@@ -144,6 +145,7 @@ void standin_give(CUdevice device, enum standin_use use, uint64_t bytes)
         abort(); /* a fault of the stand-in itself: a test must not go on with wrong truth */
     }
     standin_devices[device].used_bytes[use] -= bytes;
+    standin_publish(device);
 }
 
 /* ---- Address space. */

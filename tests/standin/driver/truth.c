@@ -33,6 +33,11 @@ uint64_t standin_allocation_bytes(int device)
     return sum_of(device, false);
 }
 
+uint64_t standin_other_bytes(int device)
+{
+    return standin_device_valid(device) ? standin_used_by_others(device) : 0;
+}
+
 uint64_t standin_use_bytes(int device, const char *use)
 {
     static const char *const names[USE_COUNT] = {

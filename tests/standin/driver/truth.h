@@ -12,6 +12,8 @@ uint64_t standin_device_bytes(int device);
 /* The same without contexts, limits and modules: what allocation calls took. Pools count by what they
  * reserve, physical handles until released and unmapped. */
 uint64_t standin_allocation_bytes(int device);
+/* What other processes use of the device (VRAMTRACE_STANDIN_SHARED). */
+uint64_t standin_other_bytes(int device);
 /* One use: "context", "limit", "module", "allocation", "managed", "array", "physical" or "pool". */
 uint64_t standin_use_bytes(int device, const char *use);
 uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */

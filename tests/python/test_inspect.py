@@ -1,0 +1,342 @@
+"""What inspect.py and census.py find, with classes in the place of torch's: on every Python, without torch."""
+import collections  # noqa: F401  (as torch does)
+import functools
+import gc
+import os
+import sys
+import types
+import weakref
+
+import frames_support as support
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = [os.path.join(HERE, "..", "..", "preload", name) for name in ("inspect.py", "census.py")]
+CENSUS_TIME = 10**10  # ns
+
+
+class Storage:
+    def __init__(self, size):
+        self.size = size
+
+    def nbytes(self):
+        return self.size
+
+
+class Tensor:
+    next_address = 1 << 40
+    is_cuda, is_leaf = property(lambda self: True), property(lambda self: True)
+    dtype = property(lambda self: "torch.float32")
+    shape = property(lambda self: self.extents)
+    grad = property(lambda self: self.__dict__.get("gradient"))
+    grad_fn = property(lambda self: None)
+
+    def __init__(self, *shape):
+        self.extents = shape
+        self.address = Tensor.next_address
+        Tensor.next_address += 1 << 20
+
+    def numel(self):
+        count = 1
+        for extent in self.extents:
+            count *= extent
+        return count
+
+    def element_size(self):
+        return 4
+
+    def storage_offset(self):
+        return 0
+
+    def untyped_storage(self):
+        return Storage(Tensor.numel(self) * 4)
+
+    def data_ptr(self):
+        return self.address
+
+    def get_device(self):
+        return 0
+
+
+class Parameter(Tensor):
+    pass
+
+
+class OwnTensor(Tensor):
+    """Its class has its own idea of what it tells."""
+
+
+class DistributedTensor(Tensor):
+    """Its own part lies in a slot; it has no memory itself."""
+    __slots__ = ("_local_tensor",)
+    __torch_dispatch__ = None
+
+    def untyped_storage(self):
+        raise RuntimeError("no storage")
+
+
+class Module:
+    def __init__(self, **inside):
+        self._parameters = {key: value for key, value in inside.items() if isinstance(value, Parameter)}
+        self._buffers = {key: value for key, value in inside.items() if type(value) is Tensor}
+        self._modules = {key: value for key, value in inside.items() if isinstance(value, Module)}
+
+
+class Linear(Module):
+    pass
+
+
+class DistributedDataParallel(Module):
+    pass
+
+
+class Optimizer:
+    def __init__(self, parameters):
+        self.param_groups = [{"params": list(parameters)}]
+        self.state = {}
+
+
+class DisableTorchFunction:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+def make_torch():
+    torch = types.ModuleType("torch")
+    torch.Tensor = Tensor
+    torch.dtype, torch.device = type("dtype", (), {}), type("device", (), {})
+    torch.nn = types.SimpleNamespace(Parameter=Parameter)
+    torch._C = types.SimpleNamespace(DisableTorchFunction=DisableTorchFunction, TensorBase=Tensor)
+    modules = types.ModuleType("torch.nn.modules.module")
+    modules.Module = Module
+    optimizers = types.ModuleType("torch.optim.optimizer")
+    optimizers.Optimizer = Optimizer
+    sys.modules.update({"torch": torch, "torch.nn.modules.module": modules, "torch.optim.optimizer": optimizers})
+
+
+def find_unreached(get_objects, get_referents, wanted, seen, plain, generations, _, unreached, holders):
+    """In the place of collected.c."""
+    objects = [thing for generation in generations for thing in get_objects(generation)]
+    unreached += [thing for thing in objects if type(thing) is wanted and id(thing) not in seen]
+    for thing in objects if unreached else ():
+        if id(type(thing)) not in plain and thing is not objects and thing is not unreached:
+            holders += [(part, thing) for part in get_referents(thing) if type(part) is wanted and id(part) not in seen]
+    objects.clear()  # they hold themselves
+    return True
+
+
+def frame_variables(frame):
+    """In the place of inspect.c's; the tests' own variables are none of the program's."""
+    if frame.f_code.co_name.startswith("test_"):
+        return []
+    return [part for name, value in frame.f_locals.items() for part in ("", name, value)]
+
+
+def load():
+    scope = {"__builtins__": __builtins__, "find_unreached": find_unreached, "frame_variables": frame_variables}
+    text = "".join(open(path).read() for path in SOURCES)
+    exec(compile(text, "<vramtrace>", "exec"), scope)
+    return scope["look"]
+
+
+def look(census_ns=0, **variables):
+    flat = [part for name, value in variables.items() for part in ("main", name, value)]
+    return [line.split("\t") for line in load()(flat, census_ns).splitlines()]
+
+
+def kinds(lines, letter):
+    return [line[1:] for line in lines if line[0] == letter]
+
+
+def test_names():
+    net = Module(first=Linear(weight=Parameter(4, 8), bias=Parameter(4)), norm=Module(scale=Parameter(8), mean=Tensor(8)))
+    first = net._modules["first"]._parameters["weight"]
+    first.gradient = Tensor(4, 8)
+    optimizer = Optimizer([first])
+    optimizer.state[first] = {"exp_avg": Tensor(4, 8), "step": 3}
+    lines = look(net=net, optimizer=optimizer)
+    assert kinds(lines, "R") == [["0", str(id(net)), "Module", "net"]]
+    assert [line[3] for line in kinds(lines, "M")] == ["", "first", "norm"]
+    assert kinds(lines, "O") == [["0", str(id(optimizer)), "Optimizer", "optimizer"]]
+    told = [(line[0], line[2], int(line[3]), int(line[4]), line[7], line[8], line[10]) for line in kinds(lines, "T")]
+    assert told == [
+        ("parameter", "first.weight", first.address, 128, "float32", "4x8", ""),
+        ("gradient", "first.weight", first.grad.address, 128, "float32", "4x8", ""),
+        ("parameter", "first.bias", net._modules["first"]._parameters["bias"].address, 16, "float32", "4", ""),
+        ("parameter", "norm.scale", net._modules["norm"]._parameters["scale"].address, 32, "float32", "8", ""),
+        ("buffer", "norm.mean", net._modules["norm"]._buffers["mean"].address, 32, "float32", "8", ""),
+        ("optimizer_state:exp_avg", "first.weight", optimizer.state[first]["exp_avg"].address, 128, "float32", "4x8", "0"),
+    ]
+
+
+def test_wrappers_and_several():
+    inner = Linear(weight=Parameter(2))
+    wrapped = DistributedDataParallel(module=inner)
+    other = Linear(weight=Parameter(3))
+    lines = look(inner=inner, wrapped=wrapped, models={"other": other}, self=types.SimpleNamespace(own=other))
+    assert sorted(line[3] for line in kinds(lines, "R")) == ["own", "wrapped"]
+    assert sorted(line[2] for line in kinds(lines, "T")) == ["weight", "weight"]
+
+
+def test_raw_tensors():
+    weight, unnamed = Tensor(5), Tensor(6)
+    lines = look(weight=weight, optimizer=Optimizer([weight, unnamed]))
+    assert [line[1:3] for line in kinds(lines, "T")] == [["-1", "weight"], ["-1", "optimizer.param_groups.0.params.1"]]
+
+
+def test_distributed_tensors():
+    whole = DistributedTensor(8)
+    whole._local_tensor = Tensor(4)
+    net = Module(unset=Parameter(1))
+    net._parameters = {"weight": whole, "unset": DistributedTensor(2)}
+    lines = look(net=net)
+    assert [(line[2], int(line[3]), line[8]) for line in kinds(lines, "T")] == [
+        ("weight", whole._local_tensor.address, "4")]
+
+
+def test_odd_names():
+    net = Module(**{"a\tb\nc\\d": Parameter(1), "\u6587": Parameter(1), "\ud800": Parameter(1)})
+    lines = look(net=net)
+    assert [line[2] for line in kinds(lines, "T")] == ["a\\tb\\nc\\\\d", "\u6587", "?"]
+
+
+class Trainer:
+    def __init__(self):
+        self.losses = []
+
+
+class Node:
+    pass
+
+
+def make_hook():
+    features = []
+
+    def hook():
+        return features
+    return hook, features
+
+
+history = []
+
+
+def fail(kept):
+    mine = Tensor(77)  # noqa: F841
+    raise ValueError(kept)
+
+
+def test_holders():
+    gc.collect(), gc.disable()
+    trainer, (hook, features), error = Trainer(), make_hook(), None
+    try:
+        fail(1)
+    except ValueError as caught:
+        error = caught
+    trainer.losses.append({"loss": Tensor(1)})
+    features.append(Tensor(2))
+    history.extend([Tensor(3), Tensor(4)])
+    generator = (item for item in [Tensor(5)])
+    node = Node()
+    node.self, node.tensor = node, Tensor(6)
+    del node
+    alone = Tensor(7)
+    lines = look(CENSUS_TIME, trainer=trainer, hook=hook, error=error, alone=alone, generator=generator)
+    holders = {line[8]: line[:2] for line in kinds(lines, "H")}
+    assert holders["1"] == ["attribute", "list Trainer.losses, 1 item"]
+    assert holders["2"][0] == "cell" and holders["2"][1].startswith("closure cell 'features' of ") and "hook" in holders["2"][1]
+    assert holders["3"] == holders["4"] == ["global", "list 'history' in __main__, 2 items"]
+    assert holders["7"] == ["local", "local 'alone' of main()"]
+    assert holders["77"] == ["traceback", "traceback of ValueError, local 'mine' of fail()"]
+    assert holders["6"] == ["cycle", "reference cycle Node -> Node"]
+    assert "5" in holders
+    gc.enable()
+
+
+def refuse(*_):
+    if not armed:
+        return 1
+    calls.append(sys._getframe(1).f_lineno)
+    raise RuntimeError("user code ran")
+
+
+armed, calls = [], []
+
+
+class Hostile:
+    """Whatever is asked of it goes wrong."""
+    __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __getattr__ = __repr__ = __str__ = __call__ = refuse
+    __class__ = __dict__ = property(refuse)
+
+
+class HostileClass(type):
+    __eq__ = __hash__ = __getattribute__ = __instancecheck__ = __subclasscheck__ = refuse
+
+
+def test_user_code():
+    """Nothing of the program's own is called, and what else there is, is told."""
+    odd = HostileClass("Odd", (), {})
+    counter = type("Counter", (), {"__len__": refuse})()
+    names = Hostile()
+    plain = types.SimpleNamespace()
+    plain.__dict__[names] = Tensor(51)
+    module = types.ModuleType("program")
+    module.__file__ = "program.py"
+    module.__dict__[7] = Tensor(52)
+    module.__dict__[names] = Tensor(53)
+    module.Class = type("Class", (), {"__module__": names, "held": Tensor(54)})
+    sys.modules["program"] = module
+    state = type("State", (dict,), {"items": refuse, "__len__": refuse})()
+    weight = Parameter(55)
+    optimizer = Optimizer([weight])
+    optimizer.state = state
+    net = Module(weight=weight)
+    for name in ("is_cuda", "is_leaf", "shape", "dtype", "grad", "grad_fn", "numel", "data_ptr", "untyped_storage"):
+        setattr(OwnTensor, name, property(refuse))
+    net._buffers["own"] = OwnTensor(56)
+    net.__dict__[names] = Tensor(57)
+    things = [object.__new__(odd), counter, Hostile(), plain, names, types.MethodType(Hostile(), 1), [Tensor(58)]]
+    counter.held = Tensor(59)
+    gc.disable()
+    calls.clear(), armed.append(1)
+    lines = look(CENSUS_TIME, things=things, odd=things[0], net=net, optimizer=optimizer, hostile=names)
+    ran = list(calls)
+    gc.enable(), armed.clear()
+    del sys.modules["program"]
+    assert not ran and not kinds(lines, "E"), (ran, kinds(lines, "E"))
+    assert {"51", "52", "53", "57", "58", "59"} <= {line[8] for line in kinds(lines, "H")}
+    assert {line[8] for line in kinds(lines, "T")} == {"55", "56"}
+
+
+def test_partial():
+    lines = look(CENSUS_TIME, hook=functools.partial(max, Tensor(61), key=Tensor(62)))
+    holders = {line[8]: line[1] for line in kinds(lines, "H")}
+    assert holders["61"] == holders["62"] == "local 'hook' of main()"
+
+
+def test_too_dear():
+    """A look that does not end in its time tells nothing but what it would take."""
+    net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(4000)})
+    tell, flat = load(), ["main", "net", net]
+    dear = tell(flat, 0, None, 1_000_000)
+    assert dear.startswith("dear ") and 1_000_000 < int(dear[5:]) < 10**10
+    assert tell(flat, 0, None, 10 * int(dear[5:])).count("\nT\t") == 4000
+    assert tell(flat, 0).count("\nT\t") == 4000
+
+
+def test_leaves_nothing():
+    gc.collect()
+    gc.disable()
+    tensor, module = Tensor(9), Linear(weight=Parameter(2))
+    references = [weakref.ref(tensor), weakref.ref(module)]
+    lines = look(CENSUS_TIME, tensor=tensor, module=module, things=[tensor, {"module": module}])
+    del tensor, module
+    gone = [reference() is None for reference in references]
+    gc.enable()
+    assert lines and gone == [True, True]
+
+
+if __name__ == "__main__":
+    make_torch()
+    support.finish("inspect", *support.run_tests(globals()))

@@ -1,0 +1,134 @@
+"""Training scripts for test_advice.py, each with a way to follow what the report should advise:
+
+    scripts.py NAME 0|1
+
+1 follows the advice. Prints {"peak": torch.cuda.max_memory_allocated(), ...}."""
+import json
+import sys
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+STEPS = 4
+
+
+def block(width):
+    return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+
+class Layers(nn.Module):
+    def __init__(self, count, width, follow):
+        super().__init__()
+        self.layers = nn.ModuleList(block(width) for _ in range(count))
+        self.head = nn.Linear(width, 10)
+        self.follow = follow
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.follow else layer(x)
+        return self.head(x)
+
+
+def train(model, optimizer, rows, width, set_to_none=True, steps=STEPS):
+    for _ in range(steps):
+        data = torch.randn(rows, width, device="cuda")
+        loss = model(data).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=set_to_none)
+        del data, loss
+
+
+def checkpoints(follow):
+    model = Layers(6, 256, follow).cuda()
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1), 8192, 256)
+
+
+def zero_grad(follow):
+    """Its peak is where forward ends: the activations beside the gradients of the step before."""
+    model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+    train(model, torch.optim.AdamW(model.parameters()), 16384, 2048, set_to_none=follow)
+
+
+def zero_grad_late(follow):
+    """The gradients are dropped between forward and backward; the peak is a metric of forward's output."""
+    model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(8)]).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(STEPS):
+        if follow:
+            optimizer.zero_grad()
+        out = model(torch.randn(8192, 2048, device="cuda"))
+        with torch.no_grad():
+            out.repeat(8, 1).max()
+        if not follow:
+            optimizer.zero_grad()
+        out.sum().backward()
+        optimizer.step()
+        del out
+
+
+def no_grad(follow):
+    model = nn.Sequential(*[block(256) for _ in range(4)]).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        train(model, optimizer, 1024, 256, steps=2)
+        with torch.set_grad_enabled(not follow):
+            for _ in range(3):
+                out = model(torch.randn(8192, 256, device="cuda"))
+        del out
+
+
+def optimizer(follow):
+    """Its peak is in backward: activations beside parameters, state and gradients; few at a step."""
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    if follow:
+        made = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    else:
+        made = torch.optim.AdamW(model.parameters(), foreach=False)
+    train(model, made, 4096, 1024)
+
+
+def foreach(follow):
+    """Its peak is in the optimizer: few activations."""
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    train(model, torch.optim.AdamW(model.parameters(), foreach=not follow), 16, 1024)
+
+
+class Kept(nn.Module):
+    """The input of each ReLU has a name, so it lives until the function returns."""
+
+    def __init__(self, follow):
+        super().__init__()
+        self.first, self.second = nn.Linear(512, 8192), nn.Linear(8192, 512)
+        self.follow = follow
+
+    def forward(self, x):
+        hidden = self.first(x)
+        active = nn.functional.relu(hidden, inplace=self.follow)
+        return self.second(active)
+
+
+def in_place(follow):
+    model = Kept(follow).cuda()
+    with torch.no_grad():
+        for _ in range(STEPS):
+            model(torch.randn(8192, 512, device="cuda"))
+
+
+def empty_cache(follow):
+    """A preparation leaves much in the cache."""
+    preparation = [torch.empty(64 << 20, dtype=torch.uint8, device="cuda") for _ in range(6)]
+    del preparation
+    if follow:
+        torch.cuda.empty_cache()
+    held = torch.empty(400 << 20, dtype=torch.uint8, device="cuda")
+    return {"reserved": torch.cuda.memory_reserved()}
+
+
+def main():
+    told = globals()[sys.argv[1]](sys.argv[2] == "1") or {}
+    print(json.dumps({"peak": torch.cuda.max_memory_allocated(), **told}))
+
+
+main()

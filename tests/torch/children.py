@@ -1,0 +1,49 @@
+"""Runs many scripts, each in a process of its own that is forked from this one: PyTorch is imported once.
+
+Nothing may touch CUDA before the fork; a child has its own CUDA, and so its own trace. VRAMTRACE_OUT should be
+FOLDER/%p.vrt.
+"""
+import os
+import signal
+import sys
+import time
+
+import torch  # noqa: F401
+import torch._dynamo  # noqa: F401  the first step of an optimizer asks for it
+
+import models
+
+LIMIT_SECONDS = 120  # ends what hangs, and not the whole run
+
+
+def start(job, log):
+    """In the child: never returns. Python ends as it does in any program."""
+    signal.alarm(LIMIT_SECONDS)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    job()
+    models.finish_backward()
+    sys.exit(0)
+
+
+def run(jobs, folder, at_once=2, tell=lambda line: None):
+    """JOBS: {name: function}. FOLDER gets NAME.log, what it wrote, and NAME.vrt, its trace, if there is one. Returns
+    {name: exit code, or minus the signal that ended it}."""
+    waiting, running, codes = dict(jobs), {}, {}
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            name = next(iter(waiting))
+            job = waiting.pop(name)
+            sys.stdout.flush()
+            pid = os.fork()
+            if pid == 0:
+                start(job, folder / f"{name}.log")
+            running[pid] = name, time.monotonic()
+        pid, status = os.wait()
+        name, started = running.pop(pid)
+        codes[name] = os.waitstatus_to_exitcode(status)
+        if (folder / f"{pid}.vrt").exists():
+            (folder / f"{pid}.vrt").rename(folder / f"{name}.vrt")
+        tell(f"{name} {time.monotonic() - started:.1f} s")
+    return codes

@@ -1,0 +1,69 @@
+"""What the scripts of this folder share: small nets, batches, and the probe that takes the truth."""
+import ctypes
+import json
+import pathlib
+import statistics
+
+import torch
+from torch import nn
+
+STEPS = 18
+WARM_STEPS = 4  # optimizer state, workspaces, first allocations
+
+
+class Probe:
+    """Samples the allocator's own counter at the same place of every step.
+
+    verdicts: what may be said; () = the script has no leak. every: it grows every so many steps. collected: the
+    collector takes it back now and then, so that the median of the differences is what one step leaves. counter: what
+    is sampled. first: the first sample that counts. entries: how many leaks there are; lines and bytes are those of the
+    largest and of all together. growth: what is said of reserved memory that grows without a leak.
+    """
+
+    def __init__(self, script, path):
+        self.script, self.path = pathlib.Path(script), path
+        self.verdicts, self.every, self.collected, self.first = (), 1, False, WARM_STEPS
+        self.counter, self.entries, self.growth = torch.cuda.memory_allocated, 1, None
+        self.samples = []
+        self.look = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)
+
+    def expect(self, *verdicts, **settings):
+        self.verdicts = verdicts
+        vars(self).update(settings)
+
+    def step(self):
+        self.samples.append(self.counter())
+        if len(self.samples) == STEPS - 2:  # these processes live for a second: their part of it would buy no census
+            self.look(b"held")
+
+    def bytes_per_step(self):
+        samples = self.samples[self.first:]
+        if self.collected:
+            return statistics.median(b - a for a, b in zip(samples, samples[1:]))
+        whole = (len(samples) - 1) // self.every * self.every
+        return (samples[whole] - samples[0]) / whole
+
+    def write(self):
+        lines = [number for number, line in enumerate(self.script.read_text().splitlines(), 1) if "# LEAK" in line]
+        self.path.write_text(json.dumps({"verdicts": self.verdicts, "bytes_per_step": self.bytes_per_step(),
+                                         "lines": lines, "entries": self.entries, "growth": self.growth}))
+
+
+def small_net(width=256, depth=2, out=64):
+    layers = []
+    for _ in range(depth):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, out)).cuda()
+
+
+def batch(rows=32, width=256):
+    return torch.randn(rows, width).cuda()
+
+
+def train_step(model, optimizer, inputs):
+    """An ordinary step; the loss as a number."""
+    loss = model(inputs).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()

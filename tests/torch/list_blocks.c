@@ -1,0 +1,80 @@
+/* list_blocks TRACE: every block of a trace, one JSON object a line, for tests that look at more than reports
+ * show. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cjson/cJSON.h>
+
+#include "attribute/attribute.h"
+
+/* Python frames, innermost first, as [file, line, function]. */
+static cJSON *python_frames(const struct vt_trace *trace, uint32_t stack_id)
+{
+    static struct vt_frame frames[2048];
+    size_t count = vt_trace_frames(trace, stack_id, frames, 2048);
+    cJSON *array = cJSON_CreateArray();
+    for (size_t i = 0; i < count && i < 2048; i++) {
+        if (frames[i].kind != VT_FRAME_PYTHON)
+            continue;
+        cJSON *frame = cJSON_CreateArray();
+        cJSON_AddItemToArray(frame, cJSON_CreateString(frames[i].file));
+        cJSON_AddItemToArray(frame, cJSON_CreateNumber(frames[i].line));
+        cJSON_AddItemToArray(frame, cJSON_CreateString(frames[i].function));
+        cJSON_AddItemToArray(array, frame);
+    }
+    return array;
+}
+
+static void add_text(cJSON *object, const char *name, const char *text)
+{
+    cJSON_AddStringToObject(object, name, text ? text : "");
+}
+
+static void print_block(const struct vt_attribution *attribution, const struct vt_allocation *block,
+                        const char *mark)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "address", (double)block->address);
+    cJSON_AddNumberToObject(object, "bytes", (double)block->bytes);
+    cJSON_AddBoolToObject(object, "in_backward", block->sequence % 2);
+    cJSON_AddNumberToObject(object, "step", block->step);
+    add_text(object, "phase", vt_phase_name(block->phase));
+    add_text(object, "category", vt_category_name(block->category));
+    add_text(object, "module", block->module);
+    add_text(object, "op", vt_operator_of(attribution, block->stack_id));
+    add_text(object, "mark", mark);
+    cJSON_AddItemToObject(object, "own", python_frames(attribution->trace, block->stack_id));
+    cJSON_AddItemToObject(object, "forward", python_frames(attribution->trace, block->forward_stack_id));
+    char *text = cJSON_PrintUnformatted(object);
+    puts(text);
+    free(text);
+    cJSON_Delete(object);
+}
+
+int main(int argument_count, char **arguments)
+{
+    char error[512] = "list_blocks TRACE";
+    struct vt_trace *trace;
+    struct vt_replay *replay;
+    struct vt_attribution *attribution;
+    if (argument_count != 2 || vt_trace_open(arguments[1], &trace, error, sizeof error) ||
+        vt_replay_make(trace, &replay) ||
+        vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
+        fprintf(stderr, "%s\n", error);
+        return 1;
+    }
+    const char *mark = "";
+    size_t event = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        for (; event < block->alloc_event; event++)
+            if (trace->events[event].kind == VT_EVENT_MARK)
+                mark = vt_trace_string(trace, trace->events[event].detail);
+        if (block->kind == VT_ALLOCATION_BLOCK)
+            print_block(attribution, block, mark);
+    }
+    vt_attribution_free(attribution);
+    vt_replay_free(replay);
+    vt_trace_close(trace);
+    return 0;
+}

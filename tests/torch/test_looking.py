@@ -1,0 +1,51 @@
+"""Looking at live objects is not noticed: looking.py prints the same with it and without vramtrace."""
+import concurrent.futures
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PYTHON, events, info, run  # noqa: E402
+
+SCRIPT = pathlib.Path(__file__).resolve().parent / "looking.py"
+PROGRAMS = ["results", "objects", "lifetimes", "user_code", "subclasses", "modes", "tracers", "strict", "threads", "compiled", "forked", "broken"]
+UNLOOKED_AT = {"threads"}  # may go by without a look: the main thread waits in C
+
+
+def timeless(text):
+    """Without the times and process ids of PyTorch's own log lines."""
+    return re.sub(r"^[A-Z]\d{4} [\d:.]+ \d+ ", "", text, flags=re.MULTILINE)
+
+
+def looks(trace):
+    return sum(event["kind"] == "look" for event in events(trace, stacks=False))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_unnoticed(program, tmp_path):
+    command = [PYTHON, SCRIPT, program]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        alone = pool.submit(run, command, preload=False)
+        looked = pool.submit(run, command, tmp_path / "looked.vrt", VRAMTRACE_QUIET="1")
+    assert alone.result().stdout
+    assert looked.result().stdout == alone.result().stdout
+    assert timeless(looked.result().stderr) == timeless(alone.result().stderr)
+    if program not in UNLOOKED_AT:
+        assert looks(tmp_path / "looked.vrt") > 0
+
+
+def test_not_looking(tmp_path):
+    command = [PYTHON, SCRIPT, "results"]
+    unlooked = run(command, tmp_path / "unlooked.vrt", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0")
+    assert unlooked.stdout == run(command, preload=False).stdout
+    assert looks(tmp_path / "unlooked.vrt") == 0
+
+
+def test_failures_end(tmp_path):
+    """A look that fails says so in the trace, and after three nobody looks any more."""
+    run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")
+    assert looks(tmp_path / "broken.vrt") == 3
+    told = info(tmp_path / "broken.vrt")["looks"]
+    assert told["failed"] == 3 and "'NoneType' object is not callable" in told["failure"]

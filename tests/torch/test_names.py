@@ -1,0 +1,109 @@
+"""Names by looking: every parameter, buffer, gradient and optimizer tensor at every mark, against what the script
+itself says of them."""
+import concurrent.futures
+import json
+import pathlib
+import signal
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PYTHON, report, run  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = ("mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint")
+# What stands before a name: by model, in the order in which the script watches them. One model's names stand alone;
+# several are told apart by what holds them, of which each has two: a variable, and the list of what is watched.
+LIST = ("record.modules[0].", "record.modules[1].")
+PREFIXES = {
+    "gan": (("generator.", "discriminator."), LIST),
+    "moving_average": (("model.", "average."), LIST),
+    "distillation": (("teacher.", "model."), LIST),
+    "distributed": (("wrapped.",),),
+}
+VARIANTS = (
+    "sgd_zero_grad_before_backward", "gradients_set_to_zero", "accumulate", "lora", "gan", "own_optimizer",
+    "made_on_device", "gradient_scaler", "moving_average", "distillation", "killed_in_backward", "inference",
+    "checkpoint_with_amp", "checkpoint_reentrant", "with_evaluation", "half_precision_model", "fused_optimizer",
+    "recurrent", "leaked_graphs", "distributed",
+)
+# Told by right, and not in the truth: (run, mark) -> names. It reads .grad, where these two are not put yet.
+NOT_COUNTED = {("killed_in_backward", "within_bwd"): {"model.2.weight · grad", "model.2.bias · grad"}}
+
+
+def run_one(name, folder):
+    """(trace, marks of the truth)"""
+    trace, truth = folder / "run.vrt", folder / "truth.json"
+    script = "train_script.py" if name in MODELS else "variants.py"
+    result = run([PYTHON, HERE / script, name, "--truth", truth, "--names"], trace, check=False)
+    expected = (-signal.SIGKILL, 128 + signal.SIGKILL) if name.startswith("killed") else (0,)
+    assert result.returncode in expected, result.stderr
+    return trace, json.loads(truth.read_text())["marks"]
+
+
+@pytest.fixture(scope="module")
+def runs(request, tmp_path_factory):
+    """One run of each asked for, two at a time: most of a run is torch being imported."""
+    asked = [item.callspec.params["name"] for item in request.session.items if item.originalname == "test_names"]
+    pool = concurrent.futures.ThreadPoolExecutor(2)
+    yield {name: pool.submit(run_one, name, tmp_path_factory.mktemp(name)) for name in asked}
+    pool.shutdown(cancel_futures=True)
+
+
+def expected_owners(tensors, prefixes):
+    """(name, role, dtype, shape, bytes) → address, of every tensor that has memory."""
+    names = {}
+    for tensor in tensors:
+        if tensor["role"] in ("parameter", "buffer"):
+            prefix = prefixes[tensor["model"]]
+            names.setdefault((tensor["address"], tensor["bytes"]), []).append(prefix + tensor["name"])
+    tied = {name: " = ".join(together) for together in names.values() for name in together}
+    owners = {}
+    for tensor in tensors:
+        if tensor["bytes"] == 0:
+            continue
+        name = tied[prefixes[tensor["model"]] + tensor["name"]]
+        role = {"gradient": " · grad", "parameter": "", "buffer": ""}.get(tensor["role"], " · " + tensor["role"])
+        shape = "x".join(map(str, tensor["shape"]))
+        owners[name + role, tensor["role"], tensor["dtype"], shape, tensor["bytes"]] = tensor
+    return owners
+
+
+def prefixes_of(name, owners):
+    ways = PREFIXES.get(name, (("model.",), ("workload.model.",), ("",)))  # a prefix where a Sequential has but numbers
+    return next((way for way in ways if any(owner["name"].startswith(way[0]) for owner in owners)), ways[0])
+
+
+def holding(blocks, address):
+    return next(block for block in blocks if block["address"] <= address < block["address"] + block["bytes"])
+
+
+@pytest.mark.parametrize("name", MODELS + VARIANTS)
+def test_names(runs, name):
+    trace, marks = runs[name].result()
+    assert marks
+    count, wrong = {}, []
+    for mark in marks:
+        at = mark["name"]
+        count[at] = count.get(at, 0) + 1
+        view = report(trace, "--at", f"mark:{at}#{count[at]}", "--by", "block")["devices"][0]["at"]
+        truth = expected_owners(mark["tensors"], prefixes_of(name, view["owners"]))
+        told = {(owner["name"], owner["role"], owner["dtype"], owner["shape"], owner["tensor_bytes"]): owner
+                for owner in view["owners"] if owner["role"]}
+        wrong += [f"{at}#{count[at]}: not told: {key}" for key in truth.keys() - told.keys()]
+        wrong += [f"{at}#{count[at]}: told: {key}" for key in told.keys() - truth.keys()
+                  if key[0] not in NOT_COUNTED.get((name, at), ())]
+        for key in truth.keys() & told.keys():
+            block = holding(view["blocks"], truth[key]["storage"])
+            if key[0] not in block["owner"]:
+                wrong.append(f"{at}#{count[at]}: {key[0]} is where {block['owner']} is said to be")
+        storages = {tensor["storage"]: tensor["storage_bytes"] for tensor in truth.values()}
+        rounding = sum(holding(view["blocks"], address)["bytes"] - size for address, size in storages.items())
+        if (name, at) not in NOT_COUNTED and view["rounding_bytes"] != rounding:
+            wrong.append(f"{at}#{count[at]}: {view['rounding_bytes']} of rounding, truly {rounding}")
+        sums = {category: sum(owner["categories"].get(category, 0) for owner in view["owners"])
+                for category in ("parameter", "buffer", "gradient", "optimizer_state", "activation")}
+        wrong += [f"{at}#{count[at]}: owners of {category} have {bytes}" for category, bytes in sums.items()
+                  if bytes != view["categories"][category]]
+    assert not wrong, "\n".join(wrong[:60])

@@ -1,0 +1,154 @@
+"""Running out of memory in fourteen ways (oom/*.py): who asked, what filled the card, and what was free, against PyTorch's own
+counters and list of segments and the stand-in driver's books, all taken at that moment."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import helpers  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not helpers.RUN, reason="fills the card: only over the stand-in, whose size can be set")
+
+SCRIPTS = pathlib.Path(__file__).resolve().parent / "oom"
+CARD_BYTES = 2 << 30
+# phase of the refusal, who refused, and whether it ended the run
+ZOO = {
+    "batch": ("forward", "framework", True),
+    "leak": (None, "framework", True),
+    "fragmentation": (None, "framework", True),
+    "huge": (None, "framework", True),
+    "two_processes": (None, "framework", True),
+    "fraction": ("forward", "framework", True),
+    "retried": (None, "framework", False),
+    "backward": ("backward", "framework", True),
+    "optimizer_step": ("optimizer", "framework", True),
+    "library": (None, "driver", False),
+    "killed": (None, "framework", False),
+    "collate": ("data", "framework", True),
+    "hidden": ("forward", "framework", False),
+}
+
+
+@pytest.fixture(scope="module", params=["1", "0"], ids=["looks", "no looks"])
+def zoo(request, tmp_path_factory):
+    """{script: (trace, what it told, its exit code)}"""
+    folder = tmp_path_factory.mktemp("zoo")
+    library = folder / "library.so"
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", str(library), str(SCRIPTS / "library.c"), "-ldl"], check=True)
+    jobs = [f"{name}={SCRIPTS / name}.py" for name in [*ZOO, "survived"]]
+    result = helpers.run([helpers.PYTHON, SCRIPTS.parent / "fork_all.py", folder, *jobs], folder / "%p.vrt", timeout=200,
+                         OOM_LIBRARY=str(library), OOM_SHARED=str(folder / "card"), VRAMTRACE_INSPECT=request.param,
+                         VRAMTRACE_STANDIN_MEMORY=str(CARD_BYTES))
+    ended = json.loads(result.stdout.splitlines()[-1])
+    told = {}
+    for name, code in ended.items():
+        lines = (folder / f"{name}.log").read_text().splitlines()
+        facts = [json.loads(line) for line in lines if line.startswith('{"asked"')]
+        told[name] = (folder / f"{name}.vrt", facts, code)
+    return told
+
+
+def oom(trace):
+    return json.loads(helpers.vramtrace("oom", "--json", trace).stdout)
+
+
+def asking_line(name):
+    lines = (SCRIPTS / f"{name}.py").read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith("# asks"))
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_who_asked_for_what(zoo, name):
+    trace, facts, _ = zoo[name]
+    phase, layer, ends_run = ZOO[name]
+    shown = oom(trace)
+    assert [refusal["asked_bytes"] for refusal in shown["out_of_memory"]] == [fact["asked"] for fact in facts]
+    last = shown["out_of_memory"][-1]
+    assert pathlib.Path(last["asked_by"]["file"]).name == f"{name}.py"
+    assert last["asked_by"]["line"] == asking_line(name)
+    assert last["layer"] == layer and last["ends_run"] == ends_run
+    assert phase in (None, last["phase"]) and (last["phase"] == "backward") == facts[-1]["backward"]
+    assert (last["driver_tries"] == 0) == (name == "fraction")
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_whole_card(zoo, name):
+    trace, facts, _ = zoo[name]
+    last, fact = oom(trace)["last"], facts[-1]
+    card = last["card"]
+    assert card["total_bytes"] == CARD_BYTES
+    assert sum(card["categories"].values()) == card["driver_bytes"] == fact["driver"]
+    assert card["free_bytes"] == CARD_BYTES - fact["driver"] - fact["other"]
+    assert card["other_bytes"] == fact["other"]
+    assert last["at"]["block_bytes"] == fact["allocated"] and last["at"]["segment_bytes"] == fact["reserved"]
+    missing = fact["asked"] - card["free_bytes"]
+    assert last.get("missing_bytes", 0) == max(missing, 0)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_what_was_free_in_the_cache(zoo, name):
+    trace, facts, _ = zoo[name]
+    cache = oom(trace)["last"]["cache"]
+    holes = facts[-1]["holes"]
+    assert sorted([hole["address"], hole["bytes"]] for hole in cache["holes"]) == holes
+    assert cache["bytes"] == sum(size for _, size in holes)
+    assert cache["largest_hole_bytes"] == max((size for _, size in holes), default=0)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_report_begins_with_it(zoo, name):
+    trace, _, code = zoo[name]
+    assert (code != 0) == (ZOO[name][2] or name == "killed")
+    for command in ("report", "oom"):
+        text = helpers.vramtrace(command, "--width", "200", trace).stdout
+        sections = text.split("\n\n")
+        start = sections[2 if name == "killed" else 1]  # which is said before
+        assert start.startswith("Out of memory"), text
+        assert f"{name}.py:{asking_line(name)}" in start
+    shown = helpers.vramtrace("report", "--width", "200", trace).stdout
+    assert ("The tables show the moment when memory ran out" in shown) == ZOO[name][2]
+
+
+def test_killed_is_killed(zoo):
+    assert zoo["killed"][2] == -signal.SIGKILL
+
+
+def test_survived_is_no_failure(zoo):
+    trace, facts, code = zoo["survived"]
+    shown = oom(trace)
+    assert not facts and code == 0
+    # 700 and 900 MiB did not fit beside the cache of what had gone before
+    assert shown["out_of_memory"] == [] and shown["survived"]["times"] > 0
+    assert shown["survived"]["largest_bytes"] == 900 << 20
+    assert "did not run out" in helpers.vramtrace("oom", trace).stdout
+    assert "Out of memory" not in helpers.vramtrace("report", trace).stdout
+
+
+def test_what_would_have_been_freed_next(zoo):
+    """In the loop that leaks it is the ReLU's output, by its backward, then the input; the outputs that are kept, nearly all that
+    is held, are never freed."""
+    trace, facts, _ = zoo["leak"]
+    last = oom(trace)["last"]
+    lines = (SCRIPTS / "leak.py").read_text().splitlines()
+    large = [freed for freed in last["freed_next"] if freed["bytes"] == 16384 * 512 * 4]
+    assert ["model(data)" in lines[freed["line"] - 1] for freed in large] == [True, False]
+    assert large[0]["phase"] == "backward" and "torch.randn" in lines[large[1]["line"] - 1]
+    assert sum(freed["bytes"] for freed in last["freed_next"]) < facts[-1]["allocated"] / 10
+
+
+def test_what_keeps_the_segments(zoo):
+    """Of the fragments, by frag: 80 segments of 20 MiB, each kept by one block of 6 MiB."""
+    trace, facts, _ = zoo["fragmentation"]
+    device = json.loads(helpers.vramtrace("frag", "--json", trace).stdout)["devices"][0]
+    assert device["reserved_bytes"] == facts[-1]["reserved"] and device["block_bytes"] == facts[-1]["allocated"]
+    assert device["kept_bytes"] == device["hole_bytes"] == facts[-1]["reserved"] - facts[-1]["allocated"]
+    line = next(number for number, text in enumerate((SCRIPTS / "fragmentation.py").read_text().splitlines(), 1)
+                if "range(240)" in text)
+    assert {segment["pin"][0]["line"] for segment in device["segments"]} == {line}
+    assert f"fragmentation.py:{line}" in helpers.vramtrace("frag", "--width", "120", trace).stdout

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Runs what depends on PyTorch's version with others of them: versions.sh VERSION..., such as 2.4.1 2.8.0 2.15.0.
+#
+# Each gets a virtual environment under ${VRAMTRACE_CACHE:-~/.cache/vramtrace}, of about 2 GB. Build first (tests/run.sh quick).
+# VRAMTRACE_VERSION_TESTS: what to run, as pytest takes it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source tests/setup.sh
+[ $# -gt 0 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build} VRAMTRACE_RUN=$PWD/tests/standin/run.sh
+tests=${VRAMTRACE_VERSION_TESTS:-tests/torch/test_bytes.py tests/torch/test_history.py tests/torch/test_names.py
+    tests/torch/test_join.py tests/torch/test_frag.py tests/torch/test_leaks.py tests/torch/test_oom_zoo.py tests/torch/zoo}
+failed=()
+for version in "$@"; do
+    IFS=. read -r _ minor _ <<<"$version"
+    venv=$VRAMTRACE_CACHE/venv-torch-$version
+    setup_venv=$venv
+    if [ ! -e "$venv/.done" ]; then
+        base=$(setup_base_python)
+        numpy=numpy
+        [ "$minor" -ge 3 ] || numpy='numpy<2'
+        "$base" -m venv "$venv"
+        "$venv/bin/python" -m pip install -q --disable-pip-version-check ${setup_python_packages/numpy/$numpy}
+        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
+            "torch==$version"
+        "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps \
+            "torchvision==0.$((minor + 15)).*" || # the newest PyTorch may have none of its own yet
+            "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-cache-dir --no-deps torchvision
+        setup_install_trainers
+        touch "$venv/.done"
+    fi
+    echo "==== PyTorch $version"
+    export VRAMTRACE_PYTHON=$venv/bin/python
+    chosen=
+    if ! $VRAMTRACE_RUN "$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch")
+from zoo import real; real.imported()' >/dev/null 2>&1; then
+        echo "(the trainers need a newer PyTorch: without them)"
+        chosen=$("$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch/zoo"); import table
+print("not (" + " or ".join(table.names(table.SOURCES[-1])) + ")")')
+    fi
+    "$VRAMTRACE_PYTHON" -m pytest -q $tests ${chosen:+-k "$chosen"} || failed+=("$version")
+done
+[ ${#failed[@]} -eq 0 ] || { echo "FAILED with PyTorch ${failed[*]}" >&2; exit 1; }

@@ -1,0 +1,17 @@
+"""All trainings of the tests, by name."""
+import torch
+
+import models
+import variants
+from zoo import awkward, real, unusual
+from zoo.truth import Record
+
+ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL}
+
+
+def run(name, truth):
+    models.settings()
+    torch.manual_seed(0)
+    record = Record(name, truth)
+    ALL[name](record)
+    record.write()

@@ -1,0 +1,121 @@
+"""Sets what vramtrace tells of every block against what the script knew of it (truth.py).
+
+A block is right if its category is one that the truth allows:
+
+    truth        allowed
+    parameter    parameter (and, by rules alone, buffer: nothing but a look tells a module's own from each other)
+    buffer       buffer (likewise)
+    ""           activation or temporary; of what was made before the first mark (constants, sums) also buffer and
+                 input; in a process that was killed in backward also gradient: it could not put it into .grad
+    any other    itself
+"""
+import dataclasses
+import json
+
+GROUPS = {
+    "parameters and buffers": ("parameter", "buffer"),
+    "gradients": ("gradient",),
+    "optimizer state": ("optimizer_state",),
+    "workspaces": ("workspace",),
+    "activations": ("activation",),
+    "inputs": ("input",),
+    "temporaries": ("temporary",),
+    "communication": ("communication",),
+}
+
+
+@dataclasses.dataclass
+class Block:
+    number: int
+    bytes: int
+    told: str
+    true: str
+    right: bool
+
+
+@dataclasses.dataclass
+class Moment:
+    name: str  # "fwd#2", "peak"
+    blocks: list
+
+    def share(self, group=None):
+        """Bytes that are right, of all that are or are told to be of this group (None: of all). 1.0 if there are none."""
+        wanted = GROUPS[group] if group else None
+        weighed = [block for block in self.blocks
+                   if wanted is None or block.true in wanted or (block.told in wanted and not block.right)]
+        all_bytes = sum(block.bytes for block in weighed)
+        return sum(block.bytes for block in weighed if block.right) / all_bytes if all_bytes else 1.0
+
+    def bytes(self, group):
+        return sum(block.bytes for block in self.blocks if block.true in GROUPS[group])
+
+    def unknown(self):
+        """The share of bytes that vramtrace says it does not know."""
+        all_bytes = sum(block.bytes for block in self.blocks)
+        return sum(block.bytes for block in self.blocks if block.told == "unknown") / all_bytes if all_bytes else 0.0
+
+    def wrong(self):
+        return [block for block in self.blocks if not block.right]
+
+
+class Truth:
+    def __init__(self, path):
+        with open(path) as file:
+            self.document = json.load(file)
+        self.marks = self.document["marks"]
+        self.category = {life[0]: life[4] for life in self.document["lives"]}
+
+    def alive_after(self, number):
+        """Numbers of the blocks alive when that block has just been made."""
+        position = self.document["lives"][number - 1][2]
+        return {life[0] for life in self.document["lives"][:number] if life[3] is None or life[3] > position}
+
+    def allows(self, number, told, looked):
+        true = self.category[number]
+        if true == "":
+            allowed = {"activation", "temporary"}
+            if self.document["lives"][number - 1][2] < self.marks[0]["position"]:
+                allowed |= {"buffer", "input"}
+            if self.document["killed"]:
+                allowed.add("gradient")
+            return told in allowed
+        if true in ("parameter", "buffer") and not looked:
+            return told in ("parameter", "buffer")
+        return told == true
+
+    def moment(self, name, blocks, looked):
+        """BLOCKS: the report's, at that moment."""
+        judged = []
+        for block in blocks:
+            number, told = block["alloc_number"], block["category"]
+            judged.append(Block(number, block["bytes"], told, self.category[number], self.allows(number, told, looked)))
+        return Moment(name, judged)
+
+
+def judge(truth_path, view_at, looked=False):
+    """All moments of a run, and its truth. VIEW_AT gives the report's VIEW, with its blocks, at "mark:fwd#2" or "peak".
+
+    That they are the very blocks that PyTorch had, and the driver's bytes, is checked on the way."""
+    truth = Truth(truth_path)
+    counts, moments = {}, []
+    for mark in truth.marks:
+        name = mark["name"]
+        counts[name] = counts.get(name, 0) + 1
+        label = f"{name}#{counts[name]}"
+        view = view_at(f"mark:{label}")
+        blocks = framework_blocks(view)
+        told = sorted((block["alloc_number"], block["address"], block["bytes"]) for block in blocks)
+        assert told == sorted(map(tuple, mark["blocks"])), f"{label}: not the blocks that PyTorch has"
+        if mark["driver_bytes"] is not None and view["driver_bytes"] is not None:
+            assert view["driver_bytes"] == mark["driver_bytes"], f"{label}: not the driver's bytes"
+        moments.append(truth.moment(label, blocks, looked))
+    blocks = framework_blocks(view_at("peak"))
+    assert sum(block["bytes"] for block in blocks) == truth.document["peak_bytes"], "not PyTorch's peak"
+    numbers = {block["alloc_number"] for block in blocks}
+    assert numbers == truth.alive_after(max(numbers)), "not the blocks that PyTorch had at that moment"
+    moments.append(truth.moment("peak", blocks, looked))
+    return moments, truth
+
+
+def framework_blocks(view):
+    return [block for block in view["blocks"] if block["kind"] == "block"]

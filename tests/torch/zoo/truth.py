@@ -1,0 +1,304 @@
+"""What every block of device memory truly is, learnt by a training script about itself.
+
+    record = Record("name", "truth.json")     before anything is on the device
+    record.watch([model], [optimizer])        what is true from now on
+    record.take("fwd", step, (inputs, ...))   at a mark: whose storages lie in which block
+    record.write()
+
+Nothing here comes from vramtrace, and nothing here allocates device memory. A block is known by its number: how many
+blocks the allocator had handed out when it made this one (torch.cuda.memory_stats()["allocation.all.allocated"]).
+
+    parameter, buffer, gradient, optimizer_state, input, workspace, communication
+                  at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
+                  life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
+                  trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
+                  what is sent is told by Record.note.
+    activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
+                  or torch.utils.checkpoint put it aside when it ran a forward again.
+    temporary     else, if it was alive at no mark, no backward began at it, and it was not made while
+                  Record.free_choice held.
+    ""            else: what variables of the script hold (outputs, losses, metrics) and what runs without gradients. No
+                  introspection tells more (judge.py says what is right then).
+
+The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
+"lives": [[number, address, made, freed, category]...], "marks": [MARK...]}. `made` and `freed` are positions in the
+allocator's own history (its allocations and frees, counted from 0; freed is null for what is alive at the end). A MARK has
+"name", "step", "position", what PyTorch and the driver count ("allocated", "reserved", "driver_bytes", ...), and
+"blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
+"""
+import bisect
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.utils.checkpoint
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import models  # noqa: E402
+import train_script  # noqa: E402
+
+ROLES = ("parameter", "buffer", "gradient", "optimizer_state", "input", "workspace", "communication", "activation")
+
+
+def tensors_in(value):
+    """The tensors in a batch, however it is packed."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict) or hasattr(value, "values") and callable(value.values):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+
+
+class Saved:
+    """A tensor that autograd keeps for backward."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class Record:
+    with_names = False  # marks have "tensors" too: those of what is watched, by name
+    with_looks = False  # the first mark of each name asks vramtrace to look at live objects, too
+
+    def __init__(self, name, path, device=0):
+        self.name, self.path, self.device = name, path, device
+        self.modules, self.optimizers, self.library_tensors = [], [], []
+        self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
+        self.mark, self.look = train_script.load_mark(), train_script.load_mark("vramtrace_look")
+        self.driver = train_script.DriverTruth()
+        # A process that is killed cannot clear its workspaces: there the history's stacks tell them.
+        self.is_killed = name.startswith("killed")
+        torch.cuda.memory._record_memory_history(
+            context="alloc" if self.is_killed else None, stacks="all", max_entries=10**7)
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda saved: saved.tensor)
+        self.hooks.__enter__()
+        self.watch_checkpoints()
+        self.watch_backward()
+        self.watch_workspaces()
+
+    # ---- Between marks ----
+
+    def note(self, role, tensors):
+        """What tensors are that may be gone at the next mark."""
+        self.notes += [(role, self.made(), address) for address in self.addresses(tensors)]
+
+    def pack(self, tensor):
+        self.note("activation", [tensor])
+        return Saved(tensor)
+
+    def watch_checkpoints(self):
+        """What a checkpoint computes again is packed by hooks of its own, which hide ours."""
+        original, note = torch.utils.checkpoint._recomputation_hook.__init__, self.note
+
+        def watched(hook, *arguments, **options):
+            original(hook, *arguments, **options)
+            pack = hook.pack_hook
+
+            def pack_hook(tensor):
+                note("activation", [tensor])
+                return pack(tensor)
+
+            hook.pack_hook = pack_hook
+
+        torch.utils.checkpoint._recomputation_hook.__init__ = watched
+
+    def watch_backward(self):
+        """Who calls backward holds what it begins at, as a checkpoint does when it runs one within another."""
+        original = torch.autograd.backward
+
+        def backward(tensors, *arguments, **options):
+            self.note("held", tensors_in(tensors))
+            return original(tensors, *arguments, **options)
+
+        torch.autograd.backward = backward
+
+    def watch_workspaces(self):
+        """What PyTorch frees when it is asked to drop them held them."""
+        original = torch._C._cuda_clearCublasWorkspaces
+
+        def clear():
+            made, before = self.made(), {address for address, _ in self.blocks()}
+            original()
+            self.notes += [("workspace", made, address)
+                           for address in before - {address for address, _ in self.blocks()}]
+
+        torch._C._cuda_clearCublasWorkspaces = clear
+
+    # ---- What is true ----
+
+    def watch(self, modules, optimizers=(), library_tensors=()):
+        """MODULES have parameters() and buffers(), OPTIMIZERS have .state; LIBRARY_TENSORS: a scaler's and the like."""
+        self.modules, self.optimizers = list(modules), list(optimizers)
+        self.library_tensors = list(library_tensors)
+
+    @contextlib.contextmanager
+    def free_choice(self):
+        """Without gradients: nothing tells an activation from a temporary."""
+        first = self.made()
+        yield
+        self.free_choices.append((first, self.made()))
+
+    def made(self):
+        """The number of the block that was made last."""
+        return torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["allocated"]
+
+    def tensors(self, inputs, gradients):
+        parameters = [parameter for module in self.modules for parameter in module.parameters()]
+        inputs = list(tensors_in(inputs))
+        return {
+            "parameter": parameters,
+            "buffer": [buffer for module in self.modules for buffer in module.buffers()],
+            "gradient": [tensor.grad for tensor in parameters + inputs if tensor.is_leaf] + list(gradients),
+            "optimizer_state": list(tensors_in([list(optimizer.state.values()) for optimizer in self.optimizers])),
+            "input": inputs,
+            "workspace": self.library_tensors,
+        }
+
+    def take(self, name, step, inputs=(), gradients=()):
+        """GRADIENTS: those that are in no tensor's .grad."""
+        stats = torch._C._cuda_memoryStats(self.device)
+        first = all(mark["name"] != name for mark in self.marks)
+        (self.look if self.with_looks and first else self.mark)(name)
+        blocks = self.blocks()
+        roles = [(role, address) for role, tensors in self.tensors(inputs, gradients).items()
+                 for address in self.addresses(tensors)]
+        self.roles.append(roles)
+        self.marks.append({
+            "name": name,
+            "step": step,
+            "position": stats["allocation"]["all"]["allocated"] + stats["allocation"]["all"]["freed"],
+            "allocated": stats["allocated_bytes"]["all"]["current"],
+            "max_allocated": stats["allocated_bytes"]["all"]["peak"],
+            "reserved": stats["reserved_bytes"]["all"]["current"],
+            **self.driver.of(self.device),
+            "blocks": blocks,
+        })
+        if self.with_names:
+            self.marks[-1]["tensors"] = train_script.tensors_by_name(self.modules, self.optimizers)
+        assert self.made() == stats["allocation"]["all"]["allocated"], "taking the truth must not allocate"
+
+    def blocks(self):
+        """(address, bytes) of what is allocated, in order of address."""
+        blocks = []
+        for segment in torch.cuda.memory_snapshot():
+            if segment["device"] != self.device:
+                continue
+            for block in segment["blocks"]:
+                if block["state"] == "active_allocated":
+                    blocks.append((block["address"], block["size"]))
+        return sorted(blocks)
+
+    def addresses(self, tensors):
+        for tensor in tensors:
+            while hasattr(tensor, "_local_tensor"):
+                tensor = tensor._local_tensor  # of a DTensor
+            if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == self.device:
+                yield tensor.untyped_storage().data_ptr()
+
+    # ---- Putting it together ----
+
+    def lives(self):
+        """[number, address, made, freed, asked bytes] of every block, from the allocator's history."""
+        lives, alive, position = [], {}, 0
+        for event in torch.cuda.memory._snapshot()["device_traces"][self.device]:
+            if event["action"] == "alloc":
+                alive[event["addr"]] = len(lives)
+                lives.append([len(lives) + 1, event["addr"], position, None])
+                if any("getNewWorkspace" in frame["name"] or "BlasLtWorkspace" in frame["name"] or "BlasHandle" in frame["name"]
+                       for frame in event.get("frames", ())):
+                    self.notes.append(("workspace", len(lives), event["addr"]))
+            elif event["action"] == "free_requested":
+                lives[alive.pop(event["addr"])][3] = position
+            else:
+                continue
+            position += 1
+        return lives
+
+    def settle(self):
+        lives = self.lives()
+        assert len(lives) == self.made(), "the history is not whole"
+        categories = [""] * (len(lives) + 1)
+        by_address = {}
+        for life in lives:
+            by_address.setdefault(life[1], []).append(life)
+        at_marks = set()
+
+        def set_role(number, role):
+            known = categories[number]
+            if not known or ROLES.index(role) < ROLES.index(known):
+                categories[number] = role
+
+        def alive_at(address, position):
+            made = by_address[address]
+            life = made[bisect.bisect_left(made, position, key=lambda life: life[2]) - 1]
+            assert life[2] < position and (life[3] is None or life[3] >= position), "the history and the snapshot differ"
+            return life[0]
+
+        for mark, roles in zip(self.marks, self.roles):
+            blocks = mark["blocks"] = [(alive_at(address, mark["position"]), address, size)
+                                       for address, size in mark["blocks"]]
+            at_marks.update(number for number, _, _ in blocks)
+            starts = [address for _, address, _ in blocks]
+            for role, address in roles:
+                index = bisect.bisect_right(starts, address) - 1
+                if index >= 0 and address < starts[index] + blocks[index][2]:
+                    set_role(blocks[index][0], role)
+        held = set()
+        for role, number in self.noted(lives, by_address):
+            if role == "held":
+                held.add(number)
+            else:
+                set_role(number, role)
+        for number, *_ in lives:
+            free = any(first < number <= last for first, last in self.free_choices)
+            if not categories[number] and number not in at_marks and number not in held and not free:
+                categories[number] = "temporary"
+        return [life + [categories[life[0]]] for life in lives]
+
+    def noted(self, lives, by_address):
+        """(role, number) of notes: the block that holds an address is the last alive then that begins at it or below."""
+        addresses = sorted(by_address)
+        for role, made, address in self.notes:
+            for start in reversed(addresses[:bisect.bisect_right(addresses, address)]):
+                index = bisect.bisect_right(by_address[start], made, key=lambda life: life[0]) - 1
+                life = by_address[start][index]
+                if index >= 0 and (life[3] is None or life[3] > lives[made - 1][2]):
+                    yield role, life[0]
+                    break
+
+    def document(self):
+        lives = self.settle()
+        return {
+            "model": self.name,
+            "steps": len(list(itertools.groupby(self.marks, lambda mark: mark["step"]))),
+            "context_bytes": self.driver.context_bytes(self.device),
+            "killed": self.is_killed,
+            "peak_bytes": torch.cuda.max_memory_allocated(self.device),
+            "lives": lives,
+            "marks": self.marks,
+        }
+
+    def write(self):
+        if not self.is_killed:
+            torch._C._cuda_clearCublasWorkspaces()
+        with open(self.path, "w") as out:
+            json.dump(self.document(), out)
+        self.hooks.__exit__(None, None, None)
+        if not self.is_killed:
+            models.finish_backward()
+
+    def die(self):
+        """Killed as by the kernel for want of memory: nothing of this process gets to run any more."""
+        self.write()
+        time.sleep(0.5)  # what was met last has its names written by then, as in any run that is not this short
+        os.kill(os.getpid(), signal.SIGKILL)
