@@ -45,9 +45,9 @@ class Census:
         self.sized = CONTAINERS | {id(kind) for kind in (
             set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
         self.collections = self.sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)}
-        self.wanted = {id(torch.Tensor): TENSOR, id(sys.modules["torch.nn.modules.module"].Module): TORCH_MODULE, id(type): CLASS}
-        self.ask = told.ask
         self.module_class = sys.modules["torch.nn.modules.module"].Module
+        self.wanted = {id(torch.Tensor): TENSOR, id(self.module_class): TORCH_MODULE, id(type): CLASS}
+        self.ask = told.ask
         self.array_class = (attributes(sys.modules.get("numpy")) or {}).get("ndarray")
         self.complete = True
 
@@ -104,11 +104,13 @@ class Census:
             traceback = traceback.tb_next
 
     def put_attributes(self, thing, parent):
+        """Gives the dictionary that they stand in, or None."""
         inside = attributes(thing)
         if inside is not None:
             kind = class_name(thing)
             for name, value in entries(inside):
                 self.put(value, parent, "attribute", key_name(name), kind)
+        return inside
 
     def expand(self, index):
         thing = self.queue[index][0]
@@ -139,8 +141,7 @@ class Census:
             self.put_items([part for part in referents(thing) if part is not kind], index, False)
             self.put_attributes(thing, index)
         elif attributes(thing) is not None:  # it may hold more than that: slots, what C keeps in a cache or a task
-            self.put_attributes(thing, index)
-            inside = attributes(thing)
+            inside = self.put_attributes(thing, index)
             self.put_items([part for part in referents(thing) if part is not kind and part is not inside], index, False)
         elif kind is self.array_class:
             if thing.dtype.kind == "O":  # the collector knows nothing of what it holds

@@ -1,6 +1,5 @@
 #include "collected.h"
 
-#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -11,25 +10,7 @@ enum { CHECK_EVERY = 256, GENERATIONS_MAXIMUM = 3, ARGUMENTS = 9 };
 
 typedef void object; /* PyObject */
 
-#define PYTHON_FUNCTIONS(X)                                                                                  \
-    X(void, Py_DecRef, (object *))                                                                           \
-    X(object *, PyBool_FromLong, (long))                                                                     \
-    X(int, PyList_Append, (object *, object *))                                                              \
-    X(object *, PyList_GetItem, (object *, intptr_t))                                                        \
-    X(intptr_t, PyList_Size, (object *))                                                                     \
-    X(unsigned long, PyLong_AsUnsignedLong, (object *))                                                      \
-    X(object *, PyLong_FromVoidPtr, (void *))                                                                \
-    X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                               \
-    X(int, PySet_Contains, (object *, object *))                                                             \
-    X(object *, PyTuple_GetItem, (object *, intptr_t))                                                       \
-    X(object *, PyTuple_Pack, (intptr_t, ...))                                                               \
-    X(intptr_t, PyTuple_Size, (object *))
-
-static struct {
-#define X(result, name, parameters) result(*name) parameters;
-    PYTHON_FUNCTIONS(X)
-#undef X
-} python;
+static const struct vt_python_api *python;
 
 struct search {
     object *get_objects, *get_referents, *class, *seen, *plain, *generations, *unreached, *holders;
@@ -42,18 +23,9 @@ struct search {
 enum outcome { DONE, LATE, FAILED };
 typedef enum outcome visit(struct search *search, object *found);
 
-bool vt_collected_look_up(void *scope)
+void vt_collected_set_api(const struct vt_python_api *api)
 {
-#define X(result, name, parameters)                                                                          \
-    {                                                                                                        \
-        void *symbol = dlsym(scope, #name);                                                                  \
-        if (!symbol)                                                                                         \
-            return false;                                                                                    \
-        memcpy(&python.name, &symbol, sizeof symbol);                                                        \
-    }
-    PYTHON_FUNCTIONS(X)
-#undef X
-    return true;
+    python = api;
 }
 
 static object *class_of(const object *any)
@@ -65,10 +37,10 @@ static object *class_of(const object *any)
 
 static bool has_id(object *set, object *any)
 {
-    object *id = python.PyLong_FromVoidPtr(any);
-    bool found = id && python.PySet_Contains(set, id) == 1;
+    object *id = python->PyLong_FromVoidPtr(any);
+    bool found = id && python->PySet_Contains(set, id) == 1;
     if (id)
-        python.Py_DecRef(id);
+        python->Py_DecRef(id);
     return found;
 }
 
@@ -79,27 +51,27 @@ static bool is_unreached(const struct search *search, object *any)
 
 static enum outcome note_unreached(struct search *search, object *any)
 {
-    return is_unreached(search, any) && python.PyList_Append(search->unreached, any) ? FAILED : DONE;
+    return is_unreached(search, any) && python->PyList_Append(search->unreached, any) ? FAILED : DONE;
 }
 
 static enum outcome note_holder(struct search *search, object *holder)
 {
     if (holder == search->unreached || holder == search->holders || has_id(search->plain, class_of(holder)))
         return DONE;
-    object *referents = python.PyObject_CallFunctionObjArgs(search->get_referents, holder, NULL);
+    object *referents = python->PyObject_CallFunctionObjArgs(search->get_referents, holder, NULL);
     enum outcome outcome = referents ? DONE : FAILED;
-    for (intptr_t i = 0; outcome == DONE && i < python.PyList_Size(referents); i++) {
-        object *held = python.PyList_GetItem(referents, i);
+    for (intptr_t i = 0; outcome == DONE && i < python->PyList_Size(referents); i++) {
+        object *held = python->PyList_GetItem(referents, i);
         if (!is_unreached(search, held))
             continue;
-        object *pair = python.PyTuple_Pack(2, held, holder);
-        if (!pair || python.PyList_Append(search->holders, pair))
+        object *pair = python->PyTuple_Pack(2, held, holder);
+        if (!pair || python->PyList_Append(search->holders, pair))
             outcome = FAILED;
         if (pair)
-            python.Py_DecRef(pair);
+            python->Py_DecRef(pair);
     }
     if (referents)
-        python.Py_DecRef(referents);
+        python->Py_DecRef(referents);
     return outcome;
 }
 
@@ -107,8 +79,8 @@ static enum outcome visit_all(struct search *search, visit visit)
 {
     for (int generation = 0; generation < GENERATIONS_MAXIMUM && search->objects[generation]; generation++) {
         object *list = search->objects[generation];
-        for (intptr_t i = 0, count = python.PyList_Size(list); i < count; i++) {
-            enum outcome outcome = visit(search, python.PyList_GetItem(list, i));
+        for (intptr_t i = 0, count = python->PyList_Size(list); i < count; i++) {
+            enum outcome outcome = visit(search, python->PyList_GetItem(list, i));
             if (outcome == DONE && ++search->visited % CHECK_EVERY == 0 &&
                 vt_clock_ns(CLOCK_MONOTONIC) > search->deadline_ns)
                 outcome = LATE;
@@ -121,14 +93,14 @@ static enum outcome visit_all(struct search *search, visit visit)
 
 static enum outcome search_all(struct search *search)
 {
-    for (intptr_t i = 0; i < python.PyTuple_Size(search->generations) && i < GENERATIONS_MAXIMUM; i++) {
-        search->objects[i] = python.PyObject_CallFunctionObjArgs(
-            search->get_objects, python.PyTuple_GetItem(search->generations, i), NULL);
+    for (intptr_t i = 0; i < python->PyTuple_Size(search->generations) && i < GENERATIONS_MAXIMUM; i++) {
+        search->objects[i] = python->PyObject_CallFunctionObjArgs(
+            search->get_objects, python->PyTuple_GetItem(search->generations, i), NULL);
         if (!search->objects[i])
             return FAILED;
     }
     enum outcome outcome = visit_all(search, note_unreached);
-    if (outcome == DONE && python.PyList_Size(search->unreached))
+    if (outcome == DONE && python->PyList_Size(search->unreached))
         outcome = visit_all(search, note_holder);
     return outcome;
 }
@@ -138,7 +110,7 @@ void *vt_collected_find_unreached(void *self, void *arguments)
     object *given[ARGUMENTS];
     (void)self;
     for (int i = 0; i < ARGUMENTS; i++)
-        if (!(given[i] = python.PyTuple_GetItem(arguments, i)))
+        if (!(given[i] = python->PyTuple_GetItem(arguments, i)))
             return NULL;
     struct search search = {.get_objects = given[0],
                             .get_referents = given[1],
@@ -146,12 +118,12 @@ void *vt_collected_find_unreached(void *self, void *arguments)
                             .seen = given[3],
                             .plain = given[4],
                             .generations = given[5],
-                            .deadline_ns = python.PyLong_AsUnsignedLong(given[6]),
+                            .deadline_ns = python->PyLong_AsUnsignedLong(given[6]),
                             .unreached = given[7],
                             .holders = given[8]};
     enum outcome outcome = search_all(&search);
     for (int i = 0; i < GENERATIONS_MAXIMUM; i++)
         if (search.objects[i])
-            python.Py_DecRef(search.objects[i]);
-    return outcome == FAILED ? NULL : python.PyBool_FromLong(outcome == DONE);
+            python->Py_DecRef(search.objects[i]);
+    return outcome == FAILED ? NULL : python->PyBool_FromLong(outcome == DONE);
 }

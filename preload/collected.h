@@ -5,10 +5,10 @@
 #ifndef VT_COLLECTED_H
 #define VT_COLLECTED_H
 
-#include <stdbool.h>
+#include "python_api.h"
 
-/* Finds the interpreter's functions in `scope`, for dlsym. */
-bool vt_collected_look_up(void *scope);
+/* Before the first search: the interpreter's functions, which stay the caller's. */
+void vt_collected_set_api(const struct vt_python_api *api);
 
 /* As a function of Python's, find_unreached(get_objects, get_referents, class, seen, plain, generations,
  * deadline_ns, unreached, holders): adds to the list `unreached` each object of exactly this class whose id

@@ -1,6 +1,5 @@
 #include "inspect.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,12 +11,12 @@
 
 #include "clock.h"
 #include "collected.h"
+#include "python_api.h"
 #include "python_layout.h"
 #include "python_locals.h"
 #include "record.h"
 
-/* The limit of all looks together, as a part of the process's life, and what the first look is taken to cost.
- */
+/* The limit of all looks together, as a part of the process's life; what the first look is taken to cost. */
 enum { PART_OF_LIFE = 100, FIRST_LOOK_NS = 5 * 1000 * 1000 };
 enum { PEAK_GROWTH = 20 };                   /* a peak is new if it is higher by this part */
 enum { ASKED_LOOK_NS = 2000 * 1000 * 1000 }; /* what one that the program asks for may take */
@@ -33,56 +32,9 @@ static const char inspect_source[] =
 
 typedef void object; /* PyObject */
 
-/* PyMethodDef. */
-enum { METHOD_ARGUMENTS = 1, METHOD_NO_ARGUMENTS = 4, METHOD_ONE_ARGUMENT = 8 };
-struct method {
-    const char *name;
-    object *(*function)(object *, object *);
-    int flags;
-    const char *documentation;
-};
-
-/* What is used of the interpreter: exported, and the same in all versions whose frames we read. */
-#define PYTHON_FUNCTIONS(X)                                                                                  \
-    X(object *, PyContext_CopyCurrent, (void))                                                               \
-    X(int, Py_AddPendingCall, (int (*)(void *), void *))                                                     \
-    X(void, Py_IncRef, (object *))                                                                           \
-    X(void, Py_DecRef, (object *))                                                                           \
-    X(void, PyErr_Clear, (void))                                                                             \
-    X(void, PyErr_Fetch, (object **, object **, object **))                                                  \
-    X(void, PyErr_Restore, (object *, object *, object *))                                                   \
-    X(void, PyErr_GetExcInfo, (object **, object **, object **))                                             \
-    X(object *, PyEval_EvalCode, (object *, object *, object *))                                             \
-    X(object *, PyEval_GetBuiltins, (void))                                                                  \
-    X(void, PyEval_RestoreThread, (object *))                                                                \
-    X(object *, PyEval_SaveThread, (void))                                                                   \
-    X(int, PyGILState_Ensure, (void))                                                                        \
-    X(void, PyGILState_Release, (int))                                                                       \
-    X(object *, Py_CompileString, (const char *, const char *, int))                                         \
-    X(object *, PyDict_New, (void))                                                                          \
-    X(object *, PyDict_GetItemString, (object *, const char *))                                              \
-    X(int, PyDict_SetItemString, (object *, const char *, object *))                                         \
-    X(object *, PyList_New, (intptr_t))                                                                      \
-    X(int, PyList_Append, (object *, object *))                                                              \
-    X(object *, PyLong_FromUnsignedLong, (unsigned long))                                                    \
-    X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                               \
-    X(object *, PyCFunction_NewEx, (struct method *, object *, object *))                                    \
-    X(object *, PyObject_Str, (object *))                                                                    \
-    X(const char *, PyUnicode_AsUTF8AndSize, (object *, intptr_t *))
-
-static struct {
-#define X(result, name, parameters) result(*name) parameters;
-    PYTHON_FUNCTIONS(X)
-#undef X
-    object *none;
-    /* From 3.11 on; NULL before. Those that watch all threads (sys.monitoring) do not see the look. */
-    object *(*PyThreadState_Get)(void);
-    void (*PyThreadState_EnterTracing)(object *);
-    void (*PyThreadState_LeaveTracing)(object *);
-    _Atomic bool known;
-} python;
-
-enum { PY_FILE_INPUT = 257 };
+/* Complete and unchanging once known. */
+static struct vt_python_api python;
+static _Atomic bool python_known;
 
 /* Of one process's session: a forked child begins anew. */
 static struct {
@@ -94,34 +46,18 @@ static struct {
     _Atomic int graph_task, passes;
     _Atomic uint64_t spent_ns, last_ns, seen_peak_bytes;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; one that takes another's place costs a look at most */
-    uint32_t looks;                       /* main thread only, as all below */
-    object *globals;                      /* of inspect.py; lives on in a forked child */
+    uint32_t looks;                       /* main thread only */
+    object *globals; /* of inspect.py, under the GIL, one look at a time; lives on in a forked child */
 } state;
 
 void vt_inspect_look_up(void)
 {
-    if (atomic_load(&python.known) || !vt_python_loaded())
+    if (atomic_load(&python_known) || !vt_python_loaded())
         return;
-    void *scope = vt_python_scope();
-#define X(result, name, parameters)                                                                          \
-    {                                                                                                        \
-        void *symbol = dlsym(scope, #name);                                                                  \
-        if (!symbol)                                                                                         \
-            return;                                                                                          \
-        memcpy(&python.name, &symbol, sizeof symbol);                                                        \
-    }
-    PYTHON_FUNCTIONS(X)
-#undef X
-    if (!(python.none = dlsym(scope, "_Py_NoneStruct")) || !vt_collected_look_up(scope))
+    if (!vt_python_api_find(&python, vt_python_scope()))
         return;
-    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
-         *leave = dlsym(scope, "PyThreadState_LeaveTracing");
-    if (get && enter && leave) {
-        memcpy(&python.PyThreadState_Get, &get, sizeof get);
-        memcpy(&python.PyThreadState_EnterTracing, &enter, sizeof enter);
-        memcpy(&python.PyThreadState_LeaveTracing, &leave, sizeof leave);
-    }
-    atomic_store(&python.known, true);
+    vt_collected_set_api(&python);
+    atomic_store(&python_known, true);
 }
 
 /* ---- asking ---- */
@@ -169,7 +105,7 @@ static void want(struct vt_session *session, unsigned reason)
 {
     int idle = 0;
     atomic_fetch_or(&state.wanted, reason);
-    if (!atomic_load_explicit(&python.known, memory_order_acquire) || is_over() ||
+    if (!atomic_load_explicit(&python_known, memory_order_acquire) || is_over() ||
         !((reason & VT_LOOK_ASKED) || is_affordable(session)) ||
         !atomic_compare_exchange_strong(&state.pending, &idle, 1))
         return;
@@ -228,7 +164,8 @@ void vt_inspect_ask(struct vt_session *session, unsigned reason)
     want(session, reason);
 }
 
-/* ---- looking: main thread, GIL held ---- */
+/* ---- looking: the main thread, and the one that it waits for (run_beside); whoever runs holds the GIL ----
+ */
 
 static void drop(object *object)
 {
@@ -252,8 +189,9 @@ static object *look_at_exit(object *self, object *arguments)
     return python.none;
 }
 
-static struct method last_look = {"last_look", look_at_exit, METHOD_NO_ARGUMENTS, NULL};
-static struct method find_unreached = {"find_unreached", vt_collected_find_unreached, METHOD_ARGUMENTS, NULL};
+static struct vt_python_method last_look = {"last_look", look_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
+static struct vt_python_method find_unreached = {"find_unreached", vt_collected_find_unreached,
+                                                 VT_PYTHON_ARGUMENTS, NULL};
 
 /* Functions, names and values in turn. */
 static bool add_variable(void *variables, const void *function, const void *name, const void *value)
@@ -272,9 +210,10 @@ static object *variables_of(object *self, object *frame)
     return variables;
 }
 
-static struct method frame_variables = {"frame_variables", variables_of, METHOD_ONE_ARGUMENT, NULL};
+static struct vt_python_method frame_variables = {"frame_variables", variables_of, VT_PYTHON_ONE_ARGUMENT,
+                                                  NULL};
 
-static void give_function(object *globals, struct method *method)
+static void give_function(object *globals, struct vt_python_method *method)
 {
     object *function = python.PyCFunction_NewEx(method, NULL, NULL);
     if (function)
@@ -291,7 +230,7 @@ static object *look_function(void)
             drop(globals);
             return NULL;
         }
-        code = python.Py_CompileString(inspect_source, "<vramtrace>", PY_FILE_INPUT);
+        code = python.Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
         if (code)
             result = python.PyEval_EvalCode(code, globals, globals);
         drop(code);
@@ -325,8 +264,9 @@ static uint64_t census_ns(const struct vt_session *session, unsigned reason)
 
 /* What a look is given and what it gives. */
 struct errand {
-    object *variables, *handled,
-        *context;                  /* an exception that the host deals with, or None; its context variables */
+    object *variables;             /* of the frames that run: function, name, value in turn */
+    object *handled;               /* an exception that the host deals with, or None */
+    object *context;               /* the main thread's context variables */
     uint64_t census_ns, budget_ns; /* 0 = none, no limit */
     object *result;
     const char *text; /* of the result, or why there is none */
@@ -358,7 +298,7 @@ static void *run(void *context)
     struct errand *errand = context;
     int gil = python.PyGILState_Ensure();
     object *thread = python.PyThreadState_Get ? python.PyThreadState_Get() : NULL;
-    if (thread)
+    if (thread) /* who watches all threads (sys.monitoring) does not see the look */
         python.PyThreadState_EnterTracing(thread);
     object *function = look_function(), *census = python.PyLong_FromUnsignedLong(errand->census_ns),
            *budget = python.PyLong_FromUnsignedLong(errand->budget_ns);

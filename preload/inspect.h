@@ -1,7 +1,9 @@
 /* Names by looking: at a safe point, a look at the live Python objects that hold the tensors (inspect.py).
  *
- * Asking is for any thread, in an event: a few atomic words and, if a look is due, one Py_AddPendingCall. The look runs
- * while the interpreter's main thread waits between two bytecodes, outside of any lock; what it cost is bounded and told. Nothing of it can fail the host: an exception is cleared, and told in the trace. */
+ * Asking is for any thread, in an event: a few atomic words and, if a look is due, one Py_AddPendingCall. The
+ * look runs while the interpreter's main thread waits between two bytecodes, outside of any lock; what it
+ * cost is bounded and told. Nothing of it can fail the host: an exception is cleared, and told in the trace.
+ */
 #ifndef VT_INSPECT_H
 #define VT_INSPECT_H
 
