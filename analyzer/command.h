@@ -81,6 +81,10 @@ struct vt_loaded {
 /* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with a line on stderr. */
 int vt_load(const struct vt_command *command, const char *path, const char *rules, struct vt_loaded *loaded);
 void vt_unload(struct vt_loaded *loaded);
+/* Of a trace that is loaded; what is wrong is said of `path` on stderr: VT_EXIT_WRONG_USE,
+ * VT_EXIT_UNREADABLE. */
+int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
+                   const struct vt_report_options *options, struct vt_report **report);
 
 /* How to write for `stdout`, from the arguments, the terminal and the environment. */
 struct vt_view_style vt_style(const struct vt_arguments *arguments);

@@ -6,25 +6,19 @@
 #include "view/json.h"
 #include "view/print.h"
 
-static int make_report(const struct vt_command *command, const struct vt_arguments *arguments,
+static int load_report(const struct vt_command *command, const struct vt_arguments *arguments,
                        const char *path, struct vt_loaded *loaded, struct vt_report **report)
 {
     struct vt_report_options options = {
         .device_index = arguments->device, .groups = 1u << VT_BY_CATEGORY, .timeline_columns = 1};
-    char error[512];
     int result = vt_load(command, path, arguments->rules, loaded);
 
     *report = NULL;
-    if (result)
-        return result;
-    result = vt_report_make(loaded->attribution, &options, report, error, sizeof error);
     if (!result)
-        return 0;
-    fprintf(stderr, "vramtrace %s: %s: ", command->name, path);
-    vt_put_clean(error, stderr);
-    fputc('\n', stderr);
-    vt_unload(loaded);
-    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+        result = vt_make_report(command, path, loaded, &options, report);
+    if (result)
+        vt_unload(loaded);
+    return result;
 }
 
 static void put_breaches(const char *path, const struct vt_checks *checks)
@@ -73,7 +67,7 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
     struct vt_loaded loaded;
     struct vt_report *report;
     struct vt_checks checks;
-    int result = make_report(command, arguments, path, &loaded, &report);
+    int result = load_report(command, arguments, path, &loaded, &report);
 
     if (result)
         return result;
@@ -149,7 +143,7 @@ int vt_command_check(const struct vt_command *command, int argc, char **argv)
     }
     result = wrong_use(command, &arguments);
     if (!result && arguments.baseline)
-        result = make_report(command, &arguments, arguments.baseline, &loaded, &baseline);
+        result = load_report(command, &arguments, arguments.baseline, &loaded, &baseline);
     if (result)
         return result;
     result = check_all(command, &arguments, baseline);

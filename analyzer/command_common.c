@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "view/print.h"
+
 #define WIDEST 240 /* longer lines are hard to read */
 
 int vt_load(const struct vt_command *command, const char *path, const char *rules, struct vt_loaded *loaded)
@@ -46,6 +48,20 @@ void vt_unload(struct vt_loaded *loaded)
     vt_replay_free(loaded->replay);
     vt_trace_close(loaded->trace);
     *loaded = (struct vt_loaded){0};
+}
+
+int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
+                   const struct vt_report_options *options, struct vt_report **report)
+{
+    char error[512];
+    int result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
+
+    if (!result)
+        return 0;
+    fprintf(stderr, "vramtrace %s: %s: ", command->name, path);
+    vt_put_clean(error, stderr); /* it may quote the trace */
+    fputc('\n', stderr);
+    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
 }
 
 static bool wants_colour(enum vt_colour_choice choice)

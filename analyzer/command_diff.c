@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "view/diff.h"
-#include "view/print.h"
 
 /* What an operand names. */
 struct side {
@@ -64,15 +63,8 @@ static int make_report(const struct vt_command *command, const struct vt_argumen
                                         .groups = groups_for(arguments),
                                         .depth = (unsigned)arguments->depth,
                                         .timeline_columns = 1};
-    char error[512];
-    int result = vt_report_make(loaded->attribution, &options, &side->report, error, sizeof error);
 
-    if (!result)
-        return 0;
-    fprintf(stderr, "vramtrace %s: %s: ", command->name, side->path);
-    vt_put_clean(error, stderr); /* it may quote the trace */
-    fputc('\n', stderr);
-    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    return vt_make_report(command, side->path, loaded, &options, &side->report);
 }
 
 /* Both sides may be of one trace: it is read once. */

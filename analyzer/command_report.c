@@ -1,10 +1,6 @@
 /* report, timeline and those of its sections that are commands: a report in memory, shown by a view. */
 #include "command.h"
 
-#include <errno.h>
-
-#include "view/print.h"
-
 static unsigned groups_for(const struct vt_arguments *arguments, const struct vt_view *view)
 {
     unsigned groups = 1u << VT_BY_MODULE | 1u << VT_BY_LINE; /* the verdict names them */
@@ -42,20 +38,13 @@ static int report_one(const struct vt_command *command, const struct vt_argument
                                         .blocks = arguments->by == VT_BY_BLOCK};
     struct vt_loaded loaded;
     struct vt_report *report;
-    char error[512];
     int result = vt_load(command, path, arguments->rules, &loaded);
 
     if (result)
         return result;
-    result = vt_report_make(loaded.attribution, &options, &report, error, sizeof error);
-    if (result) {
-        fprintf(stderr, "vramtrace %s: %s: ", command->name, path);
-        vt_put_clean(error, stderr); /* it may quote the trace */
-        fputc('\n', stderr);
-        vt_unload(&loaded);
-        return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
-    }
-    result = vt_written(command, view->write(report, style, stdout));
+    result = vt_make_report(command, path, &loaded, &options, &report);
+    if (!result)
+        result = vt_written(command, view->write(report, style, stdout));
     vt_report_free(report);
     vt_unload(&loaded);
     return result;

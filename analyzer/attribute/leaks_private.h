@@ -1,5 +1,4 @@
-/* Private to leaks.c, leak_groups.c, leak_verdicts.c, leak_cycles.c,
- * leak_rebuilt.c and leak_cache.c. */
+/* Private to leaks.c and the leak_*.c beside it. */
 #ifndef VT_LEAKS_PRIVATE_H
 #define VT_LEAKS_PRIVATE_H
 

@@ -6,8 +6,11 @@
 #include "attribute/phase_finder.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trace/index.h"
 
 /* ---- Labels ---- */
 
@@ -233,43 +236,35 @@ void vt_phases_free(struct vt_phases *phases)
 
 /* ---- Looking things up ---- */
 
+/* For vt_lower_bound: of passes, recomputes and spans, which all begin with their first event; finds the
+ * first that begins after it. */
+_Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
+                   offsetof(struct vt_recompute, first_event) == 0 &&
+                   offsetof(struct vt_span, first_event) == 0,
+               "compare_beginning");
+static int compare_beginning(const void *item, const void *event)
+{
+    return *(const uint32_t *)item <= *(const uint32_t *)event ? -1 : 1;
+}
+
 long vt_pass_before(const struct vt_phases *phases, uint32_t event)
 {
-    size_t low = 0, high = phases->pass_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (phases->passes[middle].first_event <= event)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (long)low - 1;
+    return (long)vt_lower_bound(phases->passes, phases->pass_count, sizeof *phases->passes, &event,
+                                compare_beginning) -
+           1;
 }
 
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
 {
-    size_t low = 0, high = phases->recompute_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (phases->recomputes[middle].first_event <= event)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (long)low - 1;
+    return (long)vt_lower_bound(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes,
+                                &event, compare_beginning) -
+           1;
 }
 
 size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
 {
-    size_t low = 0, high = count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (spans[middle].first_event <= event)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    size_t after = vt_lower_bound(spans, count, sizeof *spans, &event, compare_beginning);
+    return after ? after - 1 : 0;
 }
 
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)

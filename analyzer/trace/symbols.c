@@ -176,19 +176,19 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
     return vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count++);
 }
 
+/* For vt_lower_bound: finds the first module that begins above the address. */
+static int compare_start(const void *module, const void *address)
+{
+    return ((const struct vt_module_entry *)module)->start_address <= *(const uint64_t *)address ? -1 : 1;
+}
+
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address)
 {
     const struct vt_trace_tables *tables = trace->tables;
-    size_t low = 0, high = tables->module_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (tables->modules[middle].start_address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t after = vt_lower_bound(tables->modules, tables->module_count, sizeof *tables->modules, &address,
+                                  compare_start);
     /* Modules may be unloaded and others loaded over them: the nearest few may all begin before it. */
-    for (size_t i = low; i > 0 && i + 8 > low; i--)
+    for (size_t i = after; i > 0 && i + 8 > after; i--)
         if (address < tables->modules[i - 1].end_address)
             return &tables->modules[i - 1];
     return NULL;

@@ -10,7 +10,7 @@
 #define SENTENCES 3u /* in the report; the page has all */
 #define PARTS 6u
 
-/* "since step 2", "since step 5, every 5 steps" */
+/* "since step 1,024" */
 static void name_time(const struct vt_leak *leak, char *text, size_t bytes)
 {
     char step[32];

@@ -1,6 +1,7 @@
 /* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
  * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
  * of one class under one parent apart. */
+#include "trace/index.h"
 #include "view/module_groups.h"
 #include "view/text.h"
 
@@ -80,10 +81,15 @@ static int compare_entries(const void *left, const void *right)
     return order ? order : a->kept < b->kept ? -1 : a->kept > b->kept;
 }
 
+static int compare_with_pattern(const void *entry, const void *pattern)
+{
+    return strcmp(((const struct entry *)entry)->pattern, pattern);
+}
+
 /* True if other modules lie in those of this pattern. `entries` are in order of their patterns. */
 static bool is_container(const struct entry *entries, size_t count, const char *pattern)
 {
-    size_t low = 0, high = count, length = strlen(pattern);
+    size_t first, length = strlen(pattern);
     char *inner = malloc(length + sizeof SEPARATOR);
     bool found;
 
@@ -91,14 +97,8 @@ static bool is_container(const struct entry *entries, size_t count, const char *
         return false;
     memcpy(inner, pattern, length);
     memcpy(inner + length, SEPARATOR, sizeof SEPARATOR);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(entries[middle].pattern, inner) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    found = low < count && !strncmp(entries[low].pattern, inner, length + sizeof SEPARATOR - 1);
+    first = vt_lower_bound(entries, count, sizeof *entries, inner, compare_with_pattern);
+    found = first < count && !strncmp(entries[first].pattern, inner, length + sizeof SEPARATOR - 1);
     free(inner);
     return found;
 }
