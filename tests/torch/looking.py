@@ -17,6 +17,8 @@ import numpy
 import torch
 from torch import nn
 
+from models import finish_backward
+
 STEPS = 6
 
 
@@ -282,3 +284,4 @@ def broken():
 if __name__ == "__main__":
     {function.__name__: function for function in (results, objects, lifetimes, user_code, subclasses, modes, tracers, strict, threads,
                                                   compiled, forked, broken)}[sys.argv[1]]()
+    finish_backward()
