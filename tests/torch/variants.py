@@ -9,7 +9,6 @@ the others show their own.
 """
 import argparse
 import copy
-import socket
 import time
 import types
 
@@ -593,6 +592,10 @@ def scheduler_and_metrics(record):
             accuracies.append((outputs.argmax(1) == targets).float().mean())
 
 
+def begin_process_group():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+
 def end_process_group():
     """Destroying it joins its threads with the GIL held, for which they may wait to let go of the last work: a deadlock of
     PyTorch's own. So they are given the time before."""
@@ -602,10 +605,7 @@ def end_process_group():
 
 def distributed(record):
     """DistributedDataParallel over one process: gradients are copied to its buckets, and back."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    begin_process_group()
     model = small_net().cuda()
     wrapped = nn.parallel.DistributedDataParallel(model)
 

@@ -4,14 +4,13 @@ Lightning, and PyTorch's own wrappers. Configurations are small; nothing is down
 The packages are imported where they are used, but imported() brings all at once before the processes are forked.
 """
 import os
-import socket
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 import models
-from variants import STEPS, end_process_group, make_batch, small_net, train
+from variants import STEPS, begin_process_group, end_process_group, make_batch, small_net, train
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false")
 
@@ -268,16 +267,9 @@ def aot_eager(record):
     train(record, model, torch.optim.AdamW(model.parameters()), forward=torch.compile(model, backend="aot_eager"))
 
 
-def process_group():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
-
-
 def distributed_views(record):
     """DistributedDataParallel whose buckets are the gradients."""
-    process_group()
+    begin_process_group()
     model = small_net().cuda()
     wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     train(record, model, torch.optim.Adam(model.parameters()), forward=wrapped)
@@ -288,7 +280,7 @@ def fully_sharded(record):
     """FSDP over one process: parameters are shards, gathered for each use."""
     from torch.distributed.fsdp import fully_shard
 
-    process_group()
+    begin_process_group()
     model = nn.Sequential(*(nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256)) for _ in range(3))).cuda()
     for layer in model:
         fully_shard(layer)

@@ -42,6 +42,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import models  # noqa: E402
 import train_script  # noqa: E402
 
+PROCESS_GROUP_SECONDS = 0.05  # that its threads let nothing go
 ROLES = ("parameter", "buffer", "gradient", "optimizer_state", "input", "workspace", "communication", "activation")
 
 
@@ -166,6 +167,7 @@ class Record:
 
     def take(self, name, step, inputs=(), gradients=()):
         """GRADIENTS: those that are in no tensor's .grad."""
+        self.wait_for_process_group()
         stats = torch._C._cuda_memoryStats(self.device)
         first = all(mark["name"] != name for mark in self.marks)
         (self.look if self.with_looks and first else self.mark)(name)
@@ -186,6 +188,15 @@ class Record:
         if self.with_names:
             self.marks[-1]["tensors"] = train_script.tensors_by_name(self.modules, self.optimizers)
         assert self.made() == stats["allocation"]["all"]["allocated"], "taking the truth must not allocate"
+
+    def wait_for_process_group(self):
+        """Its threads let go of a tensor a little after they have woken who waits for it: until nothing has been freed
+        for a while."""
+        if not torch.distributed.is_initialized():
+            return
+        freed = None
+        while freed != (freed := torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["freed"]):
+            time.sleep(PROCESS_GROUP_SECONDS)
 
     def blocks(self):
         """(address, bytes) of what is allocated, in order of address."""
