@@ -306,19 +306,20 @@ def parts_of(thing):
 
 
 def cycle_of(thing):
-    """The classes on a way from the object back to itself, or None."""
+    """The classes on a way from the object back to itself, or None. An object's dict is told as the object, which begins
+    the way: whether it has one yet is no matter of the program's."""
     parents, waiting = [-1], [thing]
     seen = {id(thing), id(parents), id(waiting)}
     for index, current in enumerate(waiting):
         for part in parts_of(current):
             if part is thing:
-                names = []
+                names, is_own_dict = [], attributes(current) is thing
                 while index >= 0:
                     if attributes(waiting[index]) is not None:
                         names.append(class_name(waiting[index]))
                     index = parents[index]
                 waiting.clear()
-                return names[::-1]
+                return names[:1] + names[:0:-1] if is_own_dict else names[::-1]
             if (id(part) not in seen and id(type(part)) not in SEARCHED_PLAIN and not has_class(part, type)
                     and len(waiting) < CYCLE_OBJECTS_MAXIMUM):
                 seen.add(id(part))

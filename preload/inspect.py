@@ -371,9 +371,9 @@ def pause_collector():
 
 def resume_collector():
     if thresholds:
-        before = thresholds.pop()
         if sys.modules["gc"].get_threshold()[0] == 0:
-            sys.modules["gc"].set_threshold(*before)
+            sys.modules["gc"].set_threshold(*thresholds[-1])
+        thresholds.pop()  # not before: a thread that forks between the two leaves its child a collector that stands still
 
 
 def look(variables, census_ns, handled=None, budget_ns=0, context=None):
