@@ -79,10 +79,11 @@ def use_cuda():
     time.sleep(0.3)  # until the interpreter was found
 
 
+asking = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)
+
+
 def ask():
-    asking = getattr(ctypes.CDLL(None), "vramtrace_look", None)
-    if asking:
-        asking(b"now")
+    asking(b"now")
 
 
 def compute(seconds=SECONDS):
