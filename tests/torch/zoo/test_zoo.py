@@ -14,7 +14,7 @@ REQUIRED = {
     "parameters and buffers": 0.9999,
     "gradients": 1,
     "optimizer state": 1,
-    "communication": 0.999,  # its thread may hold a few bytes a moment longer than the script knows
+    "communication": 1,
     "workspaces": 0.9999,
     "activations": 0.99,
     "inputs": 0.99,
@@ -28,8 +28,6 @@ KNOWN_WRONG = {
     ("rules", "half_model", None): 0.95,
     ("rules", "half_model", "gradients"): 0.46,
     ("rules", "half_model", "temporaries"): 0,
-    # A bucket of 512 B that the process group's thread holds a moment longer than the script knows.
-    **{(mode, "distributed_views", "gradients"): 0.9999 for mode in ("rules", "looks")},
     # Parameters that the script replaces by what it computes within forward look like what forward keeps.
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
