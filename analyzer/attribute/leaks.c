@@ -86,8 +86,7 @@ static int key_stacks(struct vt_leak_finder *finder)
         for (uint32_t i = 0; i < stack->python_count; i++)
             key = mix(key, (uint64_t)stack->python[i].code_id << 32 |
                                (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
-        uint32_t native = stack->python_count == 0 ? vt_trace_native_before_loop(trace, (uint32_t)id) : 0;
-        for (uint32_t i = 0; i < native; i++)
+        for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
             key = mix(key, stack->native[i]);
         finder->code_keys[id] = key;
     }

@@ -64,8 +64,7 @@ static uint64_t stack_key(struct likeness *likeness, uint32_t stack_id)
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     if (likeness->stack_keys[stack_id] != 0)
         return likeness->stack_keys[stack_id];
-    uint32_t native = vt_trace_native_before_loop(trace, stack_id);
-    uint64_t parts[] = {XXH3_64bits(stack->native, native * sizeof *stack->native),
+    uint64_t parts[] = {XXH3_64bits(stack->native, stack->native_count * sizeof *stack->native),
                         XXH3_64bits(stack->python, stack->python_count * sizeof *stack->python)};
     return likeness->stack_keys[stack_id] = XXH3_64bits(parts, sizeof parts) | 1;
 }

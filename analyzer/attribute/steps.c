@@ -55,8 +55,7 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_allocation *block)
 {
     const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
-    uint32_t count = vt_trace_native_before_loop(trace, block->stack_id);
-    return XXH3_64bits_withSeed(stack->native, count * sizeof *stack->native, block->bytes);
+    return XXH3_64bits_withSeed(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
 }
 
 /* Whether it was made in a pass, and lives on through the last one. *early: made before the last few passes.

@@ -231,7 +231,9 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
                     error == -E2BIG ? "more events than this program can number" : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
-    error = vt_looks_read(trace);
+    error = vt_stacks_end_at_loop(trace);
+    if (!error)
+        error = vt_looks_read(trace);
     if (error)
         return fail(message, error, "out of memory");
     trace->complete =

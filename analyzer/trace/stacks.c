@@ -1,7 +1,9 @@
 /* Stacks as frames with names and lines, and the frame that a person would name. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "trace/python_lines.h"
 #include "trace/tables.h"
@@ -254,14 +256,79 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     return true;
 }
 
-uint32_t vt_trace_native_before_loop(const struct vt_trace *trace, uint32_t stack_id)
+/* ---- Stacks from before the shim knew the loop of autograd's engine ---- */
+
+/* By what the trace says alone: a name that the process had not looked up yet is none that the shim knew. */
+static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
-    static const char loop[] = "_ZN5torch8autograd6Engine11thread_mainE";
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (symbol && strncmp(symbol->linkage_name, loop, sizeof loop - 1) == 0)
+    uint32_t at = vt_index_get(&trace->tables->symbols, address);
+    return at != VT_INDEX_NONE &&
+           strncmp(trace->tables->entries[at]->symbol.linkage_name, beginning, strlen(beginning)) == 0;
+}
+
+/* How many native frames lie before the loop, where the shim would have ended it. */
+static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    for (uint32_t i = 1; i < stack->native_count; i++)
+        if (is_named(trace, stack->native[i], "_ZN5torch8autograd6Engine11thread_mainE") &&
+            is_named(trace, stack->native[i - 1], "_ZN5torch8autograd6Engine17evaluate_functionE"))
             return i;
-    }
     return stack->native_count;
+}
+
+static uint64_t hash_stack(const struct vt_trace_stack *stack)
+{
+    uint64_t parts[] = {(uint64_t)stack->thread_id << 32 | stack->flags,
+                        (uint64_t)stack->function << 32 | stack->label,
+                        XXH3_64bits(stack->native, stack->native_count * sizeof *stack->native),
+                        XXH3_64bits(stack->python, stack->python_count * sizeof *stack->python)};
+    return XXH3_64bits(parts, sizeof parts);
+}
+
+static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_stack *b)
+{
+    return a->thread_id == b->thread_id && a->flags == b->flags && a->function == b->function &&
+           a->label == b->label && a->native_count == b->native_count && a->python_count == b->python_count &&
+           !memcmp(a->native, b->native, a->native_count * sizeof *a->native) &&
+           !memcmp(a->python, b->python, a->python_count * sizeof *a->python);
+}
+
+/* In first[id]: the first stack that is the same as this one. */
+static int find_same_stacks(const struct vt_trace *trace, uint32_t *first)
+{
+    struct vt_index index = {0};
+    int error = 0;
+    for (uint32_t id = 1; id < trace->stack_count && !error; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        first[id] = id;
+        if (!stack->recorded)
+            continue;
+        uint64_t key = hash_stack(stack);
+        uint32_t other = vt_index_get(&index, key);
+        if (other == VT_INDEX_NONE)
+            error = vt_index_put(&index, key, id);
+        else if (is_same_stack(stack, &trace->stacks[other]))
+            first[id] = other;
+    }
+    vt_index_free(&index);
+    return error;
+}
+
+int vt_stacks_end_at_loop(struct vt_trace *trace)
+{
+    bool any = false;
+    for (size_t id = 1; id < trace->stack_count; id++) {
+        struct vt_trace_stack *stack = &trace->stacks[id];
+        uint32_t native_count = native_before_loop(trace, stack);
+        any |= native_count < stack->native_count;
+        stack->native_count = native_count;
+    }
+    if (!any)
+        return 0;
+    uint32_t *first = calloc(trace->stack_count, sizeof *first);
+    int error = first ? find_same_stacks(trace, first) : -ENOMEM;
+    for (size_t i = 0; i < trace->event_count && !error; i++)
+        trace->events[i].stack_id = first[trace->events[i].stack_id];
+    free(first);
+    return error;
 }

@@ -57,9 +57,15 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
-/* looks.c: keeps one record, which lives as long as the trace; then, with all events there, reads them all. */
+/* looks.c: keeps one record, which lives as long as the trace; then, with all events there, reads them all.
+ */
 int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part);
 int vt_looks_read(struct vt_trace *trace);
+
+/* stacks.c: what lies behind the loop of autograd's engine is the same for all of backward, and is recorded
+ * only until the shim knows that loop. Ends the stacks from before there too, and gives events whose stacks
+ * are the same then one id. With stack ids in range and all symbols there. Returns 0 or -ENOMEM. */
+int vt_stacks_end_at_loop(struct vt_trace *trace);
 
 /* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
 int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);

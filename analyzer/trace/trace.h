@@ -17,7 +17,7 @@ struct vt_trace_stack {
     uint16_t label;    /* the runtime call round it, 0 = none */
     uint32_t flags;    /* enum vt_stack_flag */
     uint32_t native_count, python_count;
-    const uint64_t *native; /* innermost first */
+    const uint64_t *native; /* innermost first, up to the interpreter or the loop of autograd's engine */
     const struct vt_python_frame *python;
     bool recorded; /* false: no record of this id is in the trace */
 };
@@ -169,11 +169,6 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * only, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that does more than
  * hand on a request for memory. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
-
-/* How many native frames of a stack, from the innermost, lie before the loop of autograd's engine. What lies
- * behind it is the same for all of backward, and is recorded only until the shim knows that loop: stacks that
- * are to be held against each other are so up to there. */
-uint32_t vt_trace_native_before_loop(const struct vt_trace *trace, uint32_t stack_id);
 
 /* True for code of an installed library, the standard library, or a frozen module. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);

@@ -133,6 +133,41 @@ Test(reader, refuses_what_is_no_trace)
     builder_free(builder);
 }
 
+/* What lies behind the loop of autograd's engine is recorded only until the shim knows it. */
+Test(reader, stacks_end_at_the_engines_loop)
+{
+    static const char *const symbols[] = {"_ZN5torch8autograd9generated14AddmmBackward05applyEv",
+                                          "_ZN5torch8autograd6Engine17evaluate_functionEv",
+                                          "_ZN5torch8autograd6Engine11thread_mainEv", "start_thread"};
+    static const uint64_t native[] = {0x10000, 0x10010, 0x10020, 0x10030};
+    static const struct vt_python_frame python = {.code_id = 1, .instruction_offset = 30};
+    struct builder *builder = builder_new(64);
+    builder_code(builder, "/x/train.py", "main", 1);
+    for (size_t i = 0; i < 4; i++)
+        builder_symbol(builder, native[i], 0, symbols[i]);
+    uint32_t stacks[] = {
+        builder_stack(builder, 77, native, 4, NULL, 0),     /* from before */
+        builder_stack(builder, 77, native, 2, NULL, 0),     /* the same, once it is known */
+        builder_stack(builder, 78, native, 4, NULL, 0),     /* another thread's */
+        builder_stack(builder, 77, native, 4, &python, 1),  /* on a thread with Python */
+        builder_stack(builder, 77, native + 2, 2, NULL, 0), /* nothing of a node */
+    };
+    for (uint64_t i = 0; i < 5; i++)
+        builder_event(builder, alloc_event(0x7000000000 + i * GIB, 2 << 20, stacks[i]));
+    builder_end_chunk(builder);
+    struct vt_trace *trace = builder_open(builder);
+    cr_expect_eq(trace->events[0].stack_id, trace->events[1].stack_id);
+    for (int i = 1; i < 5; i++) {
+        cr_expect_eq(trace->stacks[trace->events[i].stack_id].native_count, 2, "%d", i);
+        for (int j = 1; j < i; j++)
+            cr_expect_neq(trace->events[i].stack_id, trace->events[j].stack_id, "%d, %d", i, j);
+    }
+    cr_expect_eq(trace->stacks[trace->events[3].stack_id].python_count, 1);
+    cr_expect_eq(trace->missing_stacks, 0);
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
 /* Stacks without Python: a program's own frame, an autograd node, what autograd does beside nodes, an
  * operator's kernel; never the allocator, the dispatcher or what makes empty tensors. */
 Test(reader, native_stacks_are_told_by_what_a_person_knows)
