@@ -16,11 +16,14 @@ PYTHON = os.environ.get("VRAMTRACE_PYTHON", sys.executable)
 RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
+# Given to every process: pytest changes the environment's own as each test begins and ends, and a thread that starts a
+# process meanwhile hands on a pointer to what was.
+ENVIRONMENT = dict(os.environ)
 
 
 def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
     """Runs COMMAND under the shim; its trace goes to TRACE. SETTINGS are environment variables."""
-    environment = dict(os.environ, **settings)
+    environment = {**ENVIRONMENT, **settings}
     if trace is not None:
         environment["VRAMTRACE_OUT"] = str(trace)
     if "PYTORCH_ALLOC_CONF" in settings:  # its name before PyTorch 2.9
@@ -34,10 +37,17 @@ def run(command, trace=None, check=True, preload=True, timeout=600, **settings):
 
 
 def vramtrace(*arguments, check=True):
-    result = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    result = subprocess.run([str(PROGRAM), *map(str, arguments)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
     if check and result.returncode:
         raise AssertionError(f"vramtrace {arguments} exited with {result.returncode}:\n{result.stderr}")
     return result
+
+
+def list_blocks(trace):
+    """What list_blocks.c prints: one dict per block."""
+    listed = subprocess.run([BUILD / "tests" / "torch" / "list_blocks", trace], env=ENVIRONMENT, capture_output=True, text=True,
+                            check=True)
+    return [json.loads(line) for line in listed.stdout.splitlines()]
 
 
 def report(trace, *arguments):

@@ -2,16 +2,14 @@
 import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import BUILD, PYTHON, run  # noqa: E402
+from helpers import PYTHON, list_blocks, run  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "join_script.py"
-LIST_BLOCKS = BUILD / "tests" / "torch" / "list_blocks"
 GRAPHS = ("transformer_amp", "resnet50", "gpt", "gpt_checkpoint", "in_place", "reentrant", "own_function",
           "double_backward", "same_thread", "threads")
 
@@ -19,8 +17,7 @@ GRAPHS = ("transformer_amp", "resnet50", "gpt", "gpt_checkpoint", "in_place", "r
 def run_graph(name, folder):
     trace, truth = folder / "run.vrt", folder / "truth.json"
     run([PYTHON, SCRIPT, name, "--truth", truth], trace)
-    lines = subprocess.run([LIST_BLOCKS, trace], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [json.loads(line) for line in lines], json.loads(truth.read_text())
+    return list_blocks(trace), json.loads(truth.read_text())
 
 
 @pytest.fixture(scope="module")

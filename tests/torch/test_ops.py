@@ -2,16 +2,14 @@
 import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import BUILD, PYTHON, run  # noqa: E402
+from helpers import PYTHON, list_blocks, run  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "ops_script.py"
-LIST_BLOCKS = BUILD / "tests" / "torch" / "list_blocks"
 STEPS = ("mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint", "reentrant", "fused", "one_by_one",
          "own_function", "own_optimizer", "recurrent", "detection", "shared_gradients", "ways_to_make")
 # Frames end where Python begins, and the profiler's operators go on round it; torchvision's have no names in frames.
@@ -21,8 +19,7 @@ PARTLY_HIDDEN = ("gpt_checkpoint", "reentrant", "own_function", "detection")
 def run_step(name, folder):
     trace, truth = folder / "run.vrt", folder / "truth.json"
     run([PYTHON, SCRIPT, name, "--truth", truth], trace)
-    lines = subprocess.run([LIST_BLOCKS, trace], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [json.loads(line) for line in lines], json.loads(truth.read_text())
+    return list_blocks(trace), json.loads(truth.read_text())
 
 
 @pytest.fixture(scope="module")
