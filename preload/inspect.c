@@ -164,8 +164,7 @@ void vt_inspect_ask(struct vt_session *session, unsigned reason)
     want(session, reason);
 }
 
-/* ---- looking: the main thread, and the one that it waits for (run_beside); whoever runs holds the GIL ----
- */
+/* ---- looking: the main thread, and the one that it waits for; whoever runs holds the GIL ---- */
 
 static void drop(object *object)
 {

@@ -57,8 +57,7 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
-/* looks.c: keeps one record, which lives as long as the trace; then, with all events there, reads them all.
- */
+/* looks.c: keeps one record, which lives as long as the trace; then, once all events are there, reads all. */
 int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part);
 int vt_looks_read(struct vt_trace *trace);
 
