@@ -16,7 +16,7 @@
 static const struct setting {
     const char *name, *kind, *initial, *help;
 } settings[] = {
-#define X(name, kind, initial, help) {#name, #kind, initial, help},
+#define X(name, kind, field, initial, help) {#name, #kind, initial, help},
 #include "../preload/options.def"
 #undef X
 };

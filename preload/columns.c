@@ -24,6 +24,7 @@ static uint8_t *put(uint8_t *out, uint64_t difference)
         return out;                                                                                          \
     }
 VT_EVENT_COLUMNS(PACK_COLUMN)
+VT_EVENT_THREAD_COLUMN(PACK_COLUMN)
 
 void vt_pack_events(const struct vt_event *const *events, size_t count, struct vt_buffer *out)
 {
@@ -37,5 +38,6 @@ void vt_pack_events(const struct vt_event *const *events, size_t count, struct v
         out->bytes = before + (size_t)(pack_##field(events, count, start) - start);                          \
     }
     VT_EVENT_COLUMNS(X)
+    VT_EVENT_THREAD_COLUMN(X)
 #undef X
 }

@@ -1,20 +1,26 @@
-/* What the writer thread finds out by itself for the trace: names of native addresses, the modules they lie in,
- * threads, hooked functions. Off the host's threads, so it may allocate and take the loader's lock. */
+/* What the writer thread finds out by itself for the trace: the process, names of native addresses, the modules they lie
+ * in, hooked functions. Off the host's threads, so it may take the loader's lock; its memory comes from the kernel, so that
+ * it never waits for an allocator under that lock. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fork_gate.h"
 #include "hooks.h"
+#include "memory.h"
 #include "python_layout.h"
 #include "stack_native.h"
 #include "writer.h"
 
-enum { FUNCTION_IDS = 1024, BUILD_ID_MAXIMUM_BYTES = 64, SYMBOL_MAXIMUM_BYTES = 16383 };
+enum {
+    FUNCTION_IDS = 1024,
+    BUILD_ID_MAXIMUM_BYTES = 64,
+    SYMBOL_MAXIMUM_BYTES = 16383,
+    ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
+};
 
 /* A set of 64-bit keys (0 is not one), open addressing. */
 struct key_set {
@@ -23,15 +29,17 @@ struct key_set {
 };
 
 struct vt_seen {
-    struct key_set addresses, modules, threads;
+    struct key_set addresses, modules;
     bool functions[FUNCTION_IDS];
     bool python;
+    size_t arguments_bytes;
+    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* of the process, each NUL-terminated */
 };
 
 static bool grow(struct key_set *set)
 {
     size_t capacity = set->capacity ? set->capacity * 2 : 1024;
-    uint64_t *keys = calloc(capacity, sizeof *keys);
+    uint64_t *keys = vt_memory_grow(NULL, 0, capacity * sizeof *keys);
     if (!keys)
         return false;
     for (size_t i = 0; i < set->capacity; i++)
@@ -41,7 +49,7 @@ static bool grow(struct key_set *set)
                 at = (at + 1) & (capacity - 1);
             keys[at] = set->keys[i];
         }
-    free(set->keys);
+    vt_memory_free(set->keys, set->capacity * sizeof *keys);
     set->keys = keys;
     set->capacity = capacity;
     return true;
@@ -61,21 +69,6 @@ static bool is_new(struct key_set *set, uint64_t key)
     return true;
 }
 
-struct vt_seen *vt_seen_make(void)
-{
-    return calloc(1, sizeof(struct vt_seen));
-}
-
-void vt_seen_free(struct vt_seen *seen)
-{
-    if (!seen)
-        return;
-    free(seen->addresses.keys);
-    free(seen->modules.keys);
-    free(seen->threads.keys);
-    free(seen);
-}
-
 static size_t read_file(const char *path, char *data, size_t bytes)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -89,16 +82,22 @@ static size_t read_file(const char *path, char *data, size_t bytes)
     return used;
 }
 
-void vt_define_process(struct vt_buffer *definitions)
+struct vt_seen *vt_seen_make(void)
 {
-    enum { ARGUMENTS_MAXIMUM_BYTES = 1 << 16, PATH_BYTES = 4096 };
+    struct vt_seen *seen = vt_memory_grow(NULL, 0, sizeof *seen);
+    if (!seen)
+        return NULL;
+    seen->arguments_bytes = read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
+    if (seen->arguments_bytes && seen->arguments[seen->arguments_bytes - 1])
+        seen->arguments[seen->arguments_bytes++] = 0;
+    return seen;
+}
+
+void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions)
+{
+    enum { PATH_BYTES = 4096 };
     char folder[PATH_BYTES] = "", executable[PATH_BYTES] = "";
-    char *arguments = calloc(1, ARGUMENTS_MAXIMUM_BYTES + 1);
-    if (!arguments)
-        return;
-    size_t bytes = read_file("/proc/self/cmdline", arguments, ARGUMENTS_MAXIMUM_BYTES);
-    if (bytes && arguments[bytes - 1])
-        arguments[bytes++] = 0;
+    const size_t bytes = seen->arguments_bytes;
     if (!getcwd(folder, sizeof folder))
         folder[0] = 0;
     if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
@@ -109,13 +108,12 @@ void vt_define_process(struct vt_buffer *definitions)
     if (record) {
         char *body = (char *)(record + 1);
         for (size_t i = 0; i < bytes; i++)
-            record->argument_count += !arguments[i];
+            record->argument_count += !seen->arguments[i];
         record->python_version = vt_python_hex_version();
-        memcpy(body, arguments, bytes);
+        memcpy(body, seen->arguments, bytes);
         memcpy(body + bytes, folder, folder_bytes);
         memcpy(body + bytes + folder_bytes, executable, executable_bytes);
     }
-    free(arguments);
 }
 
 struct module_search {
@@ -143,7 +141,7 @@ static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **bui
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
-        while ((size_t)(end - note) >= sizeof(ElfW(Nhdr))) {
+        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may lie past the end */
             const ElfW(Nhdr) *head = (const void *)note;
             const uint8_t *name = note + sizeof *head;
             const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
@@ -268,20 +266,6 @@ static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buff
         for_each_library(define_module, &(struct module_search){seen, definitions});
 }
 
-static void define_thread(uint32_t thread_id, struct vt_buffer *definitions)
-{
-    char path[64], name[64];
-    snprintf(path, sizeof path, "/proc/self/task/%u/comm", thread_id);
-    size_t bytes = read_file(path, name, sizeof name);
-    while (bytes && name[bytes - 1] == '\n')
-        bytes--;
-    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
-    if (record) {
-        record->thread_id = thread_id;
-        memcpy(record + 1, name, bytes);
-    }
-}
-
 static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)
 {
     const char *name = id && id < FUNCTION_IDS && !seen->functions[id] ? vt_function_name(id) : NULL;
@@ -301,14 +285,12 @@ void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, str
     const uint64_t *native = (const uint64_t *)(stack + 1);
     define_function(seen, stack->function, definitions);
     define_function(seen, stack->label, definitions);
-    if (is_new(&seen->threads, stack->thread_id))
-        define_thread(stack->thread_id, definitions);
     for (size_t i = 0; i < stack->native_frames; i++)
         if (is_new(&seen->addresses, native[i]))
             define_symbol(seen, native[i], definitions);
     /* Python may have come after the process was told: tell it again, now with its version. */
     if (stack->python_frames && !seen->python) {
         seen->python = true;
-        vt_define_process(definitions);
+        vt_define_process(seen, definitions);
     }
 }

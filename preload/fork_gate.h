@@ -2,7 +2,7 @@
  *
  * dl_iterate_phdr takes a lock of the loader that glibc does not set free in a forked child (seen with 2.36): a child
  * that was forked while another thread was in there waits for ever at its first dlopen. So whoever of us may come to
- * it (the writer, libunwind at code that it has not met) does so inside this gate, and a fork waits until it is empty.
+ * it does so inside this gate, and a fork waits until it is empty.
  *
  * Threads: any. Waits are bounded, both ways: a fork that takes longer, or a walk that does, goes its way. */
 #ifndef VT_FORK_GATE_H
@@ -31,10 +31,10 @@ void vt_gate_wait(_Atomic int *inside);
 
 static inline _Atomic int *vt_gate_enter(void)
 {
-    uint64_t mixed = (uintptr_t)&vt_guard_depth * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t mixed = (uintptr_t)&vt_guard * UINT64_C(0x9E3779B97F4A7C15);
     _Atomic int *inside = &vt_fork_gate.shards[mixed >> 60].inside;
     atomic_fetch_add(inside, 1);
-    if (__builtin_expect(atomic_load_explicit(&vt_fork_gate.forks, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(atomic_load(&vt_fork_gate.forks) != 0, 0))
         vt_gate_wait(inside);
     return inside;
 }

@@ -1,31 +1,47 @@
-/* Re-entry guard: what our own code causes (a driver call of ours, a lookup) is passed through unrecorded.
+/* Re-entry guard: what our own code causes (a driver call of ours, a lookup) is passed through unrecorded. Within it the
+ * thread cannot be cancelled: it would end with a record half written, and with what its caller holds.
  *
- * One initial-exec thread-local word, so that reading it is one instruction and never allocates. */
+ * Initial-exec thread-local words, so that reading them is one instruction and never allocates. */
 #ifndef VT_GUARD_H
 #define VT_GUARD_H
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-extern __thread int vt_guard_depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
+struct vt_guard {
+    uintptr_t frame;  /* of the hook that this thread is in; 0: in none */
+    int cancel_state; /* the host's */
+};
+extern __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* True if the caller may record; then it must call vt_leave with the same `saved_errno`. */
+/* A thread of our own: whatever it causes is ours. */
+#define VT_GUARD_OWN_THREAD UINTPTR_MAX
+
+/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. Then what it left is
+ * put in order. */
+bool vt_guard_abandoned(uintptr_t frame);
+
+/* True if the caller may record; then it must call vt_leave with the same `saved_errno`, a local variable. */
 static inline bool vt_enter(int *saved_errno)
 {
-    if (__builtin_expect(vt_guard_depth != 0, 0))
+    if (__builtin_expect(vt_guard.frame != 0, 0) && !vt_guard_abandoned((uintptr_t)saved_errno))
         return false;
-    vt_guard_depth = 1;
+    vt_guard.frame = (uintptr_t)saved_errno;
     *saved_errno = errno;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &vt_guard.cancel_state);
     return true;
 }
 
 static inline void vt_leave(int saved_errno)
 {
+    vt_guard.frame = 0;
+    pthread_setcancelstate(vt_guard.cancel_state, NULL);
     errno = saved_errno;
-    vt_guard_depth = 0;
 }
 
 /* A sleep that is no cancellation point: the host's thread must not end inside us. */

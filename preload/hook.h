@@ -87,7 +87,13 @@ struct vt_question {
     CUstreamCaptureMode mode;
     int saved_errno;
 };
-struct vt_question vt_question_begin(void);
+void vt_question_open(struct vt_question *question);
+static inline __attribute__((always_inline)) struct vt_question vt_question_begin(void)
+{
+    struct vt_question question; /* in the caller's frame, which is what the guard remembers */
+    vt_question_open(&question);
+    return question;
+}
 void vt_question_end(struct vt_question *question);
 
 /* Between vt_question_begin and _end. */

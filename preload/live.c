@@ -2,14 +2,15 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/mman.h>
 
 #include "guard.h"
 #include "session.h"
 
-/* Open addressing with backward-shift deletion. When it is nearly full, further allocations are not
- * remembered: only the running totals of the header suffer, never the trace. */
-enum { TABLE_BITS = 18, TABLE_SLOTS = 1 << TABLE_BITS };
+/* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not possible, further
+ * allocations are not remembered: only the running totals of the header suffer, never the trace. */
+enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
 enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
 
 struct vt_live_entry {
@@ -43,42 +44,76 @@ static void unlock(struct vt_live_table *table)
     atomic_store_explicit(&table->busy, 0, memory_order_release);
 }
 
-static uint32_t home(uint64_t address)
+static size_t table_bytes(unsigned bits)
 {
-    return (uint32_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - TABLE_BITS));
+    return sizeof(struct vt_live_entry) << bits;
 }
 
-static bool table_ready(struct vt_live_table *table)
+static uint32_t home(const struct vt_live_table *table, uint64_t address)
 {
-    if (table->entries)
+    return (uint32_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - table->bits));
+}
+
+static uint32_t next(const struct vt_live_table *table, uint32_t place)
+{
+    return (place + 1) & ((UINT32_C(1) << table->bits) - 1);
+}
+
+static void put(struct vt_live_table *table, struct vt_live_entry entry)
+{
+    uint32_t i = home(table, entry.address);
+    while (table->entries[i].address)
+        i = next(table, i);
+    table->entries[i] = entry;
+    table->used++;
+}
+
+/* True if there is a place for one more. */
+static bool make_place(struct vt_live_table *table)
+{
+    struct vt_live_table before = {.entries = table->entries, .bits = table->bits};
+    size_t count = before.entries ? (size_t)1 << before.bits : 0;
+    if (count && table->used < count / 4 * 3)
         return true;
-    void *memory = mmap(NULL, sizeof *table->entries * TABLE_SLOTS, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned bits = before.entries ? before.bits + GROWTH_BITS : FIRST_BITS;
+    void *memory = bits > MAXIMUM_BITS ? MAP_FAILED
+                                       : mmap(NULL, table_bytes(bits), PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-        return false;
-    madvise(memory, sizeof *table->entries * TABLE_SLOTS, MADV_DONTFORK);
+        return table->used + 1 < count;
+    madvise(memory, table_bytes(bits), MADV_DONTFORK);
     table->entries = memory;
+    table->bits = bits;
+    table->used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (before.entries[i].address)
+            put(table, before.entries[i]);
+    if (count)
+        munmap(before.entries, table_bytes(before.bits));
     return true;
 }
 
 static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
 {
     struct vt_live_entry *entries = table->entries;
-    uint32_t i = home(address);
+    const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
+    if (!entries)
+        return false;
+    uint32_t i = home(table, address);
     while (entries[i].address != address) {
         if (!entries[i].address)
             return false;
-        i = (i + 1) % TABLE_SLOTS;
+        i = next(table, i);
     }
     *found = entries[i];
-    for (uint32_t hole = i, next = (i + 1) % TABLE_SLOTS;; next = (next + 1) % TABLE_SLOTS) {
-        if (!entries[next].address) {
+    for (uint32_t hole = i, at = next(table, i);; at = next(table, at)) {
+        if (!entries[at].address) {
             entries[hole].address = 0;
             break;
         }
-        if (((next - home(entries[next].address)) % TABLE_SLOTS) >= ((next - hole) % TABLE_SLOTS)) {
-            entries[hole] = entries[next];
-            hole = next;
+        if (((at - home(table, entries[at].address)) & mask) >= ((at - hole) & mask)) {
+            entries[hole] = entries[at];
+            hole = at;
         }
     }
     table->used--;
@@ -97,17 +132,12 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
 
 static void remember(struct vt_session *session, struct vt_live_entry entry)
 {
-    struct vt_live_table *table = &session->live;
     struct vt_live_entry before;
-    uint32_t i = home(entry.address);
-    if (take(table, entry.address, &before)) /* a free that we did not see */
+    if (take(&session->live, entry.address, &before)) /* a free that we did not see */
         add(session, (int8_t)before.device, -(uint64_t)before.bytes);
-    if (table->used > TABLE_SLOTS / 4 * 3)
+    if (!make_place(&session->live))
         return;
-    while (table->entries[i].address)
-        i = (i + 1) % TABLE_SLOTS;
-    table->entries[i] = entry;
-    table->used++;
+    put(&session->live, entry);
     add(session, (int8_t)entry.device, entry.bytes);
 }
 
@@ -123,10 +153,6 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
         last_taken.address = 0;
     if (!lock(&session->live))
         return;
-    if (!table_ready(&session->live)) {
-        unlock(&session->live);
-        return;
-    }
     if (made) {
         remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index});
     } else if (kept) {

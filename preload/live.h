@@ -14,7 +14,7 @@ struct vt_live_entry;
 /* A part of the session: so a forked child has its own, and no lock that a thread of its parent held. */
 struct vt_live_table {
     struct vt_live_entry *entries; /* made with the first of them */
-    uint32_t used;
+    uint32_t used, bits; /* 1 << bits entries */
     _Atomic int busy, stuck; /* stuck: somebody waited in vain for who is busy */
 };
 

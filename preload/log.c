@@ -5,8 +5,33 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* stderr as it was when the library was loaded. */
+static struct {
+    bool usable;
+    dev_t device;
+    ino_t inode;
+} at_start;
+
+void vt_log_start(bool quiet)
+{
+    struct stat status;
+    at_start.usable = !quiet && fstat(STDERR_FILENO, &status) == 0;
+    if (!at_start.usable)
+        return;
+    at_start.device = status.st_dev;
+    at_start.inode = status.st_ino;
+}
+
+static bool is_stderr_still(void)
+{
+    struct stat status;
+    return at_start.usable && fstat(STDERR_FILENO, &status) == 0 && status.st_dev == at_start.device &&
+           status.st_ino == at_start.inode;
+}
 
 /* Nobody may read stderr any more. The host, which might never have written to it again, is not to die of that:
  * a SIGPIPE of ours is taken back. Nor is the write a place where its thread may be cancelled. */
@@ -30,6 +55,8 @@ void vt_log(const char *format, ...)
     char line[2048] = "vramtrace: ";
     const size_t prefix = 11;
     va_list arguments;
+    if (!is_stderr_still())
+        return;
     va_start(arguments, format);
     int length = vsnprintf(line + prefix, sizeof line - prefix - 1, format, arguments);
     va_end(arguments);

@@ -1,6 +1,12 @@
-/* What the shim says on stderr: one write, one line, prefixed "vramtrace: ". */
+/* What the shim says on stderr: one write, one line, prefixed "vramtrace: ". Nothing where quiet is asked, nor where
+ * descriptor 2 is no longer the file that it was when the process began: it may be the host's data by now. */
 #ifndef VT_LOG_H
 #define VT_LOG_H
+
+#include <stdbool.h>
+
+/* When the library is loaded. */
+void vt_log_start(bool quiet);
 
 __attribute__((format(printf, 1, 2))) void vt_log(const char *format, ...);
 

@@ -34,15 +34,14 @@ static int8_t current_device(void)
     return (int8_t)device;
 }
 
-struct vt_question vt_question_begin(void)
+void vt_question_open(struct vt_question *question)
 {
-    struct vt_question question = {.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-    question.begun = vt_enter(&question.saved_errno);
-    if (!question.begun)
-        return question;
+    *question = (struct vt_question){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    question->begun = vt_enter(&question->saved_errno);
+    if (!question->begun)
+        return;
     VT_NEED(exchange_mode, cuThreadExchangeStreamCaptureMode);
-    question.mode_changed = exchange_mode != NULL && exchange_mode(&question.mode) == CUDA_SUCCESS;
-    return question;
+    question->mode_changed = exchange_mode != NULL && exchange_mode(&question->mode) == CUDA_SUCCESS;
 }
 
 void vt_question_end(struct vt_question *question)

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +44,30 @@ static bool parse_bytes(const char *text, uint64_t *value)
     return false;
 }
 
+/* Settings that are not understood, for one line later: the host may be about to make descriptor 2 its own. */
+static char complaint[512];
+
+static void complain(const char *name, const char *text, const char *wanted, const char *standard)
+{
+    if (!complaint[0])
+        snprintf(complaint, sizeof complaint, "%s=%.200s is not understood (%s); using %s", name, text, wanted, standard);
+}
+
 static void read_SWITCH(const char *name, const char *standard, bool *value)
 {
     const char *text = getenv(name);
     parse_switch(standard, value);
     if (text && *text && !parse_switch(text, value))
-        vt_log("%s=%s is not understood (0 or 1); using %s", name, text, standard);
+        complain(name, text, "0 or 1", standard);
 }
 
-static void read_TEXT(const char *name, const char *standard, const char **value)
+static void read_TEXT(const char *name, const char *standard, char (*value)[4096])
 {
     const char *text = getenv(name);
-    *value = text && *text ? text : standard;
+    if (!text || !*text)
+        text = standard;
+    if (strlen(text) < sizeof *value) /* else "", which no file can be called either */
+        memcpy(*value, text, strlen(text) + 1);
 }
 
 static void read_BYTES(const char *name, const char *standard, uint64_t *value)
@@ -65,51 +78,58 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
     if (!text || !*text)
         return;
     if (!parse_bytes(text, &bytes) || bytes < RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
-        vt_log("%s=%s is not understood (256KiB to 1GiB); using %s", name, text, standard);
+        complain(name, text, "256KiB to 1GiB", standard);
     else
         *value = bytes;
 }
 
-void vt_options_read(struct vt_options *options)
-{
-    struct {
-        const char *OUT;
-        bool QUIET, ENABLE, NATIVE_STACKS, PYTHON_STACKS, INSPECT;
-        uint64_t RING;
-    } read;
-#define X(name, kind, standard, help) read_##kind("VRAMTRACE_" #name, standard, &read.name);
-#include "options.def"
-#undef X
-    *options = (struct vt_options){.out = read.OUT,
-                                   .quiet = read.QUIET,
-                                   .enable = read.ENABLE,
-                                   .native = read.NATIVE_STACKS,
-                                   .python = read.PYTHON_STACKS,
-                                   .inspect = read.INSPECT,
-                                   .ring_bytes = read.RING};
-}
-
 /* The launchers' names for the rank of a process among all of a run. */
-static const char *rank_text(void)
+static void read_rank(char rank[16])
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names && !rank[0]; i++) {
         const char *text = getenv(names[i]);
-        if (text && *text && strspn(text, "0123456789") == strlen(text))
-            return text;
+        if (text && strlen(text) < 16 && strspn(text, "0123456789") == strlen(text))
+            snprintf(rank, 16, "%s", text);
     }
-    return NULL;
 }
 
-static const char *expand(char letter, const char *host, char pid[16])
+static struct vt_options as_loaded;
+static _Atomic bool was_read;
+
+static void read_all(void)
 {
-    const char *rank = rank_text();
+#define X(name, kind, field, standard, help) read_##kind("VRAMTRACE_" #name, standard, &as_loaded.field);
+#include "options.def"
+#undef X
+    read_rank(as_loaded.rank);
+    vt_log_start(as_loaded.quiet);
+}
+
+/* Another library's constructor may use CUDA before ours runs: then at that moment. */
+__attribute__((constructor)) static void at_load(void)
+{
+    if (!atomic_exchange(&was_read, true))
+        read_all();
+}
+
+const struct vt_options *vt_options(void)
+{
+    at_load();
+    if (complaint[0])
+        vt_log("%s", complaint);
+    complaint[0] = 0;
+    return &as_loaded;
+}
+
+static const char *expand(const struct vt_options *options, char letter, const char *host, char pid[16])
+{
     snprintf(pid, 16, "%d", (int)getpid());
     switch (letter) {
     case 'p':
         return pid;
     case 'r':
-        return rank ? rank : pid;
+        return options->rank[0] ? options->rank : pid;
     case 'h':
         return host;
     case '%':
@@ -124,8 +144,13 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     char pattern[4096], pid[16];
     struct stat status;
     size_t used = 0;
-    bool folder = options->out[strlen(options->out) - 1] == '/' ||
-                  (stat(options->out, &status) == 0 && S_ISDIR(status.st_mode));
+    const size_t out_bytes = strlen(options->out);
+    const bool exists = stat(options->out, &status) == 0;
+    const bool folder = (out_bytes && options->out[out_bytes - 1] == '/') || (exists && S_ISDIR(status.st_mode));
+    if (!out_bytes)
+        return -ENAMETOOLONG;
+    if (exists && !folder && !S_ISREG(status.st_mode)) /* a device, a pipe: nothing is to be made beside it */
+        return -EINVAL;
     if (snprintf(pattern, sizeof pattern, "%s%s", options->out, folder ? "/vramtrace.%h.%r.vrt" : "") >=
         (int)sizeof pattern)
         return -ENAMETOOLONG;
@@ -139,7 +164,7 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
             if (written < 0 || (used += (size_t)written) >= bytes)
                 return -ENAMETOOLONG;
         }
-        if (pattern[i] == '%' && (part = expand(pattern[i + 1], host, pid)))
+        if (pattern[i] == '%' && (part = expand(options, pattern[i + 1], host, pid)))
             i++;
         else
             part = one;

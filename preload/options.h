@@ -1,4 +1,5 @@
-/* The shim's settings: options.def, read once from the environment. */
+/* The shim's settings: options.def, read from the environment when the library is loaded. Later no thread of ours may:
+ * another may be changing it. */
 #ifndef VT_OPTIONS_H
 #define VT_OPTIONS_H
 
@@ -7,16 +8,17 @@
 #include <stdint.h>
 
 struct vt_options {
-    const char *out; /* points into the environment or the table */
+    char out[4096];
+    char rank[16]; /* the launcher's number of this process, "" if there is none */
     bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
 };
 
-/* Reads the environment. A wrong value is named on stderr once and its default is used. */
-void vt_options_read(struct vt_options *options);
+/* As read. A wrong value is told on stderr at the first call, and its default is used. Any thread. */
+const struct vt_options *vt_options(void);
 
 /* Fills `path` from the pattern in options->out; `attempt` > 0 makes another name of it for the case that the
- * file exists. Returns 0 or -ENAMETOOLONG. */
+ * file exists. Returns 0, -ENAMETOOLONG, or -EINVAL where what it names is neither a folder nor a file. */
 int vt_options_path(const struct vt_options *options, const char *host, int attempt, char *path, size_t bytes);
 
 #endif

@@ -1,6 +1,8 @@
 #include "record.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,13 +63,30 @@ static void count_dropped(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-static void refresh_thread(const struct vt_session *session)
+static void define_thread(struct vt_session *session)
 {
-    if (thread.generation == session->generation)
+    char name[16] = "";
+    prctl(PR_GET_NAME, name);
+    size_t bytes = strnlen(name, sizeof name);
+    struct vt_thread *record =
+        vt_ring_reserve(&session->ring, VT_RECORD_THREAD, (uint32_t)(sizeof *record + bytes));
+    if (!record) {
+        count_dropped(&session->ring.header->dropped_definitions);
+        return;
+    }
+    record->thread_id = thread.thread_id;
+    memcpy(record + 1, name, bytes);
+    vt_ring_commit(record);
+}
+
+static inline void refresh_thread(struct vt_session *session)
+{
+    if (__builtin_expect(thread.generation == session->generation, 1))
         return;
     thread.generation = session->generation;
     thread.node.sequence = 0;
     thread.thread_id = (uint32_t)syscall(SYS_gettid);
+    define_thread(session);
 }
 
 /* The id of a code object's content; a code object that cannot be read is 0. */
@@ -79,7 +98,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
         return 0;
     uint64_t hash = XXH3_64bits_withSeed(view.file, view.file_bytes, (uint64_t)(uint32_t)view.first_line);
     hash = XXH3_64bits_withSeed(view.name, view.name_bytes, hash);
-    hash = XXH3_64bits_withSeed(view.line_table, view.line_table_bytes, hash) | 1;
+    hash = XXH3_64bits_withSeed(view.line_table, view.line_table_bytes, hash) | VT_INTERN_MARK;
     struct vt_intern_entry *entry = vt_intern_find(&session->codes, hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
@@ -113,7 +132,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
 static bool write_stack(struct vt_session *session, const struct captured_stack *stack, uint32_t id,
                         uint16_t function)
 {
-    /* Each frame's code gives its place to the code's id: there is no stack to waste on a second list. */
+    /* The code's id replaces its address in each frame: a second list would cost the caller's stack. */
     const void *code_before = NULL;
     uintptr_t code_id = 0;
     for (size_t i = 0; i < stack->python_frames; i++) {
@@ -127,7 +146,7 @@ static bool write_stack(struct vt_session *session, const struct captured_stack 
     if (!record)
         return false;
     record->stack_id = id;
-    record->thread_id = thread.thread_id;
+    record->thread_id = 0;
     record->function = function;
     record->label = thread.label;
     record->native_frames = (uint16_t)stack->native_frames;
@@ -165,9 +184,26 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     return id;
 }
 
+static bool make_rooms(struct vt_session *session)
+{
+    const size_t bytes = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame);
+    struct vt_raw_python_frame *none = NULL;
+    if (atomic_load_explicit(&session->rooms, memory_order_acquire))
+        return true;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    madvise(memory, bytes, MADV_DONTFORK);
+    if (!atomic_compare_exchange_strong(&session->rooms, &none, memory))
+        munmap(memory, bytes); /* another thread was first */
+    return true;
+}
+
 /* A room for deep walks, or -1 if all are taken: the stack is then told as truncated. */
 static int take_room(struct vt_session *session)
 {
+    if (!make_rooms(session))
+        return -1;
     uint32_t free_rooms = atomic_load_explicit(&session->free_rooms, memory_order_relaxed);
     while (free_rooms) {
         int room = __builtin_ctz(free_rooms);
@@ -199,7 +235,7 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
     }
     size_t depth = SHALLOW_DEPTH;
     if ((room = take_room(session)) >= 0) {
-        stack->python = session->rooms + (size_t)room * VT_PYTHON_DEPTH;
+        stack->python = atomic_load_explicit(&session->rooms, memory_order_relaxed) + (size_t)room * VT_PYTHON_DEPTH;
         depth = VT_PYTHON_DEPTH;
     }
     stack->hash = seed;
@@ -218,6 +254,7 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
     }
     memcpy((char *)event + sizeof event->head, (const char *)filled + sizeof filled->head,
            sizeof *event - sizeof event->head);
+    event->thread_id = thread.thread_id;
     vt_ring_commit(event);
     return true;
 }
@@ -243,7 +280,7 @@ static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t 
 
 static void begin_stack(struct captured_stack *stack, uint16_t function)
 {
-    stack->hash = (uint64_t)thread.thread_id << 32 | (uint64_t)function << 16 | thread.label;
+    stack->hash = (uint64_t)function << 16 | thread.label;
     stack->native_frames = stack->python_frames = 0;
     stack->native_truncated = stack->python_truncated = stack->python_unreadable = false;
 }
@@ -251,11 +288,11 @@ static void begin_stack(struct captured_stack *stack, uint16_t function)
 static uint32_t intern_stack(struct vt_session *session, struct captured_stack *stack, uint16_t function)
 {
     stack->hash = (stack->hash ^ stack->hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-    stack->hash = (stack->hash ^ stack->hash >> 32) | 1;
+    stack->hash = (stack->hash ^ stack->hash >> 32) | VT_INTERN_MARK;
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->without_stack);
     else if (__builtin_expect(id == 0, 0))
         id = define_stack(session, entry, stack, function);
     return id;
@@ -271,10 +308,8 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
             room = walk_python(session, &stack);
         if (thread.node.sequence)
             settle_node(session, seen->sequence, stack.hash);
-        stack.native_frames =
-            vt_native_walk(stack.native, stack.python_frames > 0, &stack.hash, &stack.native_truncated);
-        /* Before the writer found the unwinder and the interpreter: this event's frames are lost, and told
-         * so. */
+        stack.native_frames = vt_native_walk(stack.native, &stack.hash, &stack.native_truncated);
+        /* Before the writer found the interpreter: this event's frames are lost, and reported as lost. */
         if (__builtin_expect(stack.python_frames + stack.native_frames == 0, 0) &&
             !atomic_load(&session->writer_ready))
             count_dropped(&session->ring.header->dropped_definitions);
@@ -335,7 +370,7 @@ void vt_record_node(uint64_t sequence, uint64_t parent)
 /* The id of a text, 0 if it could not be told to the trace. */
 static uint32_t intern_string(struct vt_session *session, const char *text, size_t bytes)
 {
-    struct vt_intern_entry *entry = vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | 1);
+    struct vt_intern_entry *entry = vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
         count_dropped(&session->ring.header->dropped_definitions);
@@ -384,13 +419,15 @@ bool vt_record_ask_look(unsigned reason)
     return session != NULL;
 }
 
-/* Whole lines, where they are not too long. */
-static size_t look_part_bytes(const char *text, size_t bytes)
+/* Whole lines, where they are not too long. A small ring takes small records. */
+static size_t look_part_bytes(const struct vt_session *session, const char *text, size_t bytes)
 {
-    if (bytes <= LOOK_PART_BYTES)
+    const size_t ring_part = session->ring.slot_count * VT_SLOT_BYTES / 8;
+    const size_t limit = ring_part < LOOK_PART_BYTES ? ring_part : LOOK_PART_BYTES;
+    if (bytes <= limit)
         return bytes;
-    const char *end = memrchr(text, '\n', LOOK_PART_BYTES);
-    return end ? (size_t)(end + 1 - text) : LOOK_PART_BYTES;
+    const char *end = memrchr(text, '\n', limit);
+    return end ? (size_t)(end + 1 - text) : limit;
 }
 
 void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
@@ -402,9 +439,9 @@ void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t 
         return;
     refresh_thread(session);
     for (size_t at = 0; at < bytes || !parts; parts++)
-        at += look_part_bytes(text + at, bytes - at);
+        at += look_part_bytes(session, text + at, bytes - at);
     for (uint32_t part = 0; part < parts; part++) {
-        size_t length = look_part_bytes(text, bytes);
+        size_t length = look_part_bytes(session, text, bytes);
         struct vt_look_part *record =
             vt_ring_reserve(&session->ring, VT_RECORD_LOOK, (uint32_t)(sizeof *record + length));
         if (!record) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "guard.h"
+#include "memory.h"
 
 /* A full ring: how long a producer waits for the writer, in all. */
 enum { WAIT_TURNS = 20, WAIT_TURN_NS = 500 * 1000 };
@@ -40,6 +41,21 @@ static bool wait_for_room(struct vt_ring *ring, int *turn)
     return true;
 }
 
+static void fill_with_pad(struct vt_ring *ring, uint64_t position, uint64_t slots)
+{
+    if (!slots)
+        return;
+    uint8_t *rest = slot_at(ring, position);
+    begin_record(rest, VT_RECORD_PAD, slots, (uint32_t)(slots * VT_SLOT_BYTES));
+    vt_ring_commit(rest);
+}
+
+/* Whether one of these slots, which do not wrap, still belongs to an abandoned producer. */
+static bool is_dead(const struct vt_ring *ring, const uint8_t *dead, uint64_t position, uint64_t slots)
+{
+    return memchr(dead + (position & (ring->slot_count - 1)), 1, slots) != NULL;
+}
+
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
 {
     struct vt_file_header *header = ring->header;
@@ -61,14 +77,15 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
             continue;
         }
-        if (__atomic_compare_exchange_n(&header->ring_reserved, &reserved, reserved + pad + slots, true,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (!__atomic_compare_exchange_n(&header->ring_reserved, &reserved, reserved + pad + slots, true,
+                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        fill_with_pad(ring, reserved, pad);
+        const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
+        if (__builtin_expect(!dead || !is_dead(ring, dead, reserved + pad, slots), 1))
             break;
-    }
-    if (pad) {
-        uint8_t *rest = slot_at(ring, reserved);
-        begin_record(rest, VT_RECORD_PAD, pad, (uint32_t)(pad * VT_SLOT_BYTES));
-        vt_ring_commit(rest);
+        fill_with_pad(ring, reserved + pad, slots);
+        reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     }
     uint8_t *record = slot_at(ring, reserved + pad);
     begin_record(record, kind, slots, bytes);
@@ -90,6 +107,24 @@ const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *po
             return head;
         *position += head->slots;
     }
+}
+
+uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
+{
+    const struct vt_record_head *head = (const void *)slot_at(ring, *position);
+    const uint8_t kind = head->kind;
+    uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_relaxed);
+    uint64_t last = *position + head->slots;
+    if (!head->slots) /* up to the next record whose head stands */
+        for (last = *position + 1; last < end && !((const struct vt_record_head *)(const void *)slot_at(ring, last))->slots;)
+            last++;
+    if (!dead)
+        dead = vt_memory_grow(NULL, 0, ring->slot_count);
+    for (uint64_t i = *position; dead && i < last; i++)
+        dead[i & (ring->slot_count - 1)] = 1;
+    atomic_store_explicit(&ring->dead, dead, memory_order_release);
+    *position = last;
+    return kind;
 }
 
 void vt_ring_consume(struct vt_ring *ring, uint64_t position)

@@ -17,6 +17,7 @@ struct vt_ring {
     uint64_t slot_count;           /* a power of two */
     _Atomic uint32_t wake;         /* futex: raised to wake the writer */
     _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer waited in vain, plus one; 0 = never */
+    _Atomic(uint8_t *) dead;       /* a byte for each slot: 1 if an abandoned producer may yet write to it; NULL: none */
 };
 
 enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
@@ -32,6 +33,11 @@ static inline void vt_ring_commit(void *record)
 
 /* The committed record at *position (pads are stepped over), or NULL. */
 const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position);
+
+/* Steps over the record at *position whose producer will not commit it: it was ended, jumped out of, or stands still. Its
+ * slots, at most up to position `end`, are never given out again, since it may yet write there. Returns its kind, 0 if
+ * not even that was stored. */
+uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end);
 
 /* Gives the slots from ring_consumed to `position` back, zeroed. */
 void vt_ring_consume(struct vt_ring *ring, uint64_t position);

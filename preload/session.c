@@ -23,7 +23,8 @@
 enum { STATE_NONE = 0, STATE_STARTING, STATE_RUNNING, STATE_ENDED };
 enum { START_WAIT_TURNS = 11000, START_WAIT_TURN_NS = 100 * 1000, READY_WAIT_NS = 1000 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
 
-/* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. */
+/* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. Where so many are
+ * not allowed: the upper half of those that are. */
 enum { HIGH_DESCRIPTOR = 900 };
 
 /* In a page of its own that fork wipes to zero, so STATE_NONE. */
@@ -32,12 +33,30 @@ struct process_state {
     _Atomic(struct vt_session *) session;
     _Atomic uint64_t missed; /* events before the session stood */
     _Atomic int waited;      /* for the session, in vain: nobody waits again */
+    _Atomic(struct vt_session *) stopped; /* by an error, which is told at the end */
 };
 
 static _Atomic(struct process_state *) process_state;
 static uint32_t generations; /* under STATE_STARTING */
 
-__thread int vt_guard_depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* When the library was loaded into this process, and by which thread: main's, but in a forked child the one that forked. */
+static struct {
+    int pid;
+    uint64_t boottime_ns;
+    pthread_t thread;
+} at_load;
+
+static void note_process(void)
+{
+    at_load.pid = getpid();
+    at_load.boottime_ns = vt_clock_ns(CLOCK_BOOTTIME);
+    at_load.thread = pthread_self();
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    note_process();
+}
 
 struct vt_session *vt_session_active(void)
 {
@@ -72,7 +91,11 @@ static struct process_state *state_page(void)
 
 static int move_up(int file)
 {
-    int high = fcntl(file, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+    struct rlimit limit;
+    int lowest = HIGH_DESCRIPTOR;
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur <= HIGH_DESCRIPTOR)
+        lowest = (int)limit.rlim_cur / 2;
+    int high = fcntl(file, F_DUPFD_CLOEXEC, lowest);
     if (high < 0)
         return file;
     close(file);
@@ -142,6 +165,7 @@ static void fill_header(struct vt_file_header *header, uint64_t ring_slots, cons
         .start_realtime_ns = vt_clock_ns(CLOCK_REALTIME),
         .start_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC),
         .program_version = VRAMTRACE_VERSION,
+        .feature_bits = VT_FEATURE_EVENT_THREADS,
         .state = VT_STATE_RECORDING,
     };
     header->chunks_end = header->chunks_offset;
@@ -174,27 +198,16 @@ static int map_file(struct vt_session *session, const char *host)
     return 0;
 }
 
-enum { ROOM_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
-
-static int make_rooms(struct vt_session *session)
-{
-    void *memory = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return -ENOMEM;
-    madvise(memory, ROOM_BYTES, MADV_DONTFORK);
-    session->rooms = memory;
-    atomic_init(&session->free_rooms, UINT32_MAX);
-    return 0;
-}
-
+/* Up to some 2 million stacks, half a million code objects, 100,000 texts. */
 static int make_tables(struct vt_session *session)
 {
-    int result = vt_intern_make(&session->stacks, 20);
+    int result = vt_intern_make(&session->stacks, 12);
     if (!result)
-        result = vt_intern_make(&session->codes, 18);
+        result = vt_intern_make(&session->codes, 10);
     if (!result)
-        result = vt_intern_make(&session->strings, 16);
-    return result ? result : make_rooms(session);
+        result = vt_intern_make(&session->strings, 8);
+    atomic_init(&session->free_rooms, UINT32_MAX);
+    return result;
 }
 
 /* Undoes a start that failed: nothing of it stays, and the file goes too, since it holds nothing. */
@@ -203,8 +216,6 @@ static void discard(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
-    if (session->rooms)
-        munmap(session->rooms, ROOM_BYTES);
     if (session->mapped_bytes)
         munmap(session->ring.header, session->mapped_bytes);
     if (session->file >= 0) {
@@ -214,22 +225,20 @@ static void discard(struct vt_session *session)
     munmap(session, sizeof *session);
 }
 
-/* When this process began, from the 22nd field of its status; now, where that cannot be read. */
-static uint64_t process_start(void)
+/* A thread's descriptor (struct pthread) is no interface: the place is the one where both threads' ids stand. */
+const int *vt_session_first_thread_id(void)
 {
-    char status[1024];
-    long long ticks = 0;
-    int file = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t bytes = file < 0 ? -1 : read(file, status, sizeof status - 1);
-    if (file >= 0)
-        close(file);
-    status[bytes > 0 ? bytes : 0] = 0;
-    const char *field = strrchr(status, ')'); /* the name before it may hold anything */
-    for (int number = 2; field && number < 22; number++)
-        field = strchr(field + 1, ' ');
-    if (field)
-        ticks = atoll(field);
-    return ticks > 0 ? (uint64_t)ticks * 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK) : vt_clock_ns(CLOCK_BOOTTIME);
+    enum { SEARCHED_BYTES = 1024 };
+    const int own_id = (int)syscall(SYS_gettid);
+    if (at_load.pid != getpid() || at_load.thread == pthread_self())
+        return NULL;
+    for (size_t offset = 0; offset < SEARCHED_BYTES; offset += sizeof(int)) {
+        const int *own = (const int *)(uintptr_t)(pthread_self() + offset);
+        const int *first = (const int *)(uintptr_t)(at_load.thread + offset);
+        if (*own == own_id && *first == at_load.pid)
+            return first;
+    }
+    return NULL;
 }
 
 static struct vt_session *start(void)
@@ -240,13 +249,15 @@ static struct vt_session *start(void)
     if (session == MAP_FAILED)
         return NULL;
     session->file = -1;
-    vt_options_read(&session->options);
+    session->options = *vt_options();
     if (!session->options.enable) {
         munmap(session, sizeof *session);
         return NULL;
     }
     gethostname(host, sizeof host - 1);
-    session->process_start_ns = process_start();
+    if (at_load.pid != getpid() && syscall(SYS_gettid) == getpid()) /* a forked child */
+        note_process();
+    session->process_start_ns = at_load.pid == getpid() ? at_load.boottime_ns : vt_clock_ns(CLOCK_BOOTTIME);
     session->generation = ++generations;
     vt_gate_start();
     session->file = create_file(session, host);
@@ -256,12 +267,13 @@ static struct vt_session *start(void)
     if (!result)
         result = vt_writer_start(session);
     if (result) {
-        vt_log("nothing is recorded: %s: %s", session->path, strerror(-result));
+        vt_log("nothing is recorded: %s: %s", session->path[0] ? session->path : session->options.out,
+               result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
         discard(session);
         return NULL;
     }
-    /* The writer loads the unwinder and looks for the interpreter. Both take the loader's lock, and its holder may be
-     * running a constructor that waits for a lock of our caller: so we do without, rather than wait for long. */
+    /* The writer looks for the interpreter under the loader's lock, whose holder may be running a constructor that waits
+     * for a lock of our caller: so we do without, rather than wait for long. */
     for (uint64_t until = vt_clock_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
          !atomic_load(&session->writer_ready) && (now = vt_clock_ns(CLOCK_MONOTONIC)) < until;)
         syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0,
@@ -296,13 +308,10 @@ struct vt_session *vt_session_get(void)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
-        int cancel_state;
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
         session = start();
         atomic_store(&process->session, session);
         atomic_store(&process->state, session ? STATE_RUNNING : STATE_ENDED);
         tell_missed(process, session);
-        pthread_setcancelstate(cancel_state, NULL);
         return session;
     }
     for (int turn = 0; state == STATE_STARTING && !atomic_load(&process->waited); turn++) {
@@ -323,7 +332,9 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     session->ring.header->stop_reason = reason;
     session->ring.header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
-    vt_log("recording stopped, %s: %s; what came before is in the trace", session->path, strerror(error_number));
+    session->stop_error = error_number;
+    if (process)
+        atomic_store(&process->stopped, session);
 }
 
 static void format_bytes(uint64_t bytes, char text[32])
@@ -371,17 +382,21 @@ __attribute__((destructor)) static void end_process(void)
 {
     struct process_state *process = atomic_load(&process_state);
     struct vt_session *session = vt_session_active();
-    int saved_errno, cancel_state;
-    if (!session || !vt_enter(&saved_errno))
+    int saved_errno;
+    if (!process || !vt_enter(&saved_errno))
         return;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    atomic_store(&process->session, NULL);
-    atomic_store(&process->state, STATE_ENDED);
-    vt_writer_finish(session);
-    if (session->ring.header->state == VT_STATE_COMPLETE)
-        release_ring_space(session);
-    if (!session->options.quiet && session->ring.header->state != VT_STATE_STOPPED)
+    if (session) {
+        atomic_store(&process->session, NULL);
+        atomic_store(&process->state, STATE_ENDED);
+        vt_writer_finish(session);
+        if (session->ring.header->state == VT_STATE_COMPLETE)
+            release_ring_space(session);
+    }
+    struct vt_session *stopped = atomic_load(&process->stopped);
+    if (stopped)
+        vt_log("recording stopped, %s: %s; what came before is in the trace", stopped->path,
+               strerror(atomic_load(&stopped->stop_error)));
+    else if (session)
         say_goodbye(session);
-    pthread_setcancelstate(cancel_state, NULL);
     vt_leave(saved_errno);
 }

@@ -5,7 +5,7 @@
 #ifndef VT_SESSION_H
 #define VT_SESSION_H
 
-#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -27,13 +27,19 @@ struct vt_session {
     size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;
-    struct vt_raw_python_frame *rooms; /* VT_ROOMS of VT_PYTHON_DEPTH frames: for walks too deep for the caller's stack */
-    _Atomic uint32_t free_rooms;       /* bit per room */
+    /* VT_ROOMS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL till the first of them. */
+    _Atomic(struct vt_raw_python_frame *) rooms;
+    _Atomic uint32_t free_rooms;    /* bit per room */
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
     _Atomic int writer_ready;       /* futex: it found what only it may look for */
     _Atomic int writer_done;        /* futex */
-    pthread_t writer;
+    _Atomic int writer_left;        /* as the process's last thread: whoever ends the process writes what is left */
+    _Atomic int writer_thread_id;   /* the kernel's, 0 = not yet */
+    struct writer *writer;          /* the writer thread's own; NULL till it is ready */
+    sigset_t host_signals;          /* the mask of the thread that made the session */
+    _Atomic int stop_error;         /* errno of what stopped it */
+    const int *first_thread_id;     /* where the C library has the kernel's id of main's thread; 0 in it: it has ended */
     uint32_t generation; /* tells thread-local caches of an older session apart */
 };
 
@@ -48,6 +54,10 @@ void vt_session_missed(void);
 
 /* The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened again by its name. */
 int vt_session_file(struct vt_session *session);
+
+/* Where the C library has the kernel's id of main's thread, which the kernel clears when that thread ends. Not for that
+ * thread itself to ask. NULL where it is not found. */
+const int *vt_session_first_thread_id(void);
 
 /* Stops recording for good: what is in the ring stays readable. Any thread. */
 void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);

@@ -1,5 +1,8 @@
-/* Native call stacks, by libunwind, which is loaded privately: as a dependency of a preloaded library its
- * _Unwind_* symbols would take over the C++ exceptions of the whole process. */
+/* Native call stacks of the calling thread.
+ *
+ * A walk reads the thread's own stack and the unwind tables of the loaded libraries, nothing else: no lock, no
+ * allocation, no descriptor; a system call only for the first walk of a thread and on stacks whose end is not known
+ * (unwind.h). What one step up from a return address takes is remembered for all threads. */
 #ifndef VT_STACK_NATIVE_H
 #define VT_STACK_NATIVE_H
 
@@ -9,14 +12,12 @@
 
 enum { VT_NATIVE_DEPTH = 128 };
 
-/* Once per session, in its writer thread: it takes the loader's lock. With `wanted` false, or no libunwind,
- * no native frames are recorded. (Not wanted either in the child of a process that recorded: another thread
- * of the parent may have held a lock of libunwind at the fork. No CUDA driver works in such a child anyway.)
- */
+/* Once per session, in its writer thread: it takes the loader's lock. With `wanted` false no native frames are
+ * recorded. */
 void vt_native_start(bool wanted);
 
-/* In the writer thread, now and then: ends native stacks if the host has closed what libunwind holds open. */
-void vt_native_check(void);
+/* Libraries were unloaded: other code may lie at their addresses soon. Any thread. */
+void vt_native_forget(void);
 
 /* Looks, once Python is there, for the interpreter's evaluation function, where native stacks end and Python
  * frames take over. In the writer thread. */
@@ -26,10 +27,8 @@ void vt_native_find_interpreter(void);
  * at the loop of autograd's engine, which is not included. */
 void vt_native_note_symbol(uint64_t return_address, const char *linkage_name);
 
-/* Return addresses of the calling thread's frames, innermost first, from the caller's caller's caller on: at
- * most VT_NATIVE_DEPTH. Stops at the interpreter's frame, which is not included. `below_python`: the thread
- * has Python frames, so the interpreter is to be met. Mixes into *hash. */
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], bool below_python, uint64_t *hash,
-                      bool *truncated);
+/* Return addresses of the calling thread's frames outside of this library, innermost first, at most VT_NATIVE_DEPTH.
+ * Stops before the interpreter's frame, and where no table knows the code. Mixes into *hash. */
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated);
 
 #endif

@@ -7,13 +7,14 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#define ZSTD_STATIC_LINKING_ONLY /* a compressor whose memory is ours to give */
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
@@ -24,6 +25,7 @@
 #include "guard.h"
 #include "inspect.h"
 #include "lookup.h"
+#include "memory.h"
 #include "python_layout.h"
 #include "stack_native.h"
 
@@ -37,7 +39,9 @@ enum {
     LAST_TURN_NS = 1000000,
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, as long as the writer makes progress */
     FINISH_TURN_MS = 50,
+    STUCK_POLLS = 10,
 };
+#define STUCK_NS UINT64_C(1000000000)
 
 struct writer {
     struct vt_session *session;
@@ -47,7 +51,11 @@ struct writer {
     const struct vt_event **events; /* into the ring */
     size_t event_count;
     uint64_t position; /* the first slot that is not taken */
-    unsigned long long loads; /* of libraries, when last looked round */
+    unsigned long long loads, unloads; /* of libraries, when last looked round */
+    struct {
+        uint64_t position, reserved, since_ns;
+        unsigned polls;
+    } stuck; /* at a record that is not committed */
 };
 
 void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes)
@@ -56,7 +64,7 @@ void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes)
         return NULL;
     if (buffer->capacity - buffer->bytes < bytes) {
         size_t capacity = (buffer->bytes + bytes) * 3 / 2 + 4096;
-        uint8_t *data = realloc(buffer->data, capacity);
+        uint8_t *data = vt_memory_grow(buffer->data, buffer->capacity, capacity);
         if (!data) {
             buffer->failed = true;
             return NULL;
@@ -182,12 +190,44 @@ static int drain(struct writer *writer)
     return 0;
 }
 
+/* Nobody will commit the record at writer->position. */
+static void abandon(struct writer *writer, uint64_t end)
+{
+    struct vt_file_header *header = writer->session->ring.header;
+    uint8_t kind = vt_ring_abandon(&writer->session->ring, &writer->position, end);
+    __atomic_fetch_add(kind > VT_RECORD_EVENT ? &header->dropped_definitions : &header->dropped, 1, __ATOMIC_RELAXED);
+}
+
+/* A thread that was ended in the middle of a record, or that stands still there, must not hold up all others. */
+static void abandon_if_stuck(struct writer *writer)
+{
+    const struct vt_file_header *header = writer->session->ring.header;
+    uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
+    if (vt_ring_at(&writer->session->ring, &writer->position) || writer->position == reserved ||
+        writer->position != writer->stuck.position || !writer->stuck.since_ns) {
+        writer->stuck.position = writer->position;
+        writer->stuck.reserved = reserved;
+        writer->stuck.since_ns = now;
+        writer->stuck.polls = 0;
+    } else if (++writer->stuck.polls >= STUCK_POLLS && now - writer->stuck.since_ns >= STUCK_NS) {
+        abandon(writer, writer->stuck.reserved);
+        writer->stuck.since_ns = 0;
+    }
+}
+
 /* Threads that were inside a record when the process began to end are given a moment to come out of it. */
 static int drain_to_the_end(struct writer *writer)
 {
+    struct vt_ring *ring = &writer->session->ring;
     int result = drain(writer);
-    for (int turn = 0; !result && vt_ring_pending(&writer->session->ring) && turn < LAST_TURNS; turn++) {
+    for (int turn = 0; !result && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
         vt_nap(LAST_TURN_NS);
+        result = drain(writer);
+    }
+    uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED);
+    while (!result && (int64_t)(end - writer->position) > 0) {
+        if (!vt_ring_at(ring, &writer->position) && (int64_t)(end - writer->position) > 0)
+            abandon(writer, end);
         result = drain(writer);
     }
     return result;
@@ -207,25 +247,31 @@ static bool is_due(const struct writer *writer, unsigned polls, uint32_t *defini
     return true;
 }
 
-static int count_loads(struct dl_phdr_info *info, size_t info_bytes, void *loads)
+struct library_counts {
+    unsigned long long loads, unloads;
+};
+
+static int count_libraries(struct dl_phdr_info *info, size_t info_bytes, void *counts)
 {
     (void)info_bytes;
-    *(unsigned long long *)loads = info->dlpi_adds;
+    *(struct library_counts *)counts = (struct library_counts){info->dlpi_adds, info->dlpi_subs};
     return 1;
 }
 
 /* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
 static void look_round(struct writer *writer)
 {
-    unsigned long long loads = 0;
-    vt_native_check();
+    struct library_counts counts = {0};
     vt_lookup_pin();
     _Atomic int *gate = vt_gate_enter();
-    dl_iterate_phdr(count_loads, &loads);
+    dl_iterate_phdr(count_libraries, &counts);
     vt_gate_leave(gate);
-    if (loads == writer->loads) /* of libraries: nothing new can be there */
+    if (counts.unloads != writer->unloads)
+        vt_native_forget();
+    writer->unloads = counts.unloads;
+    if (counts.loads == writer->loads) /* nothing new can be there */
         return;
-    writer->loads = loads;
+    writer->loads = counts.loads;
     gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
@@ -235,16 +281,32 @@ static void look_round(struct writer *writer)
     vt_gate_leave(gate);
 }
 
+/* The process ends with its last thread, which must not be this one for long: main may have ended by pthread_exit. The
+ * kernel clears the number of a thread that ended; as long as the first one is there nothing needs to be asked. */
+static bool is_last_thread(const struct vt_session *session)
+{
+    struct stat status;
+    if (!session->first_thread_id || __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
+        return false;
+    /* Links: itself, its parent, and one for each thread; the first thread counts till the end. */
+    return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
+}
+
+enum { STOPPED, LAST_THREAD };
+
+/* STOPPED, LAST_THREAD or -errno. */
 static int write_until_stopped(struct writer *writer)
 {
     struct vt_session *session = writer->session;
     uint32_t definitions_seen = 0;
-    vt_define_process(&writer->definitions);
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
         look_round(writer);
+        abandon_if_stuck(writer);
         if (atomic_load(&session->stopping))
-            return drain_to_the_end(writer);
+            return STOPPED;
+        if (is_last_thread(session))
+            return LAST_THREAD;
         if (is_due(writer, polls, &definitions_seen)) {
             int result = drain(writer);
             if (result)
@@ -271,17 +333,6 @@ static void be_ordinary(void)
         sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 }
 
-/* Leak checkers of the host run after us. */
-static void free_all(struct writer *writer)
-{
-    vt_seen_free(writer->seen);
-    ZSTD_freeCCtx(writer->compressor);
-    free(writer->events);
-    free(writer->definitions.data);
-    free(writer->payload.data);
-    free(writer->stored.data);
-}
-
 /* The kernel maps each page of the file at its first store: here, not in the host's threads. */
 static void touch_ring(const struct vt_session *session)
 {
@@ -290,29 +341,87 @@ static void touch_ring(const struct vt_session *session)
     madvise(session->ring.header, bytes, POPULATE_WRITE);
 }
 
-static void *writer_main(void *context)
+/* zstd's memory: each piece remembers its size in front. */
+enum { PIECE_HEAD_BYTES = 64 };
+
+static void *compressor_take(void *context, size_t bytes)
 {
-    struct vt_session *session = context;
-    struct writer writer = {.session = session, .seen = vt_seen_make(), .compressor = ZSTD_createCCtx()};
-    vt_guard_depth = 1; /* whatever this thread causes is ours */
-    prctl(PR_SET_NAME, "vramtrace");
-    be_ordinary();
-    vt_native_start(session->options.native && session->generation == 1);
-    look_round(&writer);
-    atomic_store(&session->writer_ready, 1);
-    syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-    touch_ring(session);
-    writer.events = malloc(CHUNK_MAXIMUM_EVENTS * sizeof *writer.events);
-    int result = writer.seen && writer.compressor && writer.events ? write_until_stopped(&writer) : -ENOMEM;
+    (void)context;
+    size_t *piece = vt_memory_grow(NULL, 0, bytes + PIECE_HEAD_BYTES);
+    if (!piece)
+        return NULL;
+    *piece = bytes + PIECE_HEAD_BYTES;
+    return (char *)piece + PIECE_HEAD_BYTES;
+}
+
+static void compressor_give_back(void *context, void *address)
+{
+    (void)context;
+    size_t *piece = (size_t *)(void *)((char *)address - PIECE_HEAD_BYTES);
+    if (address)
+        vt_memory_free(piece, *piece);
+}
+
+static struct writer *make_writer(struct vt_session *session)
+{
+    struct writer *writer = vt_memory_grow(NULL, 0, sizeof *writer);
+    if (!writer)
+        return NULL;
+    writer->session = session;
+    writer->seen = vt_seen_make();
+    writer->compressor =
+        ZSTD_createCCtx_advanced((ZSTD_customMem){compressor_take, compressor_give_back, NULL});
+    writer->events = vt_memory_grow(NULL, 0, CHUNK_MAXIMUM_EVENTS * sizeof *writer->events);
+    return writer->seen && writer->compressor && writer->events ? writer : NULL;
+}
+
+static void fail(struct vt_session *session, int result)
+{
+    vt_session_fail(session,
+                    result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
+                    : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
+                                                           : VT_STOP_WRITE_ERROR,
+                    -result);
+}
+
+/* Writes what is left. In the writer thread, or in another once that has left. */
+static void finish(struct vt_session *session)
+{
+    int result = drain_to_the_end(session->writer);
     if (result == 0)
         close_file(session);
     else
-        vt_session_fail(session,
-                        result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
-                        : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
-                                                               : VT_STOP_WRITE_ERROR,
-                        -result);
-    free_all(&writer);
+        fail(session, result);
+}
+
+static void *writer_main(void *context)
+{
+    struct vt_session *session = context;
+    vt_guard.frame = VT_GUARD_OWN_THREAD;
+    atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
+    prctl(PR_SET_NAME, "vramtrace");
+    be_ordinary();
+    vt_native_start(session->options.native);
+    session->first_thread_id = vt_session_first_thread_id();
+    struct writer *writer = session->writer = make_writer(session);
+    if (writer) {
+        look_round(writer);
+        vt_define_process(writer->seen, &writer->definitions);
+    }
+    atomic_store(&session->writer_ready, 1);
+    syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    touch_ring(session);
+    int result = writer ? write_until_stopped(writer) : -ENOMEM;
+    if (result == LAST_THREAD) { /* the C library calls exit() next, here, and what runs then is the host's */
+        atomic_store(&session->writer_left, 1);
+        vt_guard.frame = 0;
+        pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
+        return NULL;
+    }
+    if (result == STOPPED)
+        finish(session);
+    else
+        fail(session, result);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -320,30 +429,43 @@ static void *writer_main(void *context)
 
 int vt_writer_start(struct vt_session *session)
 {
-    sigset_t all, before;
+    sigset_t ours;
+    pthread_t thread;
     pthread_attr_t attributes;
-    enum { STACK_BYTES = 256 << 10, STACK_MAXIMUM_BYTES = 8 << 20 };
+    enum { STACK_BYTES = 512 << 10, STACK_MAXIMUM_BYTES = 8 << 20 };
     int error = EINVAL;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&ours);
+    sigdelset(&ours, SIGSYS); /* a sandbox of the host may answer our calls by it; blocked, it kills */
+    pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
     /* glibc takes the host's thread-local variables from the stack: with many of them it refuses a small one. */
     for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
         pthread_attr_setstacksize(&attributes, bytes);
-        error = pthread_create(&session->writer, &attributes, writer_main, session);
+        error = pthread_create(&thread, &attributes, writer_main, session);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
     pthread_attr_destroy(&attributes);
     return -error;
+}
+
+/* A sandbox of the host may have ended it. */
+static bool is_gone(const struct vt_session *session)
+{
+    int thread_id = atomic_load(&session->writer_thread_id);
+    return thread_id && syscall(SYS_tgkill, getpid(), thread_id, 0) && errno == ESRCH;
 }
 
 void vt_writer_finish(struct vt_session *session)
 {
     uint64_t consumed = vt_ring_consumed(&session->ring);
+    if (atomic_load(&session->writer_left)) {
+        finish(session);
+        return;
+    }
     atomic_store(&session->stopping, 1);
     vt_ring_wake(&session->ring);
-    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done); turn++) {
+    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session); turn++) {
         syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
                 &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
         if (vt_ring_consumed(&session->ring) != consumed) {

@@ -76,7 +76,7 @@ static inline const uint8_t *take_leb128(const uint8_t *at, const uint8_t *end, 
 }
 
 /* The columns of `count` events, into `events`. False if they are not whole. */
-static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_event *events, size_t count)
+static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_event *events, size_t count, bool threads)
 {
 #define DECODE_COLUMN(field)                                                                                 \
     {                                                                                                        \
@@ -90,6 +90,8 @@ static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_even
         }                                                                                                    \
     }
     VT_EVENT_COLUMNS(DECODE_COLUMN)
+    if (threads)
+        VT_EVENT_THREAD_COLUMN(DECODE_COLUMN)
     return true;
 }
 
@@ -128,7 +130,7 @@ static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header 
     if (chunk->events > 0)
         memset(events, 0, chunk->events * sizeof *events);
     if (!decode_columns(payload + chunk->definitions_bytes, payload + chunk->payload_bytes, events,
-                        chunk->events))
+                        chunk->events, trace->header.feature_bits & VT_FEATURE_EVENT_THREADS))
         return -EBADMSG;
     /* Stacks and line tables point into the definitions: those are kept. */
     uint8_t *definitions = vt_arena_take(&trace->tables->arena, chunk->definitions_bytes);

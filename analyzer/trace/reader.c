@@ -40,9 +40,10 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
-    if (header->feature_bits & UINT32_MAX)
-        return fail(message, -EPROTO, "uses format features (0x%llx) that this vramtrace does not know",
-                    (unsigned long long)(header->feature_bits & UINT32_MAX));
+    uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
+    if (unknown_features)
+        return fail(message, -EPROTO, "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
+                    (unsigned long long)unknown_features);
     if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header: header of %u bytes, slots of %u bytes",
                     header->header_bytes, header->slot_bytes);
@@ -100,14 +101,16 @@ static int take_ring_record(struct vt_trace *trace, const struct vt_record_head 
         return 0;
     if (record->kind != VT_RECORD_EVENT)
         return vt_definition_add(trace, record);
-    if (record->bytes != sizeof(struct vt_event))
+    const bool tells_thread = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
+    if (!tells_thread && record->bytes != sizeof(struct vt_event))
         return -EBADMSG;
     int error = vt_events_reserve(trace, 1);
     if (error)
         return error;
     struct vt_event *event = &trace->events[trace->event_count++];
     memcpy(event, record, sizeof *event);
-    memset(&event->head, 0, sizeof event->head);
+    event->head_start = 0;
+    event->thread_id = tells_thread ? event->thread_id : 0;
     trace->ring_events++;
     return 0;
 }
@@ -120,7 +123,7 @@ static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t star
         const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
         uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
         bool whole = record->slots > 0 && record->slots <= count - at && record->slots <= to_wrap &&
-                     (!record->committed || record->kind == VT_RECORD_PAD ||
+                     (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
                       (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
         if (!whole) { /* reserved, head not stored; a run of such slots is told as one record */
             trace->unfinished_records += !in_hole;
@@ -183,6 +186,43 @@ static void settle_events(struct vt_trace *trace)
     }
 }
 
+/* A stack belongs to one thread from here on: what is told of it (its phase, its engine) is told of that thread. The
+ * frames are not copied. */
+static int split_by_thread(struct vt_trace *trace)
+{
+    struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
+    int error = 0;
+    if (!(trace->header.feature_bits & VT_FEATURE_EVENT_THREADS))
+        return 0;
+    for (size_t i = 0; i < trace->event_count && !error; i++) {
+        struct vt_event *event = &trace->events[i];
+        const uint64_t key = (uint64_t)event->thread_id << 32 | event->stack_id;
+        struct vt_trace_stack *stack = &trace->stacks[event->stack_id];
+        if (event->stack_id && !stack->thread_id) {
+            stack->thread_id = event->thread_id; /* the first one's */
+            error = vt_index_put(&known, key, event->stack_id);
+        } else if (event->stack_id && stack->thread_id != event->thread_id) {
+            uint32_t own = vt_index_get(&known, key);
+            if (own == VT_INDEX_NONE) {
+                own = (uint32_t)trace->stack_count;
+                error = vt_reserve(&trace->stacks, &trace->tables->stack_capacity, trace->stack_count + 1,
+                                   sizeof *trace->stacks);
+                if (!error)
+                    error = vt_index_put(&known, key, own);
+                if (error)
+                    break;
+                trace->stacks[own] = trace->stacks[event->stack_id];
+                trace->stacks[own].thread_id = event->thread_id;
+                trace->stack_count++;
+            }
+            event->stack_id = own;
+        }
+        event->thread_id = 0;
+    }
+    vt_index_free(&known);
+    return error;
+}
+
 static int new_trace(const char *path, struct vt_trace **made)
 {
     struct vt_trace *trace = calloc(1, sizeof *trace);
@@ -231,7 +271,9 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
                     error == -E2BIG ? "more events than this program can number" : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
-    error = vt_stacks_end_at_loop(trace);
+    error = split_by_thread(trace);
+    if (!error)
+        error = vt_stacks_end_at_loop(trace);
     if (!error)
         error = vt_looks_read(trace);
     if (error)

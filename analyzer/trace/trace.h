@@ -119,7 +119,7 @@ struct vt_trace {
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
 
-    struct vt_event *events; /* in order; head is zero */
+    struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
     size_t event_count;
 
     struct vt_trace_stack

@@ -56,7 +56,7 @@ struct vt_file_header {
     uint64_t ring_offset;
     uint64_t ring_slots; /* a power of two */
     uint64_t chunks_offset;
-    uint64_t feature_bits; /* 0 now; a reader refuses bits it does not know in the low half */
+    uint64_t feature_bits; /* enum vt_feature; a reader refuses bits it does not know in the low half */
 
     uint32_t pid;
     uint32_t parent_pid;
@@ -77,6 +77,11 @@ struct vt_file_header {
     uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
+    uint64_t without_stack; /* events whose stack is not told, since too many different ones had been */
+};
+
+enum vt_feature {
+    VT_FEATURE_EVENT_THREADS = 1, /* each event tells its thread; without it each stack belongs to one */
 };
 
 enum vt_stop_reason {
@@ -101,14 +106,14 @@ struct vt_chunk_header {
 /* Chunk payload: `definitions_bytes` of definition records as they stood in the ring (head, body, padded to
  * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
  * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
- * Arithmetic is modulo 2^64. */
+ * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last. */
 
 /* First 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
     uint16_t slots; /* in the ring; never 0 once reserved */
     uint8_t kind;   /* enum vt_record_kind */
     uint8_t committed;
-    uint32_t bytes; /* head and body, without padding */
+    uint32_t bytes; /* head and body, without padding; of an event, which is always one slot, its thread instead */
 };
 
 enum vt_record_kind {
@@ -173,7 +178,13 @@ enum vt_event_flag {
 
 /* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
 struct vt_event {
-    struct vt_record_head head;
+    union {
+        struct vt_record_head head;
+        struct {
+            uint32_t head_start;
+            uint32_t thread_id; /* the kernel's; in the place of head.bytes */
+        };
+    };
     uint64_t t_ns; /* CLOCK_MONOTONIC */
     uint64_t address;
     uint64_t bytes;
@@ -189,12 +200,13 @@ struct vt_event {
     uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* thread and function would not fit one cache line beside the rest: they are part of the stack (struct
- * vt_stack), which is one per thread and function anyway. */
+/* The hooked function would not fit one cache line beside the rest: it is part of the stack (struct vt_stack), which is
+ * one per function anyway. */
 
 #define VT_EVENT_COLUMNS(X)                                                                                  \
     X(t_ns) X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer)            \
     X(device_index) X(flags)
+#define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits its place");
 
@@ -228,7 +240,7 @@ struct vt_device {
 struct vt_stack {
     struct vt_record_head head;
     uint32_t stack_id;  /* from 1 */
-    uint32_t thread_id; /* kernel's tid of the thread that met it first; a stack is interned per thread */
+    uint32_t thread_id; /* 0; without VT_FEATURE_EVENT_THREADS the kernel's id of the thread that the stack belongs to */
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
     uint16_t label;     /* function id of the runtime call round it (cudaMalloc …), 0 = none */
     uint16_t native_frames;

@@ -10,7 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-__thread int vt_guard_depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
+__thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+bool vt_guard_abandoned(uintptr_t frame)
+{
+    (void)frame;
+    return false;
+}
 
 static __thread uint16_t runtime_label;
 static __thread uint64_t driver_events;

@@ -1,0 +1,24 @@
+/* Memory from the kernel, for what the writer thread keeps: a thread that never calls malloc gets no arena, which would
+ * take 64 MiB of the host's address space, and waits for no lock of the host's allocator. */
+#ifndef VT_MEMORY_H
+#define VT_MEMORY_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL: the old one
+ * stays as it is. */
+static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)
+{
+    void *grown = memory ? mremap(memory, bytes_before, bytes, MREMAP_MAYMOVE)
+                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return grown == MAP_FAILED ? NULL : grown;
+}
+
+static inline void vt_memory_free(void *memory, size_t bytes)
+{
+    if (memory)
+        munmap(memory, bytes);
+}
+
+#endif
