@@ -1,0 +1,35 @@
+/* The walk of native stacks, as a library of its own: its own frames are the ones that a walk leaves out. */
+#include "stack_native.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fork_gate.h"
+#include "python_layout.h"
+
+__attribute__((visibility("default"))) size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated, uint64_t *hash);
+__attribute__((visibility("default"))) void probe_forget(void);
+
+bool vt_python_loaded(void)
+{
+    return false;
+}
+
+static __attribute__((constructor)) void start(void)
+{
+    vt_native_start(true);
+}
+
+size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated, uint64_t *hash)
+{
+    bool cut = false;
+    *hash = 1;
+    size_t count = vt_native_walk(addresses, hash, &cut);
+    *truncated = cut;
+    return count;
+}
+
+void probe_forget(void)
+{
+    vt_native_forget();
+}
