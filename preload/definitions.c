@@ -1,5 +1,5 @@
 /* What the writer thread finds out by itself for the trace: the process, names of native addresses, the modules they lie
- * in, hooked functions. Off the host's threads, so it may take the loader's lock; its memory comes from the kernel, so that
+ * in, threads' names, hooked functions. Off the host's threads, so it may take the loader's lock; its memory comes from the kernel, so that
  * it never waits for an allocator under that lock. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -264,6 +264,20 @@ static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buff
     vt_native_note_symbol(address, name);
     if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
         for_each_library(define_module, &(struct module_search){seen, definitions});
+}
+
+void vt_define_thread(uint64_t thread_id, struct vt_buffer *definitions)
+{
+    char path[64], name[64];
+    snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
+    size_t bytes = read_file(path, name, sizeof name);
+    while (bytes && name[bytes - 1] == '\n')
+        bytes--;
+    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
+    if (record) {
+        record->thread_id = thread_id;
+        memcpy(record + 1, name, bytes);
+    }
 }
 
 static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)

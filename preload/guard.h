@@ -37,6 +37,16 @@ static inline bool vt_enter(int *saved_errno)
     return true;
 }
 
+/* The same for an event of the host: one that cannot be recorded now is counted (record.h). */
+void vt_record_missed(void);
+static inline bool vt_enter_event(int *saved_errno)
+{
+    if (vt_enter(saved_errno))
+        return true;
+    vt_record_missed();
+    return false;
+}
+
 static inline void vt_leave(int saved_errno)
 {
     vt_guard.frame = 0;

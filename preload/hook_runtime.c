@@ -59,7 +59,7 @@ static int8_t current_device(enum vt_runtime_version version)
 static void record(const struct call *call, uint8_t kind, uint64_t detail)
 {
     int saved_errno;
-    if (!vt_enter(&saved_errno))
+    if (!vt_enter_event(&saved_errno))
         return;
     vt_record(
         &(struct vt_observation){.kind = kind,

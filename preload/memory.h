@@ -4,21 +4,27 @@
 #define VT_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
-
-/* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL: the old one
- * stays as it is. */
-static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)
-{
-    void *grown = memory ? mremap(memory, bytes_before, bytes, MREMAP_MAYMOVE)
-                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return grown == MAP_FAILED ? NULL : grown;
-}
 
 static inline void vt_memory_free(void *memory, size_t bytes)
 {
     if (memory)
         munmap(memory, bytes);
+}
+
+/* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL: the old one
+ * stays as it is. */
+static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)
+{
+    void *grown = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (grown == MAP_FAILED || (uintptr_t)grown % 4096) /* a sandbox answered for the kernel */
+        return NULL;
+    if (bytes_before)
+        memcpy(grown, memory, bytes_before);
+    vt_memory_free(memory, bytes_before);
+    return grown;
 }
 
 #endif

@@ -129,7 +129,7 @@ static void record(const struct vt_allocation *event, bool with_stack)
 void vt_driver_event(const struct vt_allocation *event)
 {
     int saved_errno;
-    if (!vt_enter(&saved_errno))
+    if (!vt_enter_event(&saved_errno))
         return;
     record(event, true);
     vt_leave(saved_errno);
@@ -176,7 +176,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
     /* A call that fails for want of a context or a device is no use of CUDA: it begins no trace. */
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !vt_recording())
         return;
-    if (!vt_enter(&saved_errno))
+    if (!vt_enter_event(&saved_errno))
         return;
     struct vt_allocation event = *made;
     if (result != CUDA_SUCCESS) {
@@ -194,7 +194,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
 void vt_before_free(const struct vt_allocation *taken_back)
 {
     int saved_errno;
-    if (taken_back->address == 0 || !vt_recording() || !vt_enter(&saved_errno))
+    if (taken_back->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
         return;
     record(taken_back, false);
     vt_leave(saved_errno);

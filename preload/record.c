@@ -2,7 +2,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -63,19 +62,15 @@ static void count_dropped(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* The writer adds its name. */
 static void define_thread(struct vt_session *session)
 {
-    char name[16] = "";
-    prctl(PR_GET_NAME, name);
-    size_t bytes = strnlen(name, sizeof name);
-    struct vt_thread *record =
-        vt_ring_reserve(&session->ring, VT_RECORD_THREAD, (uint32_t)(sizeof *record + bytes));
+    struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
     if (!record) {
         count_dropped(&session->ring.header->dropped_definitions);
         return;
     }
     record->thread_id = thread.thread_id;
-    memcpy(record + 1, name, bytes);
     vt_ring_commit(record);
 }
 
@@ -309,10 +304,6 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
         if (thread.node.sequence)
             settle_node(session, seen->sequence, stack.hash);
         stack.native_frames = vt_native_walk(stack.native, &stack.hash, &stack.native_truncated);
-        /* Before the writer found the interpreter: this event's frames are lost, and reported as lost. */
-        if (__builtin_expect(stack.python_frames + stack.native_frames == 0, 0) &&
-            !atomic_load(&session->writer_ready))
-            count_dropped(&session->ring.header->dropped_definitions);
     }
     uint32_t id = intern_stack(session, &stack, seen->function);
     give_room_back(session, room);
@@ -402,6 +393,12 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     return push(session, &event);
+}
+
+void vt_record_missed(void)
+{
+    if (vt_guard.frame != VT_GUARD_OWN_THREAD)
+        vt_session_missed();
 }
 
 void vt_record_backward(int graph_task)

@@ -61,6 +61,9 @@ uint16_t vt_set_runtime_label(uint16_t function);
  * call to see whether the driver layer saw the allocation. */
 uint64_t vt_driver_events_of_thread(void);
 
+/* An event that is not recorded, since it came within another one of its thread: a signal handler's. */
+void vt_record_missed(void);
+
 /* True once recording began in this process (or stopped again): false means that no CUDA event came yet. */
 bool vt_recording(void);
 

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +22,8 @@
 #include "record.h"
 #include "vramtrace/version.h"
 
-enum { STATE_NONE = 0, STATE_STARTING, STATE_RUNNING, STATE_ENDED };
-enum { START_WAIT_TURNS = 11000, START_WAIT_TURN_NS = 100 * 1000, READY_WAIT_NS = 1000 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
+enum { STATE_NONE = 0, STATE_STARTING, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED }; /* of a process */
+enum { READY_WAIT_NS = 1000 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
 
 /* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. Where so many are
  * not allowed: the upper half of those that are. */
@@ -29,11 +31,11 @@ enum { HIGH_DESCRIPTOR = 900 };
 
 /* In a page of its own that fork wipes to zero, so STATE_NONE. */
 struct process_state {
-    _Atomic int state;
+    _Atomic int state; /* futex */
     _Atomic(struct vt_session *) session;
     _Atomic uint64_t missed; /* events before the session stood */
     _Atomic int waited;      /* for the session, in vain: nobody waits again */
-    _Atomic(struct vt_session *) stopped; /* by an error, which is told at the end */
+    _Atomic(struct vt_session *) over; /* it has ended, or stopped by an error */
 };
 
 static _Atomic(struct process_state *) process_state;
@@ -210,7 +212,8 @@ static int make_tables(struct vt_session *session)
     return result;
 }
 
-/* Undoes a start that failed: nothing of it stays, and the file goes too, since it holds nothing. */
+/* Undoes a start that failed: the file goes too, since it holds nothing. The session itself stays: its maker may be
+ * looking at it. */
 static void discard(struct vt_session *session)
 {
     vt_intern_free(&session->stacks);
@@ -222,7 +225,6 @@ static void discard(struct vt_session *session)
         close(session->file);
         unlink(session->path);
     }
-    munmap(session, sizeof *session);
 }
 
 /* A thread's descriptor (struct pthread) is no interface: the place is the one where both threads' ids stand. */
@@ -241,45 +243,18 @@ const int *vt_session_first_thread_id(void)
     return NULL;
 }
 
-static struct vt_session *start(void)
+int vt_session_open(struct vt_session *session)
 {
     char host[64] = "localhost";
-    struct vt_session *session =
-        mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (session == MAP_FAILED)
-        return NULL;
-    session->file = -1;
-    session->options = *vt_options();
-    if (!session->options.enable) {
-        munmap(session, sizeof *session);
-        return NULL;
-    }
     gethostname(host, sizeof host - 1);
-    if (at_load.pid != getpid() && syscall(SYS_gettid) == getpid()) /* a forked child */
-        note_process();
-    session->process_start_ns = at_load.pid == getpid() ? at_load.boottime_ns : vt_clock_ns(CLOCK_BOOTTIME);
-    session->generation = ++generations;
-    vt_gate_start();
     session->file = create_file(session, host);
     int result = session->file < 0 ? session->file : map_file(session, host);
     if (!result)
         result = make_tables(session);
-    if (!result)
-        result = vt_writer_start(session);
-    if (result) {
+    if (result)
         vt_log("nothing is recorded: %s: %s", session->path[0] ? session->path : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
-        discard(session);
-        return NULL;
-    }
-    /* The writer looks for the interpreter under the loader's lock, whose holder may be running a constructor that waits
-     * for a lock of our caller: so we do without, rather than wait for long. */
-    for (uint64_t until = vt_clock_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
-         !atomic_load(&session->writer_ready) && (now = vt_clock_ns(CLOCK_MONOTONIC)) < until;)
-        syscall(SYS_futex, &session->writer_ready, FUTEX_WAIT_PRIVATE, 0,
-                &(struct timespec){.tv_nsec = (long)(until - now < READY_WAIT_NS ? until - now : READY_WAIT_NS - 1)}, NULL,
-                0);
-    return session;
+    return result;
 }
 
 static void tell_missed(struct process_state *process, struct vt_session *session)
@@ -289,10 +264,82 @@ static void tell_missed(struct process_state *process, struct vt_session *sessio
         __atomic_fetch_add(&session->ring.header->dropped, missed, __ATOMIC_RELAXED);
 }
 
-void vt_session_missed(void)
+/* Wakes those who wait for the session. */
+static void set_state(struct process_state *process, int state)
+{
+    atomic_store(&process->state, state);
+    syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void vt_session_publish(struct vt_session *session)
 {
     struct process_state *process = atomic_load(&process_state);
-    if (!process || atomic_load(&process->state) == STATE_ENDED)
+    int starting = STATE_STARTING;
+    if (!atomic_compare_exchange_strong(&process->state, &starting, STATE_PUBLISHING))
+        return; /* it is, or the process ends */
+    atomic_store(&process->session, session);
+    set_state(process, STATE_RUNNING);
+    tell_missed(process, session);
+}
+
+void vt_session_discard(struct vt_session *session)
+{
+    struct process_state *process = atomic_load(&process_state);
+    set_state(process, STATE_ENDED);
+    discard(session);
+}
+
+/* Makes the session with its writer thread, which makes the rest: file, ring, tables. */
+static int start(struct vt_session **made)
+{
+    struct vt_session *session =
+        mmap(NULL, sizeof *session, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *made = NULL;
+    if (session == MAP_FAILED)
+        return -ENOMEM;
+    session->file = -1;
+    session->options = *vt_options();
+    if (at_load.pid != getpid() && syscall(SYS_gettid) == getpid()) /* a forked child */
+        note_process();
+    session->process_start_ns = at_load.pid == getpid() ? at_load.boottime_ns : vt_clock_ns(CLOCK_BOOTTIME);
+    session->generation = ++generations;
+    int result = -ECANCELED; /* switched off */
+    if (session->options.enable) {
+        vt_gate_start();
+        *made = session;
+        result = vt_writer_start(session);
+        if (result)
+            vt_log("nothing is recorded: no thread: %s", strerror(-result));
+    }
+    if (result)
+        munmap(session, sizeof *session);
+    return result;
+}
+
+/* While the session is being made: its maker, and who comes meanwhile. Once somebody waited in vain nobody does. */
+static void wait_for_session(struct process_state *process)
+{
+    int state;
+    for (uint64_t until = vt_clock_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
+         !atomic_load(&process->waited) && (state = atomic_load(&process->state)) < STATE_RUNNING;) {
+        if ((now = vt_clock_ns(CLOCK_MONOTONIC)) >= until) {
+            atomic_store(&process->waited, 1);
+            break;
+        }
+        uint64_t left = until - now < READY_WAIT_NS ? until - now : READY_WAIT_NS - 1;
+        syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state, &(struct timespec){.tv_nsec = (long)left}, NULL, 0);
+    }
+}
+
+void vt_session_missed(void)
+{
+    struct process_state *process = state_page();
+    if (!process)
+        return;
+    struct vt_session *over = atomic_load(&process->over);
+    if (over)
+        __atomic_fetch_add(&over->ring.header->after_end, 1, __ATOMIC_RELAXED);
+    if (atomic_load(&process->state) == STATE_ENDED)
         return;
     atomic_fetch_add(&process->missed, 1);
     tell_missed(process, atomic_load(&process->session)); /* it may have come meanwhile */
@@ -308,17 +355,17 @@ struct vt_session *vt_session_get(void)
         return NULL;
     int state = STATE_NONE;
     if (atomic_compare_exchange_strong(&process->state, &state, STATE_STARTING)) {
-        session = start();
-        atomic_store(&process->session, session);
-        atomic_store(&process->state, session ? STATE_RUNNING : STATE_ENDED);
-        tell_missed(process, session);
-        return session;
-    }
-    for (int turn = 0; state == STATE_STARTING && !atomic_load(&process->waited); turn++) {
-        if (turn == START_WAIT_TURNS)
-            atomic_store(&process->waited, 1);
-        vt_nap(START_WAIT_TURN_NS);
-        state = atomic_load(&process->state);
+        if (start(&session)) {
+            set_state(process, STATE_ENDED);
+            return NULL;
+        }
+        wait_for_session(process);
+        /* The writer may be held up: it looks for the interpreter under the loader's lock, whose holder may be running a
+         * constructor that waits for a lock of our caller, or be our caller. So we do without, rather than wait. */
+        if (atomic_load(&session->opened))
+            vt_session_publish(session);
+    } else if (state < STATE_RUNNING) {
+        wait_for_session(process);
     }
     return atomic_load(&process->session);
 }
@@ -327,14 +374,13 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
 {
     struct process_state *process = atomic_load(&process_state);
     struct vt_session *expected = session;
-    if (process && atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
+    session->stop_error = error_number;
+    atomic_store(&process->over, session);
+    if (atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
         atomic_store(&process->state, STATE_ENDED);
     session->ring.header->stop_reason = reason;
     session->ring.header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
-    session->stop_error = error_number;
-    if (process)
-        atomic_store(&process->stopped, session);
 }
 
 static void format_bytes(uint64_t bytes, char text[32])
@@ -349,8 +395,13 @@ static void format_bytes(uint64_t bytes, char text[32])
     snprintf(text, 32, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
-static void say_goodbye(const struct vt_session *session)
+void vt_session_say_goodbye(const struct vt_session *session)
 {
+    if (session->ring.header->state == VT_STATE_STOPPED) {
+        vt_log("recording stopped, %s: %s; what came before is in the trace", session->path,
+               strerror(atomic_load(&session->stop_error)));
+        return;
+    }
     char peaks[1024] = "", bytes[32];
     size_t used = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES && used < sizeof peaks - 64; i++) {
@@ -366,7 +417,7 @@ static void say_goodbye(const struct vt_session *session)
 
 /* The ring is empty now: its room on the disk goes back, the file stays as long as it looks. A thread that took the
  * session just before it ended may still write there: to other memory, since a hole of a full disk would kill it. */
-static void release_ring_space(struct vt_session *session)
+void vt_session_release_ring_space(struct vt_session *session)
 {
     struct vt_file_header *header = session->ring.header;
     int file = vt_session_file(session);
@@ -381,22 +432,17 @@ static void release_ring_space(struct vt_session *session)
 __attribute__((destructor)) static void end_process(void)
 {
     struct process_state *process = atomic_load(&process_state);
-    struct vt_session *session = vt_session_active();
     int saved_errno;
     if (!process || !vt_enter(&saved_errno))
         return;
+    struct vt_session *session = atomic_load(&process->session);
     if (session) {
+        atomic_store(&process->over, session);
         atomic_store(&process->session, NULL);
-        atomic_store(&process->state, STATE_ENDED);
-        vt_writer_finish(session);
-        if (session->ring.header->state == VT_STATE_COMPLETE)
-            release_ring_space(session);
     }
-    struct vt_session *stopped = atomic_load(&process->stopped);
-    if (stopped)
-        vt_log("recording stopped, %s: %s; what came before is in the trace", stopped->path,
-               strerror(atomic_load(&stopped->stop_error)));
-    else if (session)
-        say_goodbye(session);
+    atomic_store(&process->state, STATE_ENDED);
+    session = atomic_load(&process->over);
+    if (session)
+        vt_writer_finish(session);
     vt_leave(saved_errno);
 }

@@ -32,7 +32,7 @@ struct vt_session {
     _Atomic uint32_t free_rooms;    /* bit per room */
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
-    _Atomic int writer_ready;       /* futex: it found what only it may look for */
+    _Atomic int opened;             /* file, ring and tables are there */
     _Atomic int writer_done;        /* futex */
     _Atomic int writer_left;        /* as the process's last thread: whoever ends the process writes what is left */
     _Atomic int writer_thread_id;   /* the kernel's, 0 = not yet */
@@ -49,8 +49,19 @@ struct vt_session *vt_session_active(void);
 /* The same, but makes it if this is the process's first event. NULL if it cannot be, or was stopped. */
 struct vt_session *vt_session_get(void);
 
-/* Counts an event that came while another thread was still making the session; it will be told as dropped. */
+/* Counts an event that is not recorded: one that came while the session was still being made, or within another event of
+ * its thread (a signal handler's), is told as dropped; one that came after the end, as such. */
 void vt_session_missed(void);
+
+/* For the writer thread: makes file, ring and tables (0 or -errno, which it says on stderr); then lets the host's threads
+ * record; or, where that failed, frees it all. */
+int vt_session_open(struct vt_session *session);
+void vt_session_publish(struct vt_session *session);
+void vt_session_discard(struct vt_session *session);
+
+/* The last line on stderr; and the ring's room on the disk, once it is empty. */
+void vt_session_say_goodbye(const struct vt_session *session);
+void vt_session_release_ring_space(struct vt_session *session);
 
 /* The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened again by its name. */
 int vt_session_file(struct vt_session *session);

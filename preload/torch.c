@@ -234,11 +234,12 @@ static bool is_cuda(uint16_t device)
 static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device)
 {
     int saved_errno;
-    if (vt_enter(&saved_errno)) {
+    const bool made = bytes >= 0;
+    /* A free begins no trace: a forked worker may only be dropping what it inherited. */
+    const bool wanted = is_cuda(device) && (made || vt_recording());
+    if (wanted ? vt_enter_event(&saved_errno) : vt_enter(&saved_errno)) {
         look_up();
-        bool made = bytes >= 0;
-        /* A free begins no trace: a forked worker may only be dropping what it inherited. */
-        if (is_cuda(device) && (made || vt_recording())) {
+        if (wanted) {
             vt_record(&(struct vt_observation){.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
                                                .layer = VT_LAYER_FRAMEWORK,
                                                .device_index = (int8_t)(device >> 8),

@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "elf_walk.h"
 
 enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
 
@@ -18,9 +21,26 @@ static bool is_readable(uintptr_t address)
     return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
 }
 
+/* Valgrind, which has its libraries preloaded, would report such a call as a fault of the host. */
+static _Atomic bool under_valgrind;
+
+static bool is_valgrinds(const struct vt_elf *object, void *unused)
+{
+    (void)unused;
+    return strstr(object->path, "/vgpreload_") != NULL;
+}
+
+void vt_unwind_start(void)
+{
+    atomic_store(&under_valgrind, vt_elf_find(is_valgrinds, NULL));
+    vt_unwind_tables_start();
+}
+
 /* All pages from `low` to the one before `high`. */
 static bool all_readable(uintptr_t low, uintptr_t high)
 {
+    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
+        return true;
     for (uintptr_t page = low & -(uintptr_t)PAGE_BYTES; page < high; page += PAGE_BYTES)
         if (!is_readable(page))
             return false;

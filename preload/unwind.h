@@ -7,6 +7,9 @@
 
 #include "unwind_tables.h"
 
+/* Once per session, before the first walk, from a thread that may take the loader's lock. */
+void vt_unwind_start(void);
+
 /* The part of memory that a walk may read: the calling thread's stack from `low` on. `high` is its end; where the end
  * is not known (coroutines, signal stacks) it is the end of what the kernel said is readable, and moves up. */
 struct vt_stack_range {

@@ -33,7 +33,7 @@ struct find_object_result {
 };
 static _Atomic(int (*)(void *, struct find_object_result *)) find_object;
 
-void vt_unwind_start(void)
+void vt_unwind_tables_start(void)
 {
     int (*found)(void *, struct find_object_result *) = NULL;
     void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");

@@ -40,7 +40,7 @@ struct vt_unwind_row {
 bool vt_unwind_find(uintptr_t address, struct vt_unwind_row *row);
 
 /* Once, from a thread that may take the loader's lock: looks for glibc's search without a lock. */
-void vt_unwind_start(void);
+void vt_unwind_tables_start(void);
 
 /* One value of DWARF's variable-length encodings. */
 bool vt_leb_unsigned(const uint8_t **at, const uint8_t *end, uint64_t *value);

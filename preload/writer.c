@@ -21,6 +21,7 @@
 #include <xxhash.h>
 
 #include "clock.h"
+#include "elf_walk.h"
 #include "fork_gate.h"
 #include "guard.h"
 #include "inspect.h"
@@ -39,6 +40,7 @@ enum {
     LAST_TURN_NS = 1000000,
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, as long as the writer makes progress */
     FINISH_TURN_MS = 50,
+    ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
 };
 #define STUCK_NS UINT64_C(1000000000)
@@ -103,6 +105,10 @@ static void take_records(struct writer *writer)
             writer->events[writer->event_count++] = (const struct vt_event *)(const void *)head;
             continue;
         }
+        if (head->kind == VT_RECORD_THREAD) {
+            vt_define_thread(((const struct vt_thread *)(const void *)head)->thread_id, &writer->definitions);
+            continue;
+        }
         size_t padded = (head->bytes + 7u) & ~(size_t)7;
         void *copy = vt_buffer_add(&writer->definitions, padded);
         if (!copy)
@@ -122,6 +128,8 @@ static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offse
             continue;
         if (written < 0)
             return -errno;
+        if ((size_t)written > bytes) /* a sandbox answered for the kernel */
+            return -EPERM;
         data += written;
         bytes -= (size_t)written;
         offset += (uint64_t)written;
@@ -258,6 +266,12 @@ static int count_libraries(struct dl_phdr_info *info, size_t info_bytes, void *c
     return 1;
 }
 
+static bool defines_interpreter(const struct vt_elf *object, void *unused)
+{
+    (void)unused;
+    return vt_elf_symbol(object, "PyGILState_GetThisThreadState", NULL) != NULL;
+}
+
 /* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
 static void look_round(struct writer *writer)
 {
@@ -272,6 +286,9 @@ static void look_round(struct writer *writer)
     if (counts.loads == writer->loads) /* nothing new can be there */
         return;
     writer->loads = counts.loads;
+    /* A lookup in vain would allocate an error text: the loader is asked only where there is something to find. */
+    if (!vt_elf_find(defines_interpreter, NULL))
+        return;
     gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
@@ -294,20 +311,23 @@ static bool is_last_thread(const struct vt_session *session)
 
 enum { STOPPED, LAST_THREAD };
 
-/* STOPPED, LAST_THREAD or -errno. */
-static int write_until_stopped(struct writer *writer)
+/* STOPPED, LAST_THREAD, or -errno where that ended it. With `failed` there is nothing to do but wait for one of the first
+ * two. */
+static int write_until_stopped(struct writer *writer, bool failed)
 {
     struct vt_session *session = writer->session;
     uint32_t definitions_seen = 0;
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
-        look_round(writer);
-        abandon_if_stuck(writer);
+        if (!failed) {
+            look_round(writer);
+            abandon_if_stuck(writer);
+        }
         if (atomic_load(&session->stopping))
             return STOPPED;
         if (is_last_thread(session))
             return LAST_THREAD;
-        if (is_due(writer, polls, &definitions_seen)) {
+        if (!failed && is_due(writer, polls, &definitions_seen)) {
             int result = drain(writer);
             if (result)
                 return result;
@@ -322,8 +342,10 @@ static void close_file(struct vt_session *session)
     struct vt_file_header *header = session->ring.header;
     header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     header->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
-    if (vt_ring_pending(&session->ring) == 0)
+    if (vt_ring_pending(&session->ring) == 0) {
         __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);
+        vt_session_release_ring_space(session);
+    }
 }
 
 /* A host that computes in real time is not to be held up by what can wait. */
@@ -387,41 +409,47 @@ static void fail(struct vt_session *session, int result)
 /* Writes what is left. In the writer thread, or in another once that has left. */
 static void finish(struct vt_session *session)
 {
-    int result = drain_to_the_end(session->writer);
-    if (result == 0)
-        close_file(session);
-    else
-        fail(session, result);
+    if (session->ring.header->state == VT_STATE_RECORDING) {
+        int result = drain_to_the_end(session->writer);
+        if (result == 0)
+            close_file(session);
+        else
+            fail(session, result);
+    }
+    vt_session_say_goodbye(session);
 }
 
 static void *writer_main(void *context)
 {
     struct vt_session *session = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
-    atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
     prctl(PR_SET_NAME, "vramtrace");
     be_ordinary();
-    vt_native_start(session->options.native);
+    atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
     session->first_thread_id = vt_session_first_thread_id();
     struct writer *writer = session->writer = make_writer(session);
-    if (writer) {
-        look_round(writer);
-        vt_define_process(writer->seen, &writer->definitions);
+    if (!writer || vt_session_open(session)) {
+        vt_session_discard(session);
+        return NULL;
     }
-    atomic_store(&session->writer_ready, 1);
-    syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    atomic_store(&session->opened, 1);
+    vt_native_start(session->options.native);
+    look_round(writer);
+    vt_define_process(writer->seen, &writer->definitions);
+    vt_session_publish(session);
     touch_ring(session);
-    int result = writer ? write_until_stopped(writer) : -ENOMEM;
+    int result = write_until_stopped(writer, false);
+    if (result < 0) {
+        fail(session, result);
+        result = write_until_stopped(writer, true);
+    }
     if (result == LAST_THREAD) { /* the C library calls exit() next, here, and what runs then is the host's */
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
         return NULL;
     }
-    if (result == STOPPED)
-        finish(session);
-    else
-        fail(session, result);
+    finish(session);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -449,11 +477,11 @@ int vt_writer_start(struct vt_session *session)
     return -error;
 }
 
-/* A sandbox of the host may have ended it. */
-static bool is_gone(const struct vt_session *session)
+/* A sandbox of the host may have ended it. Not asked at once, for the sake of sandboxes that end who asks. */
+static bool is_gone(const struct vt_session *session, int turn)
 {
     int thread_id = atomic_load(&session->writer_thread_id);
-    return thread_id && syscall(SYS_tgkill, getpid(), thread_id, 0) && errno == ESRCH;
+    return turn >= ASK_AFTER_TURNS && syscall(SYS_tgkill, getpid(), thread_id, 0) && errno == ESRCH;
 }
 
 void vt_writer_finish(struct vt_session *session)
@@ -465,7 +493,7 @@ void vt_writer_finish(struct vt_session *session)
     }
     atomic_store(&session->stopping, 1);
     vt_ring_wake(&session->ring);
-    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session); turn++) {
+    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session, turn); turn++) {
         syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
                 &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
         if (vt_ring_consumed(&session->ring) != consumed) {

@@ -21,11 +21,12 @@ void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
 void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
                            size_t body_bytes);
 
-/* definitions.c: what the writer adds of itself to the definitions of the ring: the process, and for each stack
- * that is new the symbols and modules of its addresses and its functions' names. */
+/* definitions.c: what the writer adds of itself to the definitions of the ring: the process, names of threads, and for each
+ * stack that is new the symbols and modules of its addresses and its functions' names. */
 struct vt_seen; /* what was told already */
 struct vt_seen *vt_seen_make(void);
 void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
+void vt_define_thread(uint64_t thread_id, struct vt_buffer *definitions);
 void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
 
 /* columns.c: events as columns (format.h). */

@@ -77,6 +77,7 @@ struct vt_file_header {
     uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
+    uint64_t after_end;     /* events that came once recording had ended or stopped */
     uint64_t without_stack; /* events whose stack is not told, since too many different ones had been */
 };
 

@@ -12,6 +12,10 @@
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+void vt_record_missed(void)
+{
+}
+
 bool vt_guard_abandoned(uintptr_t frame)
 {
     (void)frame;

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
-    vt_unwind_start();
+    vt_unwind_tables_start();
     while (scanf("%" SCNx64, &offset) == 1) {
         if (!vt_unwind_find(map->l_addr + offset, &row)) {
             printf("%" PRIx64 " none\n", offset);
