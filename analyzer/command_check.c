@@ -35,29 +35,29 @@ static void put_breaches(const char *path, const struct vt_checks *checks)
 
 static void add_json(cJSON *array, const struct vt_trace *trace, const struct vt_checks *checks)
 {
-    cJSON *object = cJSON_CreateObject(), *list;
+    cJSON *object = vt_json_item(), *list;
 
-    vt_json_trace(cJSON_AddObjectToObject(object, "trace"), trace);
-    cJSON_AddBoolToObject(object, "passed", !checks->breaches);
-    list = cJSON_AddArrayToObject(object, "checks");
+    vt_json_trace(vt_json_object(object, "trace"), trace);
+    vt_json_bool(object, "passed", !checks->breaches);
+    list = vt_json_array(object, "checks");
     for (size_t i = 0; i < checks->count; i++) {
         const struct vt_checked *checked = &checks->items[i];
-        cJSON *item = cJSON_CreateObject();
+        cJSON *item = vt_json_item();
 
-        cJSON_AddStringToObject(item, "what", checked->what);
+        vt_json_text(item, "what", checked->what);
         if (checked->part)
-            cJSON_AddStringToObject(item, "part", checked->part);
-        cJSON_AddBoolToObject(item, "passed", !checked->breached);
+            vt_json_text(item, "part", checked->part);
+        vt_json_bool(item, "passed", !checked->breached);
         if (checked->device_index >= 0) {
-            cJSON_AddNumberToObject(item, "device", checked->device_index);
+            vt_json_integer(item, "device", checked->device_index);
             vt_json_number(item, "bytes", checked->bytes);
             vt_json_number(item, "limit_bytes", checked->limit_bytes);
         }
         if (checked->text)
-            cJSON_AddStringToObject(item, "text", checked->text);
-        cJSON_AddItemToArray(list, item);
+            vt_json_text(item, "text", checked->text);
+        vt_json_append(list, item);
     }
-    cJSON_AddItemToArray(array, object);
+    vt_json_append(array, object);
 }
 
 /* `array` NULL = breaches are said in words. */
@@ -92,21 +92,18 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
                      const struct vt_report *baseline)
 {
-    cJSON *root = arguments->json ? cJSON_CreateObject() : NULL, *array = NULL;
+    cJSON *root = arguments->json ? vt_json_begin("vramtrace.check/1") : NULL, *array = NULL;
     int worst = 0, written = 0;
 
-    if (arguments->json) {
-        cJSON_AddStringToObject(root, "format", "vramtrace.check/1");
-        array = cJSON_AddArrayToObject(root, "traces");
-    }
+    if (root)
+        array = vt_json_array(root, "traces");
     for (int i = 0; i < arguments->operand_count; i++) {
         int result = check_one(command, arguments, arguments->operands[i], baseline, array);
         worst = result > worst ? result : worst;
     }
     if (arguments->json) {
-        cJSON_AddBoolToObject(root, "passed", !worst);
-        written = array ? vt_json_print(root, false, stdout) : -ENOMEM;
-        cJSON_Delete(root);
+        vt_json_bool(root, "passed", !worst);
+        written = vt_json_end(root, 0, false, stdout);
     }
     written = vt_written(command, written);
     return written > worst ? written : worst;

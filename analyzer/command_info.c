@@ -166,12 +166,12 @@ static void add_looks(cJSON *root, const struct vt_loaded *loaded)
     const struct vt_trace *trace = loaded->trace;
     const struct vt_look_counts *counts = &loaded->attribution->look_counts;
     struct looks_summary sum = sum_looks(trace);
-    cJSON *object = cJSON_AddObjectToObject(root, "looks");
+    cJSON *object = vt_json_object(root, "looks");
 
     vt_json_number(object, "count", trace->look_count);
     vt_json_number(object, "duration_ns", sum.duration_ns);
     vt_json_number(object, "failed", sum.failed);
-    cJSON_AddStringToObject(object, "failure", sum.failure);
+    vt_json_text(object, "failure", sum.failure);
     vt_json_number(object, "lost", trace->lost_looks);
     vt_json_number(object, "tensors", counts->tensors);
     vt_json_number(object, "homeless", counts->homeless);
@@ -227,49 +227,45 @@ static void add_layers(cJSON *object, const uint64_t layers[LAYERS])
 static int print_json(const struct vt_loaded *loaded, const struct counted *counted, bool compact)
 {
     const struct vt_trace *trace = loaded->trace;
-    cJSON *root = cJSON_CreateObject(), *object, *array;
-    int result;
+    cJSON *root = vt_json_begin("vramtrace.info/1"), *object, *array;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.info/1");
-    object = cJSON_AddObjectToObject(root, "trace");
+    object = vt_json_object(root, "trace");
     vt_json_trace(object, trace);
     vt_json_number(object, "file_bytes", counted->file_bytes);
     vt_json_number(object, "chunk_bytes", counted->chunk_bytes);
     vt_json_number(object, "disk_bytes", counted->disk_bytes);
     vt_json_number(object, "format_version", trace->header.format_version);
-    cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
-    cJSON_AddStringToObject(object, "host", trace->header.host);
+    vt_json_text(object, "program_version", trace->header.program_version);
+    vt_json_text(object, "host", trace->header.host);
     vt_json_number(object, "parent_pid", trace->header.parent_pid);
     vt_json_number(object, "stop_reason", trace->header.stop_reason);
-    cJSON_AddStringToObject(object, "working_folder", trace->working_folder ? trace->working_folder : "");
-    cJSON_AddStringToObject(object, "executable", trace->executable ? trace->executable : "");
+    vt_json_text(object, "working_folder", trace->working_folder ? trace->working_folder : "");
+    vt_json_text(object, "executable", trace->executable ? trace->executable : "");
     vt_json_number(object, "python_version", trace->python_version);
     vt_json_number(object, "python_unsupported_minor", trace->header.python_unsupported_minor);
-    array = cJSON_AddArrayToObject(root, "devices");
+    array = vt_json_array(root, "devices");
     for (size_t i = 0; i < trace->device_count; i++) {
-        cJSON *device = cJSON_CreateObject();
-        cJSON_AddNumberToObject(device, "index", trace->devices[i].index);
-        cJSON_AddStringToObject(device, "name", trace->devices[i].name);
+        cJSON *device = vt_json_item();
+        vt_json_integer(device, "index", trace->devices[i].index);
+        vt_json_text(device, "name", trace->devices[i].name);
         vt_json_number(device, "total_bytes", trace->devices[i].total_bytes);
-        cJSON_AddItemToArray(array, device);
+        vt_json_append(array, device);
     }
-    object = cJSON_AddObjectToObject(root, "counts");
-    add_layers(cJSON_AddObjectToObject(object, "layers"), counted->layers);
-    object = cJSON_AddObjectToObject(object, "kinds");
+    object = vt_json_object(root, "counts");
+    add_layers(vt_json_object(object, "layers"), counted->layers);
+    object = vt_json_object(object, "kinds");
     for (int kind = 0; kind < KINDS; kind++) {
         const uint64_t *layers = counted->kinds[kind];
         if (layers[0] + layers[1] + layers[2] + layers[3])
-            add_layers(cJSON_AddObjectToObject(object, vt_event_kind_name((uint8_t)kind)), layers);
+            add_layers(vt_json_object(object, vt_event_kind_name((uint8_t)kind)), layers);
     }
-    object = cJSON_AddObjectToObject(root, "disagreements");
+    object = vt_json_object(root, "disagreements");
     vt_json_number(object, "unknown_frees", loaded->replay->unknown_frees);
     vt_json_number(object, "doubled_allocations", loaded->replay->doubled_allocations);
     vt_json_number(object, "total_mismatches", loaded->replay->total_mismatches);
     add_looks(root, loaded);
     vt_json_number(root, "steps", loaded->attribution->step_count);
-    result = vt_json_print(root, compact, stdout);
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, 0, compact, stdout);
 }
 
 struct verification {
