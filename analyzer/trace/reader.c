@@ -58,10 +58,36 @@ static int check_header(const struct vt_file_header *header, const struct messag
     return 0;
 }
 
+/* True for a file without a byte, or of zeros only. */
+static bool is_empty(int file)
+{
+    char bytes[65536];
+    off_t offset = 0;
+    for (ssize_t got; (got = pread(file, bytes, sizeof bytes, offset)) != 0; offset += got) {
+        if (got < 0)
+            return false;
+        for (ssize_t i = 0; i < got; i++)
+            if (bytes[i])
+                return false;
+    }
+    return true;
+}
+
+/* The recorder makes the file, takes its room, then writes the header. */
+static int empty(const struct message *message)
+{
+    if (message->bytes > 0)
+        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
+                 message->path);
+    return -ENODATA;
+}
+
 static int read_header(struct vt_trace *trace, int file, const struct message *message)
 {
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
+    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
+        return empty(message);
     if (error == -EBADMSG)
         return fail(message, error, "too short to be a vramtrace trace");
     if (error)

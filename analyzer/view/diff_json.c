@@ -19,23 +19,6 @@ static void add_run(cJSON *root, const char *name, const struct vt_report *repor
     vt_json_text(object, "moment", report->at_label[0] ? report->at_label : "the peak");
 }
 
-static void add_instant(cJSON *device, const char *name, const struct vt_instant *instant)
-{
-    cJSON *object = vt_json_object(device, name), *categories;
-
-    vt_json_number(object, "t_ns", instant->t_ns);
-    vt_json_number(object, "event", instant->event_index);
-    vt_json_number(object, "step", instant->step);
-    vt_json_text(object, "phase", vt_phase_name(instant->phase));
-    vt_json_number(object, "driver_bytes", instant->counts.driver_bytes);
-    vt_json_number(object, "block_bytes", instant->counts.block_bytes);
-    vt_json_number(object, "used_bytes", vt_used_bytes(instant->categories));
-    categories = vt_json_object(object, "categories");
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_number(categories, vt_category_name((enum vt_category)c), instant->categories[c]);
-}
-
 static void add_place(cJSON *object, const struct vt_diff_row *row)
 {
     const struct vt_group *a = row->a.group, *b = row->b.group, *shown = b ? b : a;
@@ -95,8 +78,8 @@ int vt_diff_json(const struct vt_diff *diff, const struct vt_view_style *style, 
         vt_json_integer(object, "index", device->index);
         vt_json_text(object, "name", device->name ? device->name : "");
         vt_json_bool(object, "differs", device->differs);
-        add_instant(object, "a", device->a);
-        add_instant(object, "b", device->b);
+        vt_json_moment(object, "a", device->a);
+        vt_json_moment(object, "b", device->b);
         add_rows(object, "categories", &device->rows[VT_BY_CATEGORY], VT_BY_CATEGORY, 0);
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
             if (groups & 1u << lists[k].by)

@@ -147,6 +147,20 @@ void vt_json_view(cJSON *device, const char *name, const struct vt_report *repor
         vt_json_blocks(view, report, instant, top);
 }
 
+void vt_json_moment(cJSON *device, const char *name, const struct vt_instant *instant)
+{
+    cJSON *object = vt_json_object(device, name);
+
+    vt_json_number(object, "t_ns", instant->t_ns);
+    vt_json_number(object, "event", instant->event_index);
+    vt_json_number(object, "step", instant->step);
+    vt_json_text(object, "phase", vt_phase_name(instant->phase));
+    vt_json_number(object, "driver_bytes", instant->counts.driver_bytes);
+    vt_json_number(object, "block_bytes", instant->counts.block_bytes);
+    vt_json_number(object, "used_bytes", vt_used_bytes(instant->categories));
+    add_categories(object, instant->categories, true);
+}
+
 static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
 {
     cJSON *object = vt_json_object(device, "timeline"), *categories, *phases;
@@ -209,14 +223,19 @@ static void add_marks(cJSON *root, const struct vt_trace *trace)
     }
 }
 
+static void add_device_name(cJSON *object, const struct vt_device_report *device)
+{
+    vt_json_integer(object, "index", device->index);
+    vt_json_text(object, "name", device->name);
+    vt_json_number(object, "total_bytes", device->total_bytes);
+}
+
 static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
                        int top)
 {
     cJSON *object = vt_json_item();
 
-    vt_json_integer(object, "index", device->index);
-    vt_json_text(object, "name", device->name ? device->name : "");
-    vt_json_number(object, "total_bytes", device->total_bytes);
+    add_device_name(object, device);
     vt_json_view(object, "peak", report, &device->peak, top);
     vt_json_view(object, "end", report, &device->end, top);
     if (device->at.present)
@@ -245,3 +264,29 @@ static int write_json(const struct vt_report *report, const struct vt_view_style
 }
 
 const struct vt_view vt_view_json = {"json", write_json};
+
+static int write_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    cJSON *root = vt_json_begin("vramtrace.timeline/1"), *devices;
+
+    vt_json_trace(vt_json_object(root, "trace"), report->trace);
+    vt_json_number(root, "duration_ns", report->duration_ns);
+    vt_json_number(root, "steps", report->attribution->step_count);
+    devices = vt_json_array(root, "devices");
+    for (size_t i = 0; i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+        cJSON *object = vt_json_item();
+
+        add_device_name(object, device);
+        vt_json_moment(object, "peak", &device->peak);
+        vt_json_moment(object, "end", &device->end);
+        if (device->at.present)
+            vt_json_moment(object, "at", &device->at);
+        add_timeline(object, &device->timeline);
+        vt_json_append(devices, object);
+    }
+    add_marks(root, report->trace);
+    return vt_json_end(root, 0, style->compact, out);
+}
+
+const struct vt_view vt_view_timeline_json = {"timeline-json", write_timeline};

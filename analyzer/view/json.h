@@ -45,6 +45,8 @@ cJSON *vt_json_frame(const struct vt_frame *frame);
 cJSON *vt_json_stack(const struct vt_trace *trace, uint32_t stack_id);
 /* The fields of the report's "trace". */
 void vt_json_trace(cJSON *object, const struct vt_trace *trace);
+/* Adds a moment: when it was, and its bytes by category. */
+void vt_json_moment(cJSON *device, const char *name, const struct vt_instant *instant);
 /* Adds a VIEW (see the report's contract); `top` > 0: rows of each list. */
 void vt_json_view(cJSON *device, const char *name, const struct vt_report *report,
                   const struct vt_instant *instant, int top);

@@ -87,16 +87,18 @@ static void add_cache(cJSON *last, const struct vt_fragmentation *cache)
     }
 }
 
-static int add_last(cJSON *root, const struct vt_report *report, int top)
+/* "last", or with --at "chosen", which need not be it. */
+static int add_shown(cJSON *root, const struct vt_report *report, int top)
 {
-    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
+    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
     struct vt_shortage shortage;
     cJSON *last, *card, *categories;
     int result = vt_shortage_find(report, &shortage);
 
     if (result || !shortage.device)
         return result;
-    last = vt_json_object(root, "last");
+    last = vt_json_object(root, report->shown_refusal + 1 == report->refusal_count ? "last" : "chosen");
+    vt_json_number(last, "number", report->shown_refusal + 1);
     if (shortage.missing_bytes)
         vt_json_number(last, "missing_bytes", shortage.missing_bytes);
     card = vt_json_object(last, "card");
@@ -129,7 +131,7 @@ static int write_json_oom(const struct vt_report *report, const struct vt_view_s
     vt_json_number(survived, "times", report->survived_count);
     vt_json_number(survived, "largest_bytes", report->survived_bytes);
     if (report->refusal_count)
-        result = add_last(root, report, style->top);
+        result = add_shown(root, report, style->top);
     return vt_json_end(root, result, style->compact, out);
 }
 
