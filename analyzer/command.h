@@ -68,7 +68,7 @@ struct vt_output {
     FILE *stream;
     const char *path;         /* as given with -o; NULL = the standard output */
     char *target, *temporary; /* the file, and what it is called until it is whole; NULL = none */
-    bool broken;              /* something is missing in it, and stderr says so */
+    bool broken;              /* something is missing in it; nothing more is written */
 };
 
 struct vt_command {
@@ -116,6 +116,10 @@ int vt_make_report(const struct vt_command *command, const char *path, const str
 /* Where none is named: the newest vramtrace.*.vrt of the folder becomes the operand, and stderr says which.
  */
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
+/* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
+ * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. Without
+ * any, the operand is what is missed, up to its first @ that a moment could follow. */
+char *vt_split_moment(const char *operand, const char **moment);
 /* A line on stderr if there is a newer trace of that name: a recorder whose "x.vrt" is taken writes
  * "x.1.vrt". */
 void vt_warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,

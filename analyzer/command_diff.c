@@ -1,10 +1,8 @@
 /* diff: two runs, or two moments of one. */
 #include "command.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "view/diff.h"
 
@@ -15,37 +13,6 @@ struct side {
     struct vt_loaded loaded;
     struct vt_report *report;
 };
-
-static bool exists(const char *path)
-{
-    struct stat status;
-
-    return !stat(path, &status);
-}
-
-/* TRACE or TRACE@MOMENT. Files and marks may have an @ in their names: the longest beginning that is a file
- * is the trace. Without any, the operand is what is missed, up to its first @ that a moment could follow. */
-static int split(const char *operand, struct side *side)
-{
-    const char *at = operand + strlen(operand);
-
-    side->moment = NULL;
-    side->path = strdup(operand);
-    while (side->path && !exists(side->path)) {
-        do
-            at--;
-        while (at > operand && *at != '@');
-        if (at <= operand) {
-            strcpy(side->path, operand);
-            side->path[strcspn(side->path, "@")] = '\0';
-            side->moment = NULL;
-            break;
-        }
-        side->path[at - operand] = '\0';
-        side->moment = at + 1;
-    }
-    return side->path ? 0 : -ENOMEM;
-}
 
 static unsigned groups_for(const struct vt_arguments *arguments)
 {
@@ -74,10 +41,13 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
     bool same;
     int result = 0;
 
-    for (int i = 0; !result && i < 2; i++)
-        result = split(arguments->operands[i], &sides[i]);
-    if (result)
-        return VT_EXIT_UNREADABLE;
+    for (int i = 0; i < 2; i++) {
+        sides[i].path = vt_split_moment(arguments->operands[i], &sides[i].moment);
+        if (!sides[i].path) {
+            vt_say(command, "out of memory");
+            return VT_EXIT_UNREADABLE;
+        }
+    }
     same = !strcmp(sides[0].path, sides[1].path);
     for (int i = 0; !result && i < (same ? 1 : 2); i++)
         result = vt_load(command, arguments, sides[i].path, &sides[i].loaded);

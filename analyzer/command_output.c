@@ -130,7 +130,11 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
         result = errno ? -errno : result ? result : -EIO;
-    if (!result || result == -EPIPE) /* a reader that went away is no error */
+    if (result == -EPIPE) { /* a reader that went away is no error */
+        output->broken = true;
+        return VT_EXIT_GOOD;
+    }
+    if (!result)
         return VT_EXIT_GOOD;
     return cannot_write(command, output, -result);
 }

@@ -84,6 +84,35 @@ static void find(struct search *search)
         closedir(folder);
 }
 
+static bool exists(const char *path)
+{
+    struct stat status;
+
+    return !stat(path, &status);
+}
+
+char *vt_split_moment(const char *operand, const char **moment)
+{
+    const char *at = operand + strlen(operand);
+    char *path = strdup(operand);
+
+    *moment = NULL;
+    while (path && !exists(path)) {
+        do
+            at--;
+        while (at > operand && *at != '@');
+        if (at <= operand) {
+            strcpy(path, operand);
+            path[strcspn(path, "@")] = '\0';
+            *moment = NULL;
+            break;
+        }
+        path[at - operand] = '\0';
+        *moment = at + 1;
+    }
+    return path;
+}
+
 static bool has_usual_name(const struct search *search, const char *name)
 {
     (void)search;
@@ -95,11 +124,15 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
     struct search search = {.folder = "", .matches = has_usual_name};
     struct stat given;
     bool compares = command->takes == VT_TAKES_TWO;
+    const char *moment;
+    char *first;
 
     if (arguments->operand_count != (compares ? 1 : 0) || command->takes == VT_TAKES_NOTHING)
         return 0;
-    if (compares && !stat(arguments->operands[0], &given))
+    first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
+    if (first && !stat(first, &given))
         search.without = &given;
+    free(first);
     find(&search);
     if (!search.path)
         return vt_wrong_use(
