@@ -22,8 +22,6 @@ static const char *advice(int error)
         return "; only who recorded a trace may read it: chmod +r it as that user";
     case -ENODATA:
         return "; run it again: what it says last may tell why it ended";
-    case -EBADMSG:
-        return "; traces are what vramtrace run makes (*.vrt)";
     default:
         return "";
     }

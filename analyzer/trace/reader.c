@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct message *mess
 static int check_header(const struct vt_file_header *header, const struct message *message)
 {
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
-        return fail(message, -EBADMSG, "not a vramtrace trace");
+        return fail(message, -EBADMSG, "not a vramtrace trace; vramtrace run COMMAND makes one");
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
@@ -88,8 +88,10 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     int error = vt_read_at(file, header, sizeof *header, 0);
     if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
         return empty(message);
+    if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
+        return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
-        return fail(message, error, "too short to be a vramtrace trace");
+        return fail(message, error, "too short to be a vramtrace trace; vramtrace run COMMAND makes one");
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);

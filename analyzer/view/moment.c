@@ -169,7 +169,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 
     if (!parse_time(text, &seconds)) {
         snprintf(error, error_bytes,
-                 "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a time such as "
+                 "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a time "
+                 "such as "
                  "3.2s or 150ms",
                  text);
         return -EINVAL;

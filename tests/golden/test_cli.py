@@ -95,7 +95,7 @@ def test_zeros_and_then_something(tmp_path):
 @pytest.mark.parametrize("command", READERS)
 def test_cut_within_the_header(command, empty_trace):
     empty_trace.write_bytes(empty_trace.read_bytes()[:100])
-    check_refused(run(command, empty_trace), 3, "empty.vrt", "too short")
+    check_refused(run(command, empty_trace), 3, "empty.vrt", "cut off", "copy it again")
 
 
 def test_newer_format(empty_trace):
