@@ -15,7 +15,7 @@ void vt_json_fail(void);                  /* something else is missing */
  * What is printed is valid JSON and UTF-8, and nothing in it moves a terminal's cursor. 0 or -errno. */
 int vt_json_end(cJSON *root, int result, bool compact, FILE *out);
 
-cJSON *vt_json_item(void); /* an object, for vt_json_append and vt_json_put, which take it */
+cJSON *vt_json_item(void); /* an object, for vt_json_append and vt_json_put, which take it: fill it first */
 cJSON *vt_json_list(void);
 void vt_json_append(cJSON *array, cJSON *item);
 void vt_json_append_text(cJSON *array, const char *text);

@@ -59,11 +59,11 @@ static int add_device(cJSON *devices, const struct vt_report *report, const stru
     struct vt_fragmentation found;
     int result =
         vt_fragmentation_find(report->attribution->replay, device->index, instant->event_index, &found);
-    cJSON *object = vt_json_item(), *segments;
+    cJSON *object, *segments;
 
-    vt_json_append(devices, object);
     if (result)
         return result;
+    object = vt_json_item();
     vt_json_integer(object, "index", device->index);
     vt_json_number(object, "t_ns", instant->t_ns);
     vt_json_number(object, "event", instant->event_index);
@@ -78,6 +78,7 @@ static int add_device(cJSON *devices, const struct vt_report *report, const stru
     for (size_t i = 0; i < found.segment_count && (top <= 0 || i < (size_t)top); i++)
         add_segment(segments, report, &found, &found.segments[i]);
     vt_fragmentation_free(&found);
+    vt_json_append(devices, object);
     return 0;
 }
 

@@ -51,13 +51,13 @@ static int write_json(const struct vt_report *report, const struct vt_view_style
     devices = vt_json_array(root, "devices");
     for (size_t i = 0; !result && i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        cJSON *object = vt_json_item(), *array;
         struct vt_steps steps;
+        cJSON *object, *array;
 
         result = vt_steps_make(report, device, &steps);
-        vt_json_append(devices, object);
         if (result)
             break;
+        object = vt_json_item();
         vt_json_integer(object, "index", device->index);
         vt_json_text(object, "name", device->name ? device->name : "");
         vt_json_number(object, "median_peak_bytes", steps.median_peak_bytes);
@@ -65,6 +65,7 @@ static int write_json(const struct vt_report *report, const struct vt_view_style
         array = vt_json_array(object, "steps");
         for (size_t k = 0; k < steps.count; k++)
             add_step(array, report, &steps.items[k]);
+        vt_json_append(devices, object);
         vt_steps_free(&steps);
     }
     return vt_json_end(root, result, style->compact, out);

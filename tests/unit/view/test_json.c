@@ -13,11 +13,20 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static long allocations, failing; /* of cJSON: how many, and which one fails */
+static long allocations, failing, held; /* of cJSON: how many, which one fails, how many are not freed */
 
 static void *count_allocation(size_t bytes)
 {
-    return allocations++ == failing ? NULL : malloc(bytes);
+    void *memory = allocations++ == failing ? NULL : malloc(bytes);
+
+    held += memory != NULL;
+    return memory;
+}
+
+static void count_free(void *memory)
+{
+    held -= memory != NULL;
+    free(memory);
 }
 
 static struct fake *training(void)
@@ -54,7 +63,7 @@ Test(json, is_whole_or_not_printed)
                                      &vt_view_leaks_json, &vt_view_steps_json};
     struct vt_report_options options = {
         .device_index = -1, .at = "end", .explain = "activation", .blocks = true};
-    cJSON_Hooks hooks = {count_allocation, free};
+    cJSON_Hooks hooks = {count_allocation, count_free};
     struct fake *fake = training();
     struct vt_report *report;
     char error[512], *text;
@@ -74,6 +83,7 @@ Test(json, is_whole_or_not_printed)
             allocations = 0;
             failing = n;
             cr_assert_eq(write_json(report, views[v], &text), -ENOMEM, "view %zu, %ld of %ld", v, n, needed);
+            cr_assert_eq(held, 0, "view %zu, %ld of %ld: %ld not freed", v, n, needed, held);
             cr_assert_str_eq(text, "", "view %zu, %ld of %ld: %s", v, n, needed, text);
             free(text);
         }
