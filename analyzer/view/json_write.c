@@ -169,13 +169,16 @@ static void put_valid(const char *text, FILE *out)
     const char *start = text;
     uint32_t code;
 
-    for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
-        bool bad = code == VT_REPLACEMENT;
-
-        if (code < 0x7f || !vt_is_unsafe(code))
+    for (size_t bytes;; text += bytes) {
+        while (*text > 0 && *text < 0x7f) /* nearly all of it */
+            text++;
+        bytes = vt_utf8_next(text, &code);
+        if (!bytes)
+            break;
+        if (!vt_is_unsafe(code))
             continue;
         fwrite(start, 1, (size_t)(text - start), out);
-        if (bad)
+        if (code == VT_REPLACEMENT)
             fputs(VT_REPLACEMENT_TEXT, out);
         else
             fprintf(out, "\\u%04x", (unsigned)code);
