@@ -99,6 +99,7 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     if (!path[0])
         return vt_wrong_use(command, "-o needs the name of a file, or - for the standard output");
     output->path = path;
+    output->stream = NULL; /* until there is one */
     exists = !stat(path, &status);
     if (exists && S_ISDIR(status.st_mode)) {
         vt_say(command, "cannot write %s: it is a folder; name a file in it: -o %s/%s.txt", path, path,
