@@ -16,6 +16,7 @@
 #define STEPS (1u << VT_COMMAND_STEPS)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
+#define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 
 enum option_id {
@@ -35,6 +36,7 @@ enum option_id {
     MAX_LEAK,
     MAX_PEAK,
     MAX_UNKNOWN,
+    OUT,
     RULES,
     STACKS,
     TOLERANCE,
@@ -45,14 +47,19 @@ enum option_id {
 
 static const struct option {
     const char *name;
-    const char *value; /* NULL = takes none */
+    const char *value; /* NULL = takes none; -o is --out, -h is --help */
     enum option_id id;
     unsigned commands;
     const char *help;
 } options[] = {
     {"--at", "MOMENT", AT, REPORT | TIMELINE | FRAG,
-     "a moment beside the peak: peak, end, oom, mark:NAME, mark:NAME#2, step:N, or a time such as 3.2s, "
+     "a moment beside the peak: peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, or a time such as "
+     "3.2s, "
      "150ms"},
+    {"--at", "WHICH", AT, OOM,
+     "another time than the last that memory ran out: oom#2, step:N (the last in it), mark:NAME (the first "
+     "after "
+     "it), or a time such as 3.2s (the nearest)"},
     {"--all", NULL, ALL, STEPS, "each step in a row of its own; without it, runs of like steps share one"},
     {"--by", "WHAT", BY, REPORT | DIFF,
      "one table instead of the usual ones: category, module, kind, owner, line, stack, op, block"},
@@ -79,7 +86,10 @@ static const struct option {
     {"--device", "N", DEVICE, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK, "this GPU only"},
     {"--rules", "FILE", RULES, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO,
      "rules that come before the built-in ones"},
-    {"--json", NULL, JSON, REPORT | SECTIONS | STEPS | DIFF | CHECK | INFO, "JSON instead of text"},
+    {"--json", NULL, JSON, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO,
+     "JSON instead of text"},
+    {"--out", "FILE", OUT, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO | LIB,
+     "write to FILE, which is replaced when all is written; - is the standard output; -o FILE is the same"},
     {"--events", NULL, EVENTS, INFO, "every event, one on a line"},
     {"--stacks", NULL, STACKS, INFO, "with --events: all frames of each"},
     {"--verify", NULL, VERIFY, INFO, "check after every event that the categories sum to the driver's bytes"},
@@ -94,12 +104,14 @@ static const struct option {
 int vt_wrong_use(const struct vt_command *command, const char *format, ...)
 {
     va_list arguments;
+    char *text;
+    int result;
 
-    fprintf(stderr, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    result = vasprintf(&text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    vt_say(command, "%s", result < 0 ? "out of memory" : text);
+    free(result < 0 ? NULL : text);
     return VT_EXIT_WRONG_USE;
 }
 
@@ -148,15 +160,48 @@ const char *vt_nearest(const char *word, const char *const *candidates)
     return nearest;
 }
 
+/* Options that other commands have, and what takes their place. */
+static const struct {
+    enum option_id id;
+    unsigned commands;
+    const char *why;
+} missing[] = {
+    {AT, LEAKS,
+     "growth is judged over all steps, not at one moment; for what was alive then: vramtrace report --at "
+     "MOMENT"},
+    {AT, STEPS, "it lists every step; for one moment: vramtrace report --at step:N"},
+    {AT, CHECK, "limits hold for the peak of the whole run; for one moment: vramtrace report --at MOMENT"},
+    {AT, DIFF, "each side has its own moment: vramtrace diff TRACE@step:2 TRACE@end"},
+    {AT, INFO, "it tells about the whole trace; for one moment: vramtrace report --at MOMENT"},
+};
+
+static int not_an_option(const struct vt_command *command, const struct option *option)
+{
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+        if (missing[i].id == option->id && missing[i].commands & command->bit)
+            return vt_wrong_use(command, "no %s here: %s", option->name, missing[i].why);
+    for (int i = 0; i < VT_COMMAND_COUNT; i++)
+        if (option->commands & vt_commands[i].bit)
+            return vt_wrong_use(command,
+                                "no %s here, it is for vramtrace %s; vramtrace help %s lists its options",
+                                option->name, vt_commands[i].name, command->name);
+    return VT_EXIT_WRONG_USE;
+}
+
 static int unknown_option(const struct vt_command *command, const char *text)
 {
     const char *names[OPTION_COUNT + 1] = {0}, *nearest;
     size_t count = 0, length = strcspn(text, "=");
     char *name = strndup(text, length);
 
-    for (size_t i = 0; i < OPTION_COUNT; i++)
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (options[i].commands & command->bit)
             names[count++] = options[i].name;
+        else if (name && !strcmp(name, options[i].name)) {
+            free(name);
+            return not_an_option(command, &options[i]);
+        }
+    }
     nearest = name ? vt_nearest(name, names) : NULL;
     if (nearest)
         vt_wrong_use(command, "unknown option '%s'; did you mean %s?", name, nearest);
@@ -245,6 +290,9 @@ static int set_option(const struct vt_command *command, const struct option *opt
     case EXPLAIN:
         arguments->explain = value;
         return 0;
+    case OUT:
+        arguments->output = value;
+        return 0;
     case RULES:
         arguments->rules = value;
         return 0;
@@ -279,31 +327,71 @@ static int set_option(const struct vt_command *command, const struct option *opt
     return 0;
 }
 
+static const struct option *find_option(const struct vt_command *command, const char *name, size_t length)
+{
+    for (size_t o = 0; o < OPTION_COUNT; o++)
+        if (options[o].commands & command->bit && strlen(options[o].name) == length &&
+            !memcmp(options[o].name, name, length))
+            return &options[o];
+    return NULL;
+}
+
+/* --name, --name value, --name=value, -h, -o value, -ovalue. */
 static int parse_option(const struct vt_command *command, int argc, char **argv, int *i,
                         struct vt_arguments *arguments)
 {
-    const char *text = argv[*i];
+    const char *text = argv[*i], *value = NULL;
     size_t length = strcspn(text, "=");
+    const struct option *option;
 
-    if (!strcmp(text, "-h"))
-        text = "--help", length = 6;
-    for (size_t o = 0; o < OPTION_COUNT; o++) {
-        const struct option *option = &options[o];
-        if (!(option->commands & command->bit) || strlen(option->name) != length ||
-            memcmp(option->name, text, length))
-            continue;
-        if (!option->value && text[length])
-            return vt_wrong_use(command, "%s takes no value", option->name);
-        if (!option->value)
-            return set_option(command, option, NULL, arguments);
-        if (text[length])
-            return set_option(command, option, text + length + 1, arguments);
-        if (*i + 1 >= argc)
-            return vt_wrong_use(command, "%s needs a value: %s %s", option->name, option->name,
-                                option->value);
-        return set_option(command, option, argv[++*i], arguments);
+    if (text[1] == 'o') {
+        option = find_option(command, "--out", 5);
+        value = text[2] ? text + 2 : NULL;
+    } else if (!strcmp(text, "-h")) {
+        option = find_option(command, "--help", 6);
+    } else {
+        option = find_option(command, text, length);
+        value = text[length] ? text + length + 1 : NULL;
     }
-    return unknown_option(command, text);
+    if (!option)
+        return unknown_option(command, text);
+    if (!option->value && value)
+        return vt_wrong_use(command, "%s takes no value", option->name);
+    if (option->value && !value && *i + 1 >= argc)
+        return vt_wrong_use(command, "%s needs a value: %s %s", text, text, option->value);
+    if (option->value && !value)
+        value = argv[++*i];
+    return set_option(command, option, value, arguments);
+}
+
+/* What no option tells by itself. */
+static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
+{
+    const struct vt_limits *limits = &arguments->limits;
+
+    if (arguments->stacks && !arguments->events)
+        return vt_wrong_use(command, "--stacks belongs to --events");
+    if (arguments->verify && (arguments->events || arguments->json))
+        return vt_wrong_use(command, "--verify has no %s: its exit status says what it found",
+                            arguments->json ? "--json" : "--events");
+    if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
+        return vt_wrong_use(command, "it takes no arguments, but got '%s'", arguments->operands[0]);
+    if (command->takes == VT_TAKES_TWO && (arguments->operand_count < 1 || arguments->operand_count > 2))
+        return vt_wrong_use(command,
+                            "it takes two traces, or two moments of one: vramtrace diff A B, vramtrace "
+                            "diff TRACE@step:2 TRACE@step:9; with A alone, B is the newest trace here");
+    if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
+        return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
+    if (command->bit != CHECK)
+        return 0;
+    if (limits->tolerance.given && !arguments->baseline)
+        return vt_wrong_use(command, "--tolerance goes with --baseline TRACE");
+    if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
+        !limits->max_cached.given && !limits->max_leak.given)
+        return vt_wrong_use(command,
+                            "nothing to check: give a limit such as --max-peak 20GiB; vramtrace help "
+                            "check lists them");
+    return 0;
 }
 
 int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
@@ -324,12 +412,33 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
         if (result || arguments->help)
             return result;
     }
-    return 0;
+    return check_together(command, arguments);
+}
+
+/* Words from `column` on, further lines indented as far. */
+static void put_wrapped(const char *text, int column, int width, FILE *out)
+{
+    int at = column;
+
+    for (size_t length; *text; text += length + strspn(text + length, " ")) {
+        length = strcspn(text, " ");
+        if (at > column && at + 1 + (int)length > width) {
+            fprintf(out, "\n%*s", column, "");
+            at = column;
+        } else if (at > column) {
+            fputc(' ', out);
+            at++;
+        }
+        fwrite(text, 1, length, out);
+        at += (int)length;
+    }
+    fputc('\n', out);
 }
 
 void vt_print_command_help(const struct vt_command *command, FILE *out)
 {
     size_t width = 16;
+    int columns = vt_columns(out);
 
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
     for (int printing = 0; printing < 2; printing++) {
@@ -340,9 +449,11 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
             if (!(option->commands & command->bit))
                 continue;
             width = length > width ? length : width;
-            if (printing)
-                fprintf(out, "  %s%s%s%*s  %s\n", option->name, option->value ? " " : "",
-                        option->value ? option->value : "", (int)(width - length), "", option->help);
+            if (!printing)
+                continue;
+            fprintf(out, "  %s%s%s%*s  ", option->name, option->value ? " " : "",
+                    option->value ? option->value : "", (int)(width - length), "");
+            put_wrapped(option->help, (int)width + 4, columns, out);
         }
     }
 }
@@ -351,13 +462,12 @@ void vt_print_help(FILE *out)
 {
     fputs("vramtrace: what a process does with GPU memory, recorded and explained\n\n", out);
     for (int i = 0; i < VT_COMMAND_COUNT; i++) {
-        char use[64];
-
-        snprintf(use, sizeof use, "%s %s", vt_commands[i].name, vt_commands[i].arguments);
-        fprintf(out, "  vramtrace %-27s  %s\n", use, vt_commands[i].summary);
+        fprintf(out, "  vramtrace %-8s  ", vt_commands[i].name);
+        put_wrapped(vt_commands[i].summary, 22, vt_columns(out), out);
     }
-    fputs("\nTo begin:  vramtrace run -- python train.py  &&  vramtrace report vramtrace.*.vrt\n"
-          "vramtrace help COMMAND tells its options. Exit status: 0 good, 1 a check failed, 2 wrong use,\n"
-          "3 unreadable trace.\n",
+    fputs("\nTo begin:  vramtrace run python train.py  &&  vramtrace report\n"
+          "vramtrace help COMMAND lists its options. Where no trace is named, the newest\n"
+          "vramtrace.*.vrt of the folder is read. Exit status: 0 good, 1 a check failed,\n"
+          "2 wrong use, 3 unreadable trace, 4 could not write.\n",
           out);
 }

@@ -1,8 +1,6 @@
 /* check: a trace against limits, for a job that must not grow. */
 #include "command.h"
 
-#include <errno.h>
-
 #include "view/json.h"
 #include "view/print.h"
 
@@ -11,7 +9,7 @@ static int load_report(const struct vt_command *command, const struct vt_argumen
 {
     struct vt_report_options options = {
         .device_index = arguments->device, .groups = 1u << VT_BY_CATEGORY, .timeline_columns = 1};
-    int result = vt_load(command, path, arguments->rules, loaded);
+    int result = vt_load(command, arguments, path, loaded);
 
     *report = NULL;
     if (!result)
@@ -21,48 +19,48 @@ static int load_report(const struct vt_command *command, const struct vt_argumen
     return result;
 }
 
-static void put_breaches(const char *path, const struct vt_checks *checks)
+static void put_breaches(const char *path, const struct vt_checks *checks, FILE *out)
 {
     for (size_t i = 0; i < checks->count; i++) {
         if (!checks->items[i].text)
             continue;
-        vt_put_clean(path, stdout);
-        fputs(": ", stdout);
-        vt_put_clean(checks->items[i].text, stdout); /* it may name a line of the trace */
-        fputc('\n', stdout);
+        vt_put_clean(path, out);
+        fputs(": ", out);
+        vt_put_clean(checks->items[i].text, out); /* it may name a line of the trace */
+        fputc('\n', out);
     }
 }
 
 static void add_json(cJSON *array, const struct vt_trace *trace, const struct vt_checks *checks)
 {
-    cJSON *object = cJSON_CreateObject(), *list;
+    cJSON *object = vt_json_item(), *list;
 
-    vt_json_trace(cJSON_AddObjectToObject(object, "trace"), trace);
-    cJSON_AddBoolToObject(object, "passed", !checks->breaches);
-    list = cJSON_AddArrayToObject(object, "checks");
+    vt_json_trace(vt_json_object(object, "trace"), trace);
+    vt_json_bool(object, "passed", !checks->breaches);
+    list = vt_json_array(object, "checks");
     for (size_t i = 0; i < checks->count; i++) {
         const struct vt_checked *checked = &checks->items[i];
-        cJSON *item = cJSON_CreateObject();
+        cJSON *item = vt_json_item();
 
-        cJSON_AddStringToObject(item, "what", checked->what);
+        vt_json_text(item, "what", checked->what);
         if (checked->part)
-            cJSON_AddStringToObject(item, "part", checked->part);
-        cJSON_AddBoolToObject(item, "passed", !checked->breached);
+            vt_json_text(item, "part", checked->part);
+        vt_json_bool(item, "passed", !checked->breached);
         if (checked->device_index >= 0) {
-            cJSON_AddNumberToObject(item, "device", checked->device_index);
+            vt_json_integer(item, "device", checked->device_index);
             vt_json_number(item, "bytes", checked->bytes);
             vt_json_number(item, "limit_bytes", checked->limit_bytes);
         }
         if (checked->text)
-            cJSON_AddStringToObject(item, "text", checked->text);
-        cJSON_AddItemToArray(list, item);
+            vt_json_text(item, "text", checked->text);
+        vt_json_append(list, item);
     }
-    cJSON_AddItemToArray(array, object);
+    vt_json_append(array, object);
 }
 
 /* `array` NULL = breaches are said in words. */
 static int check_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                     const struct vt_report *baseline, cJSON *array)
+                     const struct vt_report *baseline, cJSON *array, FILE *out)
 {
     struct vt_loaded loaded;
     struct vt_report *report;
@@ -73,13 +71,13 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
         return result;
     result = vt_check_make(report, baseline, &arguments->limits, &checks);
     if (result) {
-        fprintf(stderr, "vramtrace %s: out of memory\n", command->name);
+        vt_say(command, "out of memory");
         result = VT_EXIT_UNREADABLE;
     } else {
         if (array)
             add_json(array, loaded.trace, &checks);
         else
-            put_breaches(path, &checks);
+            put_breaches(path, &checks, out);
         result = checks.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
         vt_check_free(&checks);
     }
@@ -90,63 +88,37 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
 
 /* Every trace is checked; the status is the worst. */
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
-                     const struct vt_report *baseline)
+                     const struct vt_report *baseline, struct vt_output *output)
 {
-    cJSON *root = arguments->json ? cJSON_CreateObject() : NULL, *array = NULL;
+    cJSON *root = arguments->json ? vt_json_begin("vramtrace.check/1") : NULL, *array = NULL;
     int worst = 0, written = 0;
 
-    if (arguments->json) {
-        cJSON_AddStringToObject(root, "format", "vramtrace.check/1");
-        array = cJSON_AddArrayToObject(root, "traces");
-    }
+    if (root)
+        array = vt_json_array(root, "traces");
     for (int i = 0; i < arguments->operand_count; i++) {
-        int result = check_one(command, arguments, arguments->operands[i], baseline, array);
+        int result = check_one(command, arguments, arguments->operands[i], baseline, array, output->stream);
         worst = result > worst ? result : worst;
     }
     if (arguments->json) {
-        cJSON_AddBoolToObject(root, "passed", !worst);
-        written = array ? vt_json_print(root, false, stdout) : -ENOMEM;
-        cJSON_Delete(root);
+        vt_json_bool(root, "passed", !worst);
+        written = vt_json_end(root, 0, false, output->stream);
     }
-    written = vt_written(command, written);
+    written = vt_written(command, output, written);
     return written > worst ? written : worst;
 }
 
-static int wrong_use(const struct vt_command *command, const struct vt_arguments *arguments)
+int vt_command_check(const struct vt_command *command, struct vt_arguments *arguments,
+                     struct vt_output *output)
 {
-    const struct vt_limits *limits = &arguments->limits;
-
-    if (!arguments->operand_count)
-        return vt_wrong_use(command, "which trace? vramtrace check --max-peak 20GiB TRACE");
-    if (limits->tolerance.given && !arguments->baseline)
-        return vt_wrong_use(command, "--tolerance goes with --baseline TRACE");
-    if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
-        !limits->max_cached.given && !limits->max_leak.given)
-        return vt_wrong_use(command,
-                            "nothing to check: give a limit such as --max-peak 20GiB; vramtrace help "
-                            "check lists them");
-    return 0;
-}
-
-int vt_command_check(const struct vt_command *command, int argc, char **argv)
-{
-    struct vt_arguments arguments;
     struct vt_loaded loaded = {0};
     struct vt_report *baseline = NULL;
-    int result = vt_parse_arguments(command, argc, argv, &arguments);
+    int result = 0;
 
+    if (arguments->baseline)
+        result = load_report(command, arguments, arguments->baseline, &loaded, &baseline);
     if (result)
         return result;
-    if (arguments.help) {
-        vt_print_command_help(command, stdout);
-        return vt_written(command, 0);
-    }
-    result = wrong_use(command, &arguments);
-    if (!result && arguments.baseline)
-        result = load_report(command, &arguments, arguments.baseline, &loaded, &baseline);
-    if (result)
-        return result;
-    result = check_all(command, &arguments, baseline);
+    result = check_all(command, arguments, baseline, output);
     vt_report_free(baseline);
     vt_unload(&loaded);
     return result;

@@ -1,10 +1,8 @@
 /* diff: two runs, or two moments of one. */
 #include "command.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "view/diff.h"
 
@@ -15,37 +13,6 @@ struct side {
     struct vt_loaded loaded;
     struct vt_report *report;
 };
-
-static bool exists(const char *path)
-{
-    struct stat status;
-
-    return !stat(path, &status);
-}
-
-/* TRACE or TRACE@MOMENT. Files and marks may have an @ in their names: the longest beginning that is a file
- * is the trace. Without any, the operand is what is missed, up to its first @ that a moment could follow. */
-static int split(const char *operand, struct side *side)
-{
-    const char *at = operand + strlen(operand);
-
-    side->moment = NULL;
-    side->path = strdup(operand);
-    while (side->path && !exists(side->path)) {
-        do
-            at--;
-        while (at > operand && *at != '@');
-        if (at <= operand) {
-            strcpy(side->path, operand);
-            side->path[strcspn(side->path, "@")] = '\0';
-            side->moment = NULL;
-            break;
-        }
-        side->path[at - operand] = '\0';
-        side->moment = at + 1;
-    }
-    return side->path ? 0 : -ENOMEM;
-}
 
 static unsigned groups_for(const struct vt_arguments *arguments)
 {
@@ -74,54 +41,45 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
     bool same;
     int result = 0;
 
-    for (int i = 0; !result && i < 2; i++)
-        result = split(arguments->operands[i], &sides[i]);
-    if (result)
-        return VT_EXIT_UNREADABLE;
+    for (int i = 0; i < 2; i++) {
+        sides[i].path = vt_split_moment(arguments->operands[i], &sides[i].moment);
+        if (!sides[i].path) {
+            vt_say(command, "out of memory");
+            return VT_EXIT_UNREADABLE;
+        }
+    }
     same = !strcmp(sides[0].path, sides[1].path);
     for (int i = 0; !result && i < (same ? 1 : 2); i++)
-        result = vt_load(command, sides[i].path, arguments->rules, &sides[i].loaded);
+        result = vt_load(command, arguments, sides[i].path, &sides[i].loaded);
     for (int i = 0; !result && i < 2; i++)
         result = make_report(command, arguments, &sides[same ? 0 : i].loaded, &sides[i]);
     return result;
 }
 
 static int show(const struct vt_command *command, const struct vt_arguments *arguments,
-                const struct side sides[2])
+                const struct side sides[2], struct vt_output *output)
 {
-    struct vt_view_style style = vt_style(arguments);
+    struct vt_view_style style = vt_style(arguments, output);
     unsigned groups = groups_for(arguments);
     struct vt_diff *diff;
     int result = vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
 
     if (!result) {
-        result =
-            arguments->json ? vt_diff_json(diff, &style, groups, stdout) : vt_diff_text(diff, &style, stdout);
+        result = arguments->json ? vt_diff_json(diff, &style, groups, output->stream)
+                                 : vt_diff_text(diff, &style, output->stream);
         vt_diff_free(diff);
     }
-    return vt_written(command, result);
+    return vt_written(command, output, result);
 }
 
-int vt_command_diff(const struct vt_command *command, int argc, char **argv)
+int vt_command_diff(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
 {
-    struct vt_arguments arguments;
     struct side sides[2] = {{0}};
-    int result = vt_parse_arguments(command, argc, argv, &arguments);
+    int result = make_sides(command, arguments, sides);
 
-    if (result)
-        return result;
-    if (arguments.help) {
-        vt_print_command_help(command, stdout);
-        return vt_written(command, 0);
-    }
-    if (arguments.operand_count != 2)
-        return vt_wrong_use(command, "it takes two traces, or two moments of one: vramtrace diff A B, "
-                                     "vramtrace diff TRACE@step:2 TRACE@step:9");
-    if (arguments.by >= VT_BY_COUNT)
-        return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
-    result = make_sides(command, &arguments, sides);
     if (!result)
-        result = show(command, &arguments, sides);
+        result = show(command, arguments, sides, output);
     for (int i = 0; i < 2; i++) {
         vt_report_free(sides[i].report);
         vt_unload(&sides[i].loaded);

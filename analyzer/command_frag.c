@@ -1,7 +1,8 @@
 /* frag: the framework's segments, what lies in them, and what keeps them. */
 #include "command.h"
 
-int vt_command_frag(const struct vt_command *command, int argc, char **argv)
+int vt_command_frag(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
 {
-    return vt_show_traces(command, argc, argv, &vt_view_frag, &vt_view_json_frag);
+    return vt_show_traces(command, arguments, output, &vt_view_frag, &vt_view_json_frag);
 }

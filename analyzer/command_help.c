@@ -2,26 +2,27 @@
 
 #include <string.h>
 
-int vt_command_help(const struct vt_command *command, int argc, char **argv)
+int vt_command_help(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
 {
     const struct vt_command *about;
-    const char *names[VT_COMMAND_COUNT + 1] = {0}, *nearest;
+    const char *names[VT_COMMAND_COUNT + 1] = {0}, *nearest, *name = arguments->operands[0];
 
-    if (argc < 2 || argv[1][0] == '-') {
-        vt_print_help(stdout);
-        return vt_written(command, 0);
+    if (!arguments->operand_count || name[0] == '-') {
+        vt_print_help(output->stream);
+        return vt_written(command, output, 0);
     }
-    about = vt_find_command(argv[1]);
+    about = vt_find_command(name);
     if (!about) {
         for (int i = 0; i < VT_COMMAND_COUNT; i++)
             names[i] = vt_commands[i].name;
-        nearest = vt_nearest(argv[1], names);
-        return nearest ? vt_wrong_use(command, "no command '%s'; did you mean '%s'?", argv[1], nearest)
-                       : vt_wrong_use(command, "no command '%s'; vramtrace help lists them", argv[1]);
+        nearest = vt_nearest(name, names);
+        return nearest ? vt_wrong_use(command, "no command '%s'; did you mean '%s'?", name, nearest)
+                       : vt_wrong_use(command, "no command '%s'; vramtrace help lists them", name);
     }
-    if (!strcmp(about->name, "run"))
-        vt_print_run_help(about, stdout);
+    if (about->run == vt_command_run)
+        vt_print_run_help(about, output->stream);
     else
-        vt_print_command_help(about, stdout);
-    return vt_written(command, 0);
+        vt_print_command_help(about, output->stream);
+    return vt_written(command, output, 0);
 }

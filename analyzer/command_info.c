@@ -1,7 +1,6 @@
 /* info: what is in a trace, said without judging it; and the checks on our own reading of it. */
 #include "command.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,11 +37,11 @@ static void count_events(const struct vt_trace *trace, struct counted *counted)
         counted->chunk_bytes = counted->file_bytes - trace->header.chunks_offset;
 }
 
-static void put_line(const char *name, const char *text)
+static void put_line(FILE *out, const char *name, const char *text)
 {
-    printf("%-14s", name);
-    vt_put_clean(text, stdout);
-    putchar('\n');
+    fprintf(out, "%-14s", name);
+    vt_put_clean(text, out);
+    fputc('\n', out);
 }
 
 static const char *ended(const struct vt_trace *trace)
@@ -65,7 +64,8 @@ static const char *ended(const struct vt_trace *trace)
     return trace->complete ? "yes" : "no: incomplete";
 }
 
-static void put_size(const struct vt_file_header *header, const struct counted *counted, size_t event_count)
+static void put_size(FILE *out, const struct vt_file_header *header, const struct counted *counted,
+                     size_t event_count)
 {
     char file[32], disk[64] = "", ring[32], per_event[48] = "", text[256];
 
@@ -79,39 +79,39 @@ static void put_size(const struct vt_file_header *header, const struct counted *
              vt_format_bytes(counted->file_bytes, file), disk, per_event,
              vt_format_bytes(header->ring_slots * VT_SLOT_BYTES, ring), header->format_version,
              header->program_version[0] ? header->program_version : "an unknown version");
-    put_line("size", text);
+    put_line(out, "size", text);
 }
 
-static void print_process(const struct vt_trace *trace, const struct counted *counted)
+static void print_process(FILE *out, const struct vt_trace *trace, const struct counted *counted)
 {
     const struct vt_file_header *header = &trace->header;
     time_t start = (time_t)(header->start_realtime_ns / 1000000000u);
     char bytes[32], when[64] = "", text[160];
     struct tm parts;
 
-    put_line("file", trace->path);
-    put_size(header, counted, trace->event_count);
-    put_line("command", trace->command ? trace->command : "");
-    put_line("folder", trace->working_folder ? trace->working_folder : "");
-    put_line("executable", trace->executable ? trace->executable : "");
+    put_line(out, "file", trace->path);
+    put_size(out, header, counted, trace->event_count);
+    put_line(out, "command", trace->command ? trace->command : "");
+    put_line(out, "folder", trace->working_folder ? trace->working_folder : "");
+    put_line(out, "executable", trace->executable ? trace->executable : "");
     snprintf(text, sizeof text, "pid %u, parent %u, on %.63s", header->pid, header->parent_pid, header->host);
-    put_line("process", text);
+    put_line(out, "process", text);
     if (localtime_r(&start, &parts))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &parts);
-    put_line("began", when);
+    put_line(out, "began", when);
     if (trace->python_version)
         snprintf(text, sizeof text, "%u.%u.%u%s", trace->python_version >> 24,
                  trace->python_version >> 16 & 0xff, trace->python_version >> 8 & 0xff,
                  header->python_unsupported_minor ? " (not supported: its frames are not recorded)" : "");
     else
         snprintf(text, sizeof text, "none");
-    put_line("python", text);
+    put_line(out, "python", text);
     for (size_t i = 0; i < trace->device_count; i++) {
         snprintf(text, sizeof text, "%d %.100s, %s", trace->devices[i].index,
                  trace->devices[i].name[0] ? trace->devices[i].name : "unnamed",
                  trace->devices[i].total_bytes ? vt_format_bytes(trace->devices[i].total_bytes, bytes)
                                                : "size unknown");
-        put_line("device", text);
+        put_line(out, "device", text);
     }
 }
 
@@ -135,7 +135,7 @@ static struct looks_summary sum_looks(const struct vt_trace *trace)
 }
 
 /* Looks at live objects, which gave names. */
-static void put_looks(const struct vt_loaded *loaded)
+static void put_looks(FILE *out, const struct vt_loaded *loaded)
 {
     const struct vt_trace *trace = loaded->trace;
     const struct vt_look_counts *counts = &loaded->attribution->look_counts;
@@ -144,7 +144,7 @@ static void put_looks(const struct vt_loaded *loaded)
     int used;
 
     if (!trace->look_count && !trace->lost_looks) {
-        put_line("looks", "none");
+        put_line(out, "looks", "none");
         return;
     }
     vt_format_duration(sum.duration_ns, duration);
@@ -158,7 +158,7 @@ static void put_looks(const struct vt_loaded *loaded)
     if (counts->misplaced)
         snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " that fit no block",
                  counts->misplaced);
-    put_line("looks", text);
+    put_line(out, "looks", text);
 }
 
 static void add_looks(cJSON *root, const struct vt_loaded *loaded)
@@ -166,25 +166,25 @@ static void add_looks(cJSON *root, const struct vt_loaded *loaded)
     const struct vt_trace *trace = loaded->trace;
     const struct vt_look_counts *counts = &loaded->attribution->look_counts;
     struct looks_summary sum = sum_looks(trace);
-    cJSON *object = cJSON_AddObjectToObject(root, "looks");
+    cJSON *object = vt_json_object(root, "looks");
 
     vt_json_number(object, "count", trace->look_count);
     vt_json_number(object, "duration_ns", sum.duration_ns);
     vt_json_number(object, "failed", sum.failed);
-    cJSON_AddStringToObject(object, "failure", sum.failure);
+    vt_json_text(object, "failure", sum.failure);
     vt_json_number(object, "lost", trace->lost_looks);
     vt_json_number(object, "tensors", counts->tensors);
     vt_json_number(object, "homeless", counts->homeless);
     vt_json_number(object, "misplaced", counts->misplaced);
 }
 
-static void print_counts(const struct vt_loaded *loaded, const struct counted *counted)
+static void print_counts(FILE *out, const struct vt_loaded *loaded, const struct counted *counted)
 {
     const struct vt_trace *trace = loaded->trace;
     const struct vt_replay *replay = loaded->replay;
     char a[32], b[32], text[160];
 
-    put_line("complete", ended(trace));
+    put_line(out, "complete", ended(trace));
     snprintf(text, sizeof text, "%s events and %s definitions dropped, %s of chunks unreadable",
              vt_format_count(trace->header.dropped, a), vt_format_count(trace->header.dropped_definitions, b),
              trace->damaged_bytes ? "some bytes" : "none");
@@ -192,28 +192,28 @@ static void print_counts(const struct vt_loaded *loaded, const struct counted *c
         snprintf(text, sizeof text,
                  "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable", a, b,
                  trace->damaged_bytes);
-    put_line("lost", text);
+    put_line(out, "lost", text);
     snprintf(text, sizeof text, "%s events, %s records unfinished, %" PRIu64 " stacks missing",
              vt_format_count(trace->ring_events, a), vt_format_count(trace->unfinished_records, b),
              trace->missing_stacks);
-    put_line("from the ring", text);
+    put_line(out, "from the ring", text);
     snprintf(text, sizeof text,
              "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
              replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);
-    put_line("disagreements", text);
-    put_looks(loaded);
+    put_line(out, "disagreements", text);
+    put_looks(out, loaded);
     snprintf(text, sizeof text, "%u", loaded->attribution->step_count);
-    put_line("steps", text);
-    printf("%-14s%s\n", "events", vt_format_count(trace->event_count, a));
+    put_line(out, "steps", text);
+    fprintf(out, "%-14s%s\n", "events", vt_format_count(trace->event_count, a));
     if (!trace->event_count)
         return;
-    printf("\n%-18s%12s%12s%12s%12s\n", "", "driver", "runtime", "framework", "other");
+    fprintf(out, "\n%-18s%12s%12s%12s%12s\n", "", "driver", "runtime", "framework", "other");
     for (int kind = 0; kind < KINDS; kind++) {
         const uint64_t *layers = counted->kinds[kind];
         if (layers[0] + layers[1] + layers[2] + layers[3])
-            printf("  %-16s%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "\n",
-                   vt_event_kind_name((uint8_t)kind), layers[VT_LAYER_DRIVER], layers[VT_LAYER_RUNTIME],
-                   layers[VT_LAYER_FRAMEWORK], layers[VT_LAYER_NONE]);
+            fprintf(out, "  %-16s%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "%12" PRIu64 "\n",
+                    vt_event_kind_name((uint8_t)kind), layers[VT_LAYER_DRIVER], layers[VT_LAYER_RUNTIME],
+                    layers[VT_LAYER_FRAMEWORK], layers[VT_LAYER_NONE]);
     }
 }
 
@@ -224,55 +224,52 @@ static void add_layers(cJSON *object, const uint64_t layers[LAYERS])
             vt_json_number(object, vt_layer_name((uint8_t)i), layers[i]);
 }
 
-static int print_json(const struct vt_loaded *loaded, const struct counted *counted, bool compact)
+static int print_json(FILE *out, const struct vt_loaded *loaded, const struct counted *counted, bool compact)
 {
     const struct vt_trace *trace = loaded->trace;
-    cJSON *root = cJSON_CreateObject(), *object, *array;
-    int result;
+    cJSON *root = vt_json_begin("vramtrace.info/1"), *object, *array;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.info/1");
-    object = cJSON_AddObjectToObject(root, "trace");
+    object = vt_json_object(root, "trace");
     vt_json_trace(object, trace);
     vt_json_number(object, "file_bytes", counted->file_bytes);
     vt_json_number(object, "chunk_bytes", counted->chunk_bytes);
     vt_json_number(object, "disk_bytes", counted->disk_bytes);
     vt_json_number(object, "format_version", trace->header.format_version);
-    cJSON_AddStringToObject(object, "program_version", trace->header.program_version);
-    cJSON_AddStringToObject(object, "host", trace->header.host);
+    vt_json_text(object, "program_version", trace->header.program_version);
+    vt_json_text(object, "host", trace->header.host);
     vt_json_number(object, "parent_pid", trace->header.parent_pid);
     vt_json_number(object, "stop_reason", trace->header.stop_reason);
-    cJSON_AddStringToObject(object, "working_folder", trace->working_folder ? trace->working_folder : "");
-    cJSON_AddStringToObject(object, "executable", trace->executable ? trace->executable : "");
+    vt_json_text(object, "working_folder", trace->working_folder ? trace->working_folder : "");
+    vt_json_text(object, "executable", trace->executable ? trace->executable : "");
     vt_json_number(object, "python_version", trace->python_version);
     vt_json_number(object, "python_unsupported_minor", trace->header.python_unsupported_minor);
-    array = cJSON_AddArrayToObject(root, "devices");
+    array = vt_json_array(root, "devices");
     for (size_t i = 0; i < trace->device_count; i++) {
-        cJSON *device = cJSON_CreateObject();
-        cJSON_AddNumberToObject(device, "index", trace->devices[i].index);
-        cJSON_AddStringToObject(device, "name", trace->devices[i].name);
+        cJSON *device = vt_json_item();
+        vt_json_integer(device, "index", trace->devices[i].index);
+        vt_json_text(device, "name", trace->devices[i].name);
         vt_json_number(device, "total_bytes", trace->devices[i].total_bytes);
-        cJSON_AddItemToArray(array, device);
+        vt_json_append(array, device);
     }
-    object = cJSON_AddObjectToObject(root, "counts");
-    add_layers(cJSON_AddObjectToObject(object, "layers"), counted->layers);
-    object = cJSON_AddObjectToObject(object, "kinds");
+    object = vt_json_object(root, "counts");
+    add_layers(vt_json_object(object, "layers"), counted->layers);
+    object = vt_json_object(object, "kinds");
     for (int kind = 0; kind < KINDS; kind++) {
         const uint64_t *layers = counted->kinds[kind];
         if (layers[0] + layers[1] + layers[2] + layers[3])
-            add_layers(cJSON_AddObjectToObject(object, vt_event_kind_name((uint8_t)kind)), layers);
+            add_layers(vt_json_object(object, vt_event_kind_name((uint8_t)kind)), layers);
     }
-    object = cJSON_AddObjectToObject(root, "disagreements");
+    object = vt_json_object(root, "disagreements");
     vt_json_number(object, "unknown_frees", loaded->replay->unknown_frees);
     vt_json_number(object, "doubled_allocations", loaded->replay->doubled_allocations);
     vt_json_number(object, "total_mismatches", loaded->replay->total_mismatches);
     add_looks(root, loaded);
     vt_json_number(root, "steps", loaded->attribution->step_count);
-    result = vt_json_print(root, compact, stdout);
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, 0, compact, out);
 }
 
 struct verification {
+    const struct vt_command *command;
     const struct vt_trace *trace;
     int device_index;
     uint64_t checked, breaches;
@@ -289,17 +286,17 @@ static int verify_event(void *context, uint32_t event_index, const struct vt_cou
     verification->checked++;
     if (sum == counts->driver_bytes || ++verification->breaches > 10)
         return 0;
-    fprintf(stderr,
-            "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64 "\n",
-            verification->trace->path, event_index,
-            vt_event_kind_name(verification->trace->events[event_index].kind), verification->device_index,
-            sum, counts->driver_bytes);
+    vt_say(verification->command,
+           "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64,
+           verification->trace->path, event_index,
+           vt_event_kind_name(verification->trace->events[event_index].kind), verification->device_index, sum,
+           counts->driver_bytes);
     return 0;
 }
 
-static int verify(const struct vt_command *command, const struct vt_loaded *loaded)
+static int verify(const struct vt_command *command, const struct vt_loaded *loaded, struct vt_output *output)
 {
-    struct verification verification = {.trace = loaded->trace};
+    struct verification verification = {.command = command, .trace = loaded->trace};
     char count[32];
 
     for (int i = 0; i < loaded->replay->device_count; i++) {
@@ -307,73 +304,66 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
         verification.device_index = i;
         result = vt_replay_walk(loaded->replay, i, verify_event, &verification);
         if (result < 0) {
-            fprintf(stderr, "vramtrace %s: %s: %s\n", command->name, loaded->trace->path, strerror(-result));
+            vt_say(command, "%s: %s", loaded->trace->path, strerror(-result));
             return VT_EXIT_UNREADABLE;
         }
     }
-    printf("%s: %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
-           loaded->trace->path, vt_format_count(verification.checked, count), verification.breaches,
-           verification.breaches ? "do not sum" : "sum", verification.breaches ? "" : " at every one");
+    vt_put_clean(loaded->trace->path, output->stream);
+    fprintf(output->stream,
+            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
+            vt_format_count(verification.checked, count), verification.breaches,
+            verification.breaches ? "do not sum" : "sum", verification.breaches ? "" : " at every one");
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 
-static int print_events(const struct vt_trace *trace, const struct vt_arguments *arguments)
+static int print_events(FILE *out, const struct vt_trace *trace, const struct vt_arguments *arguments)
 {
     int result = 0;
 
     for (uint32_t i = 0; !result && i < trace->event_count; i++)
-        result = arguments->json ? vt_view_event_json(trace, i, arguments->stacks, stdout)
-                                 : vt_view_event_text(trace, i, arguments->stacks, stdout);
+        result = arguments->json ? vt_view_event_json(trace, i, arguments->stacks, out)
+                                 : vt_view_event_text(trace, i, arguments->stacks, out);
     return result;
 }
 
-static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path)
+static int info_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                    struct vt_output *output)
 {
     static struct counted counted;
     struct vt_loaded loaded;
-    int result = vt_load(command, path, arguments->rules, &loaded);
+    int result = vt_load(command, arguments, path, &loaded);
 
     if (result)
         return result;
     if (arguments->verify) {
-        result = verify(command, &loaded);
+        result = verify(command, &loaded, output);
     } else if (arguments->events) {
-        result = vt_written(command, print_events(loaded.trace, arguments));
+        result = vt_written(command, output, print_events(output->stream, loaded.trace, arguments));
     } else {
         count_events(loaded.trace, &counted);
         if (arguments->json) {
-            result = vt_written(command, print_json(&loaded, &counted, arguments->operand_count > 1));
+            result = print_json(output->stream, &loaded, &counted, arguments->operand_count > 1);
         } else {
-            print_process(loaded.trace, &counted);
-            print_counts(&loaded, &counted);
-            result = vt_written(command, 0);
+            print_process(output->stream, loaded.trace, &counted);
+            print_counts(output->stream, &loaded, &counted);
         }
+        result = vt_written(command, output, result);
     }
     vt_unload(&loaded);
     return result;
 }
 
-int vt_command_info(const struct vt_command *command, int argc, char **argv)
+int vt_command_info(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
 {
-    struct vt_arguments arguments;
-    int worst = vt_parse_arguments(command, argc, argv, &arguments);
+    int worst = 0;
 
-    if (worst)
-        return worst;
-    if (arguments.help) {
-        vt_print_command_help(command, stdout);
-        return vt_written(command, 0);
-    }
-    if (!arguments.operand_count)
-        return vt_wrong_use(command, "which trace? vramtrace info TRACE (vramtrace run makes one)");
-    if (arguments.stacks && !arguments.events)
-        return vt_wrong_use(command, "--stacks belongs to --events");
-    for (int i = 0; i < arguments.operand_count; i++) {
+    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
         int result;
 
-        if (i && !arguments.json && !arguments.verify && !arguments.events)
-            putchar('\n');
-        result = info_one(command, &arguments, arguments.operands[i]);
+        if (i && !arguments->json && !arguments->verify && !arguments->events)
+            fputc('\n', output->stream);
+        result = info_one(command, arguments, arguments->operands[i], output);
         worst = result > worst ? result : worst;
     }
     return worst;

@@ -70,24 +70,14 @@ char *vt_library_path(char *error, size_t error_bytes)
     return NULL;
 }
 
-int vt_command_lib(const struct vt_command *command, int argc, char **argv)
+int vt_command_lib(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
-    struct vt_arguments arguments;
-    char error[PATH_MAX + 256], *path;
-    int result = vt_parse_arguments(command, argc, argv, &arguments);
+    char error[PATH_MAX + 256], *path = vt_library_path(error, sizeof error);
 
-    if (result)
-        return result;
-    if (arguments.help) {
-        vt_print_command_help(command, stdout);
-        return vt_written(command, 0);
-    }
-    if (arguments.operand_count)
-        return vt_wrong_use(command, "takes no arguments, but got '%s'", arguments.operands[0]);
-    path = vt_library_path(error, sizeof error);
+    (void)arguments;
     if (!path)
         return vt_wrong_use(command, "%s", error);
-    puts(path);
+    fprintf(output->stream, "%s\n", path); /* as it is: LD_PRELOAD is made of it */
     free(path);
-    return vt_written(command, 0);
+    return vt_written(command, output, 0);
 }

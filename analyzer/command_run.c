@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,7 +38,9 @@ void vt_print_run_help(const struct vt_command *command, FILE *out)
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
     fputs("  -o PATH   the same as --out\n"
           "  --help    this help\n\n"
-          "The recorder's settings, as options here or as variables of the environment:\n",
+          "The command begins at the first word that is no option; -- may stand before it.\n"
+          "The recorder's settings, as options here or as variables of the environment (a SWITCH alone is "
+          "1):\n",
           out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[64];
@@ -66,10 +69,12 @@ static int set_output(const struct vt_command *command, const char *path)
             return 0; /* known only when the trace is made */
     }
     if (full[0] && (stat(full, &status) || !S_ISDIR(status.st_mode)))
-        return vt_wrong_use(command, "-o %s: there is no folder %s; make it first", path, full);
-    if (full[0] && access(full, W_OK | X_OK))
-        return vt_wrong_use(command, "-o %s: cannot write in %s: %s", path, full, strerror(errno));
-    return 0;
+        vt_say(command, "-o %s: there is no folder %s; make it first", path, full);
+    else if (full[0] && access(full, W_OK | X_OK))
+        vt_say(command, "-o %s: cannot write in %s: %s", path, full, strerror(errno));
+    else
+        return 0;
+    return VT_EXIT_NOT_WRITTEN;
 }
 
 static int set_setting(const struct vt_command *command, const struct setting *setting, const char *value)
@@ -97,19 +102,29 @@ static int unknown_option(const struct vt_command *command, const char *text)
     nearest = vt_nearest(word, candidates);
     if (nearest)
         return vt_wrong_use(command, "unknown option '%s'; did you mean %s?", word, nearest);
-    return vt_wrong_use(
-        command, "unknown option '%s'; vramtrace help run lists them (the command comes after --)", word);
+    return vt_wrong_use(command, "unknown option '%s'; vramtrace help run lists them", word);
 }
 
-/* --name=value, --name value, -o value. */
-static int parse_option(const struct vt_command *command, int argc, char **argv, int *i)
+/* The words that the recorder understands (preload/options.c). */
+static bool is_switch_value(const char *word)
 {
-    const char *text = argv[*i];
+    static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(word, words[i]))
+            return true;
+    return false;
+}
+
+/* --name=value, --name value, -o value. What stands after a switch may be the command. */
+static int parse_option(const struct vt_command *command, char **words, int count, int *i)
+{
+    const char *text = words[*i], *next = *i + 1 < count ? words[*i + 1] : NULL;
     size_t length = strcspn(text, "=");
     char name[64];
 
     for (size_t s = 0; s < SETTING_COUNT; s++) {
-        bool is_short = !strncmp(text, "-o", 2) && text[1] == 'o' && !strcmp(settings[s].name, "OUT");
+        bool is_short = !strncmp(text, "-o", 2) && !strcmp(settings[s].name, "OUT");
 
         option_name(&settings[s], name, sizeof name);
         if (is_short && text[2])
@@ -118,9 +133,11 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
             continue;
         if (!is_short && text[length])
             return set_setting(command, &settings[s], text + length + 1);
-        if (*i + 1 >= argc || !strcmp(argv[*i + 1], "--"))
-            return vt_wrong_use(command, "%s needs a value", text);
-        return set_setting(command, &settings[s], argv[++*i]);
+        if (!strcmp(settings[s].kind, "SWITCH") && !(next && is_switch_value(next)))
+            return set_setting(command, &settings[s], "1");
+        if (!next || !strcmp(next, "--"))
+            return vt_wrong_use(command, "%s needs a value: %s %s", text, text, settings[s].kind);
+        return set_setting(command, &settings[s], words[++*i]);
     }
     return unknown_option(command, text);
 }
@@ -149,31 +166,33 @@ static int become(const struct vt_command *command, char **argv)
     execvp(argv[0], argv);
     reason = errno;
     if (reason == ENOENT && !strchr(argv[0], '/')) {
-        fprintf(stderr, "vramtrace %s: %s: command not found\n", command->name, argv[0]);
+        vt_say(command, "%s: command not found", argv[0]);
         return EXIT_NOT_FOUND;
     }
-    fprintf(stderr, "vramtrace %s: cannot run %s: %s\n", command->name, argv[0], strerror(reason));
+    vt_say(command, "cannot run %s: %s", argv[0], strerror(reason));
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-int vt_command_run(const struct vt_command *command, int argc, char **argv)
+int vt_command_run(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
-    int i = 1, result;
+    char **words = arguments->operands;
+    int count = arguments->operand_count, i = 0, result;
 
-    for (; i < argc && strcmp(argv[i], "--"); i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            vt_print_run_help(command, stdout);
-            return vt_written(command, 0);
+    for (; i < count && words[i][0] == '-' && words[i][1]; i++) {
+        if (!strcmp(words[i], "--")) {
+            i++;
+            break;
         }
-        if (argv[i][0] != '-')
-            return vt_wrong_use(command, "put -- before the command: vramtrace run [OPTIONS] -- %s ...",
-                                argv[i]);
-        result = parse_option(command, argc, argv, &i);
+        if (!strcmp(words[i], "--help") || !strcmp(words[i], "-h")) {
+            vt_print_run_help(command, output->stream);
+            return vt_written(command, output, 0);
+        }
+        result = parse_option(command, words, count, &i);
         if (result)
             return result;
     }
-    if (i + 1 >= argc)
-        return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] -- COMMAND...");
+    if (i >= count)
+        return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] COMMAND...");
     result = set_preload(command);
-    return result ? result : become(command, argv + i + 1);
+    return result ? result : become(command, words + i);
 }

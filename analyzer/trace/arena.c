@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/utf8.h"
+
 #define PIECE_BYTES (256u * 1024u)
-#define REPLACEMENT "\xef\xbf\xbd"
+#define REPLACEMENT VT_REPLACEMENT_TEXT
 #define REPLACEMENT_BYTES 3u
 
 struct vt_arena_piece {
@@ -49,29 +51,19 @@ void vt_arena_free(struct vt_arena *arena)
     memset(arena, 0, sizeof *arena);
 }
 
-/* Bytes of the UTF-8 character at `text`, 0 if it is none that we let through. */
-static size_t character_bytes(const uint8_t *text, size_t left)
+/* Bytes of the character at `text`, 0 if it is none that we let through: terminals obey control characters,
+ * those of C1 (U+0080 to U+009F) too. */
+static size_t character_bytes(const char *text, size_t left)
 {
-    uint8_t first = text[0];
-    if (first < 0x80)
-        return (first >= 0x20 && first != 0x7f) || first == '\t' || first == '\n';
-    size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || bytes > left)
-        return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if (first == 0xc2 && text[1] < 0xa0) /* C1 control characters: terminals obey them too */
-        return 0;
-    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] >= 0xa0) ||
-        (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] >= 0x90))
-        return 0;
-    return bytes;
+    uint32_t code;
+    size_t bytes = vt_utf8_read(text, left, &code);
+    bool control = (code < 0x20 && code != '\t' && code != '\n') || (code >= 0x7f && code < 0xa0);
+    return control ? 0 : bytes;
 }
 
 const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes)
 {
-    const uint8_t *in = text;
+    const char *in = text;
     size_t bad = 0;
     for (size_t i = 0; i < bytes;) {
         size_t good = character_bytes(in + i, bytes - i);
@@ -84,7 +76,7 @@ const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes
     char *out = copy;
     for (size_t i = 0; i < bytes;) {
         size_t good = bad ? character_bytes(in + i, bytes - i) : bytes;
-        memcpy(out, good ? (const char *)in + i : REPLACEMENT, good ? good : REPLACEMENT_BYTES);
+        memcpy(out, good ? in + i : REPLACEMENT, good ? good : REPLACEMENT_BYTES);
         out += good ? good : REPLACEMENT_BYTES;
         i += good ? good : 1;
     }

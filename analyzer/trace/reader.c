@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct message *mess
 static int check_header(const struct vt_file_header *header, const struct message *message)
 {
     if (memcmp(header->magic, VT_MAGIC, sizeof header->magic) != 0)
-        return fail(message, -EBADMSG, "not a vramtrace trace");
+        return fail(message, -EBADMSG, "not a vramtrace trace; vramtrace run COMMAND makes one");
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
@@ -59,12 +59,40 @@ static int check_header(const struct vt_file_header *header, const struct messag
     return 0;
 }
 
+/* True for a file without a byte, or of zeros only. */
+static bool is_empty(int file)
+{
+    char bytes[65536];
+    off_t offset = 0;
+    for (ssize_t got; (got = pread(file, bytes, sizeof bytes, offset)) != 0; offset += got) {
+        if (got < 0)
+            return false;
+        for (ssize_t i = 0; i < got; i++)
+            if (bytes[i])
+                return false;
+    }
+    return true;
+}
+
+/* The recorder makes the file, takes its room, then writes the header. */
+static int empty(const struct message *message)
+{
+    if (message->bytes > 0)
+        snprintf(message->text, message->bytes, "%s is empty: the process ended before anything was recorded",
+                 message->path);
+    return -ENODATA;
+}
+
 static int read_header(struct vt_trace *trace, int file, const struct message *message)
 {
     struct vt_file_header *header = &trace->header;
     int error = vt_read_at(file, header, sizeof *header, 0);
+    if ((!error || error == -EBADMSG) && !header->magic[0] && is_empty(file))
+        return empty(message);
+    if (error == -EBADMSG && !memcmp(header->magic, VT_MAGIC, sizeof header->magic))
+        return fail(message, error, "cut off within its header; copy it again");
     if (error == -EBADMSG)
-        return fail(message, error, "too short to be a vramtrace trace");
+        return fail(message, error, "too short to be a vramtrace trace; vramtrace run COMMAND makes one");
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);

@@ -139,9 +139,9 @@ struct vt_trace {
     struct vt_trace_tables *tables; /* private to analyzer/trace */
 };
 
-/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -EPROTO for a version that we
- * cannot read) and writes one line saying what and where to `error` (at least 512 bytes). A damaged or
- * unfinished trace is no failure. */
+/* Opens and reads PATH. On failure returns -errno (-EBADMSG for not a trace, -ENODATA for one in which
+ * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
+ * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
 

@@ -42,24 +42,26 @@ void vt_text_advice(struct vt_print *print, const struct vt_report *report,
 
 void vt_json_advice(cJSON *object, const struct vt_report *report, const struct vt_device_report *device)
 {
-    cJSON *array = cJSON_AddArrayToObject(object, "advice");
+    cJSON *array = vt_json_array(object, "advice");
     struct vt_advices advices;
     char place[256];
 
-    if (vt_advice_find(report->attribution, device->index, &advices))
+    if (vt_advice_find(report->attribution, device->index, &advices)) {
+        vt_json_fail();
         return;
+    }
     for (size_t i = 0; i < advices.count; i++) {
         const struct vt_advice *advice = &advices.items[i];
-        cJSON *item = cJSON_CreateObject();
+        cJSON *item = vt_json_item();
 
         name_place(report, advice, place, sizeof place);
-        cJSON_AddStringToObject(item, "kind", advice->kind);
-        cJSON_AddStringToObject(item, "what", advice->what);
+        vt_json_text(item, "kind", advice->kind);
+        vt_json_text(item, "what", advice->what);
         vt_json_number(item, "bytes", advice->bytes);
-        cJSON_AddNumberToObject(item, "share", (double)advice->bytes / (double)advices.peak_bytes);
-        cJSON_AddStringToObject(item, "why", advice->why);
-        cJSON_AddStringToObject(item, "where", place);
-        cJSON_AddItemToArray(array, item);
+        vt_json_real(item, "share", (double)advice->bytes / (double)advices.peak_bytes);
+        vt_json_text(item, "why", advice->why);
+        vt_json_text(item, "where", place);
+        vt_json_append(array, item);
     }
     vt_advice_free(&advices);
 }

@@ -5,29 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t vt_utf8_next(const char *text, uint32_t *code)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    size_t bytes = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc0 ? 2 : 0;
-    uint32_t value;
-
-    if (bytes == 1) {
-        *code = s[0];
-        return s[0] != 0;
-    }
-    *code = 0xfffd;
-    if (!bytes)
-        return 1;
-    value = s[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return i;
-        value = value << 6 | (s[i] & 0x3fu);
-    }
-    *code = value;
-    return bytes;
-}
-
 /* East Asian wide letters and emoji take two columns, combining marks none. Not the whole Unicode table: a
  * rare letter may misalign one row. */
 static int columns_of(uint32_t code)

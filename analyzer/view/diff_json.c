@@ -13,27 +13,10 @@ static const struct {
 
 static void add_run(cJSON *root, const char *name, const struct vt_report *report)
 {
-    cJSON *object = cJSON_AddObjectToObject(root, name);
+    cJSON *object = vt_json_object(root, name);
 
-    vt_json_trace(cJSON_AddObjectToObject(object, "trace"), report->trace);
-    cJSON_AddStringToObject(object, "moment", report->at_label[0] ? report->at_label : "the peak");
-}
-
-static void add_instant(cJSON *device, const char *name, const struct vt_instant *instant)
-{
-    cJSON *object = cJSON_AddObjectToObject(device, name), *categories;
-
-    vt_json_number(object, "t_ns", instant->t_ns);
-    vt_json_number(object, "event", instant->event_index);
-    vt_json_number(object, "step", instant->step);
-    cJSON_AddStringToObject(object, "phase", vt_phase_name(instant->phase));
-    vt_json_number(object, "driver_bytes", instant->counts.driver_bytes);
-    vt_json_number(object, "block_bytes", instant->counts.block_bytes);
-    vt_json_number(object, "used_bytes", vt_used_bytes(instant->categories));
-    categories = cJSON_AddObjectToObject(object, "categories");
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_number(categories, vt_category_name((enum vt_category)c), instant->categories[c]);
+    vt_json_trace(vt_json_object(object, "trace"), report->trace);
+    vt_json_text(object, "moment", report->at_label[0] ? report->at_label : "the peak");
 }
 
 static void add_place(cJSON *object, const struct vt_diff_row *row)
@@ -42,19 +25,19 @@ static void add_place(cJSON *object, const struct vt_diff_row *row)
 
     if (!shown)
         return;
-    cJSON_AddStringToObject(object, "file", shown->file ? shown->file : "");
-    cJSON_AddStringToObject(object, "function", shown->function ? shown->function : "");
+    vt_json_text(object, "file", shown->file ? shown->file : "");
+    vt_json_text(object, "function", shown->function ? shown->function : "");
     vt_json_number(object, "a_line", a && a->line > 0 ? (uint64_t)a->line : 0);
     vt_json_number(object, "b_line", b && b->line > 0 ? (uint64_t)b->line : 0);
-    cJSON_AddStringToObject(object, "phase", vt_phase_name(shown->phase));
+    vt_json_text(object, "phase", vt_phase_name(shown->phase));
 }
 
 static void add_row(cJSON *array, const struct vt_diff_row *row, enum vt_by by)
 {
-    cJSON *object = cJSON_CreateObject(), *categories;
+    cJSON *object = vt_json_item(), *categories;
 
-    cJSON_AddStringToObject(object, "name", row->name);
-    cJSON_AddStringToObject(object, "kind", vt_diff_kind_name(row->kind));
+    vt_json_text(object, "name", row->name);
+    vt_json_text(object, "kind", vt_diff_kind_name(row->kind));
     vt_json_change(object, "change_bytes", row->a.bytes, row->b.bytes);
     vt_json_number(object, "a_bytes", row->a.bytes);
     vt_json_number(object, "b_bytes", row->b.bytes);
@@ -64,18 +47,18 @@ static void add_row(cJSON *array, const struct vt_diff_row *row, enum vt_by by)
         vt_json_number(object, "a_blocks", row->a.blocks);
         vt_json_number(object, "b_blocks", row->b.blocks);
         vt_json_number(object, "members", row->members);
-        categories = cJSON_AddObjectToObject(object, "categories");
+        categories = vt_json_object(object, "categories");
         for (int c = 0; c < VT_CATEGORY_COUNT; c++)
             if (row->a.categories[c] != row->b.categories[c])
                 vt_json_change(categories, vt_category_name((enum vt_category)c), row->a.categories[c],
                                row->b.categories[c]);
     }
-    cJSON_AddItemToArray(array, object);
+    vt_json_append(array, object);
 }
 
 static void add_rows(cJSON *device, const char *name, const struct vt_diff_rows *rows, enum vt_by by, int top)
 {
-    cJSON *array = cJSON_AddArrayToObject(device, name);
+    cJSON *array = vt_json_array(device, name);
 
     for (size_t i = 0; i < rows->count && (top <= 0 || i < (size_t)top); i++)
         add_row(array, &rows->items[i], by);
@@ -83,29 +66,25 @@ static void add_rows(cJSON *device, const char *name, const struct vt_diff_rows 
 
 int vt_diff_json(const struct vt_diff *diff, const struct vt_view_style *style, unsigned groups, FILE *out)
 {
-    cJSON *root = cJSON_CreateObject(), *devices;
-    int result;
+    cJSON *root = vt_json_begin("vramtrace.diff/1"), *devices;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.diff/1");
     add_run(root, "a", diff->a);
     add_run(root, "b", diff->b);
-    devices = cJSON_AddArrayToObject(root, "devices");
+    devices = vt_json_array(root, "devices");
     for (size_t i = 0; i < diff->device_count; i++) {
         const struct vt_diff_device *device = &diff->devices[i];
-        cJSON *object = cJSON_CreateObject();
+        cJSON *object = vt_json_item();
 
-        cJSON_AddNumberToObject(object, "index", device->index);
-        cJSON_AddStringToObject(object, "name", device->name ? device->name : "");
-        cJSON_AddBoolToObject(object, "differs", device->differs);
-        add_instant(object, "a", device->a);
-        add_instant(object, "b", device->b);
+        vt_json_integer(object, "index", device->index);
+        vt_json_text(object, "name", device->name ? device->name : "");
+        vt_json_bool(object, "differs", device->differs);
+        vt_json_moment(object, "a", device->a);
+        vt_json_moment(object, "b", device->b);
         add_rows(object, "categories", &device->rows[VT_BY_CATEGORY], VT_BY_CATEGORY, 0);
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
             if (groups & 1u << lists[k].by)
                 add_rows(object, lists[k].name, &device->rows[lists[k].by], lists[k].by, style->top);
-        cJSON_AddItemToArray(devices, object);
+        vt_json_append(devices, object);
     }
-    result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, 0, style->compact, out);
 }

@@ -147,15 +147,15 @@ static void add_event_names(cJSON *object, const struct vt_trace *trace, const s
     const char *function = stack->function ? vt_trace_function(trace, stack->function) : NULL;
     const char *label = stack->label ? vt_trace_function(trace, stack->label) : NULL;
     const char *text = has_text(event) ? vt_trace_string(trace, event->detail) : NULL;
-    cJSON *list = cJSON_AddArrayToObject(object, "flags");
+    cJSON *list = vt_json_array(object, "flags");
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (event->flags & flags[i].flag)
-            cJSON_AddItemToArray(list, cJSON_CreateStringReference(flags[i].name));
+            vt_json_append_text(list, flags[i].name);
     if (text)
-        cJSON_AddStringToObject(object, "name", text);
-    cJSON_AddStringToObject(object, "function", function ? function : "");
-    cJSON_AddStringToObject(object, "label", label ? label : "");
+        vt_json_text(object, "name", text);
+    vt_json_text(object, "function", function ? function : "");
+    vt_json_text(object, "label", label ? label : "");
     vt_json_number(object, "thread", stack->thread_id);
 }
 
@@ -164,30 +164,29 @@ static void add_top_frames(cJSON *object, const struct vt_trace *trace, uint32_t
 {
     struct vt_frame frames[TOP_FRAMES], user;
     size_t count = vt_trace_frames(trace, stack_id, frames, TOP_FRAMES);
-    cJSON *array = cJSON_AddArrayToObject(object, "frames");
+    cJSON *array = vt_json_array(object, "frames");
 
     for (size_t i = 0; i < count && i < TOP_FRAMES; i++)
-        cJSON_AddItemToArray(array, cJSON_CreateString(frames[i].function));
+        vt_json_append_text(array, frames[i].function);
     if (vt_trace_user_frame(trace, stack_id, &user))
-        cJSON_AddItemToObject(object, "at", vt_json_frame(&user));
+        vt_json_put(object, "at", vt_json_frame(&user));
 }
 
 int vt_view_event_json(const struct vt_trace *trace, uint32_t event_index, bool with_stack, FILE *out)
 {
     const struct vt_event *event = &trace->events[event_index];
-    cJSON *object = cJSON_CreateObject();
-    char text[32], *printed;
+    cJSON *object = vt_json_begin(NULL);
+    char text[32];
 
     vt_json_number(object, "index", event_index);
     vt_json_number(object, "t_ns", vt_event_time(trace, event_index));
-    cJSON_AddStringToObject(object, "kind", vt_event_kind_name(event->kind));
-    cJSON_AddStringToObject(object, "layer", vt_layer_name(event->layer));
-    cJSON_AddNumberToObject(object, "device", event->device_index);
+    vt_json_text(object, "kind", vt_event_kind_name(event->kind));
+    vt_json_text(object, "layer", vt_layer_name(event->layer));
+    vt_json_integer(object, "device", event->device_index);
     snprintf(text, sizeof text, "0x%" PRIx64, event->address);
-    cJSON_AddStringToObject(object, "address", text);
-    snprintf(text, sizeof text, "%" PRId64, (int64_t)event->bytes);
+    vt_json_text(object, "address", text);
     if (event->kind == VT_EVENT_DELTA)
-        cJSON_AddRawToObject(object, "bytes", text);
+        vt_json_integer(object, "bytes", (int64_t)event->bytes);
     else
         vt_json_number(object, "bytes", event->bytes);
     vt_json_number(object, "detail", event->detail);
@@ -197,13 +196,6 @@ int vt_view_event_json(const struct vt_trace *trace, uint32_t event_index, bool 
     add_event_names(object, trace, event);
     add_top_frames(object, trace, event->stack_id);
     if (with_stack)
-        cJSON_AddItemToObject(object, "stack", vt_json_stack(trace, event->stack_id));
-    printed = cJSON_PrintUnformatted(object);
-    cJSON_Delete(object);
-    if (!printed)
-        return -ENOMEM;
-    fputs(printed, out);
-    fputc('\n', out);
-    cJSON_free(printed);
-    return ferror(out) ? -EIO : 0;
+        vt_json_put(object, "stack", vt_json_stack(trace, event->stack_id));
+    return vt_json_end(object, 0, true, out);
 }

@@ -103,45 +103,44 @@ void vt_text_explanation(struct vt_print *print, const struct vt_report *report,
 static cJSON *make_reason(const struct vt_report *report, const struct vt_reason *reason)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[reason->allocation];
-    cJSON *object = cJSON_CreateObject(), *how;
+    cJSON *object = vt_json_item(), *how;
 
-    cJSON_AddStringToObject(object, "category", vt_category_name((enum vt_category)reason->category));
-    cJSON_AddStringToObject(object, "evidence", vt_evidence_name(reason->evidence));
-    cJSON_AddStringToObject(object, "how", how_name(reason));
+    vt_json_text(object, "category", vt_category_name((enum vt_category)reason->category));
+    vt_json_text(object, "evidence", vt_evidence_name(reason->evidence));
+    vt_json_text(object, "how", how_name(reason));
     if (!strcmp(how_name(reason), "rule")) {
-        how = cJSON_AddObjectToObject(object, "rule");
-        cJSON_AddStringToObject(how, "name", reason->source.name);
-        cJSON_AddStringToObject(how, "file", reason->source.file);
+        how = vt_json_object(object, "rule");
+        vt_json_text(how, "name", reason->source.name);
+        vt_json_text(how, "file", reason->source.file);
         vt_json_number(how, "line", (uint64_t)reason->source.line);
-        cJSON_AddStringToObject(how, "text", reason->source.text);
+        vt_json_text(how, "text", reason->source.text);
     } else if (reason->look) {
-        how = cJSON_AddObjectToObject(object, "look");
+        how = vt_json_object(object, "look");
         vt_json_number(how, "number", reason->look);
         vt_json_number(how, "t_ns",
                        vt_event_time(report->trace, report->trace->looks[reason->look - 1].event_index));
-        cJSON_AddStringToObject(how, "role", reason->tensor->role);
-        cJSON_AddStringToObject(how, "path", reason->tensor->path);
+        vt_json_text(how, "role", reason->tensor->role);
+        vt_json_text(how, "path", reason->tensor->path);
     }
     vt_json_number(object, "bytes", reason->bytes);
     vt_json_number(object, "blocks", reason->blocks);
     vt_json_name(object, "owner", allocation->owner);
-    cJSON_AddItemToObject(object, "stack", vt_json_stack(report->trace, allocation->stack_id));
+    vt_json_put(object, "stack", vt_json_stack(report->trace, allocation->stack_id));
     if (allocation->forward_stack_id)
-        cJSON_AddItemToObject(object, "forward_stack",
-                              vt_json_stack(report->trace, allocation->forward_stack_id));
+        vt_json_put(object, "forward_stack", vt_json_stack(report->trace, allocation->forward_stack_id));
     return object;
 }
 
 void vt_json_explanation(cJSON *device, const struct vt_report *report,
                          const struct vt_explanation *explanation)
 {
-    cJSON *object = cJSON_AddObjectToObject(device, "explanation"), *reasons;
+    cJSON *object = vt_json_object(device, "explanation"), *reasons;
 
-    cJSON_AddStringToObject(object, "what", explanation->what);
+    vt_json_text(object, "what", explanation->what);
     vt_json_name(object, "as", explanation->way);
     vt_json_number(object, "bytes", explanation->bytes);
     vt_json_number(object, "blocks", explanation->blocks);
-    reasons = cJSON_AddArrayToObject(object, "reasons");
+    reasons = vt_json_array(object, "reasons");
     for (size_t i = 0; i < explanation->count; i++)
-        cJSON_AddItemToArray(reasons, make_reason(report, &explanation->reasons[i]));
+        vt_json_append(reasons, make_reason(report, &explanation->reasons[i]));
 }

@@ -1,5 +1,4 @@
-/* The report as JSON: a contract (see the manual page), fields are added but never changed. Sizes and times
- * are written digit by digit, because a number that went through a double can lose its last ones. */
+/* The report as JSON: a contract (see the manual page), fields are added but never changed. */
 #include "view/json.h"
 #include "view/leaks.h"
 #include "view/module_groups.h"
@@ -12,55 +11,15 @@
 
 #define FRAMES 512
 
-bool vt_json_number(cJSON *object, const char *name, uint64_t value)
-{
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
-bool vt_json_change(cJSON *object, const char *name, uint64_t before, uint64_t after)
-{
-    char text[32];
-
-    snprintf(text, sizeof text, "%s%" PRIu64, after < before ? "-" : "",
-             after < before ? before - after : after - before);
-    return cJSON_AddRawToObject(object, name, text) != NULL;
-}
-
-/* A number array in one raw piece: thousands of items each would take long. */
-static void add_numbers(cJSON *object, const char *name, const void *values, size_t count, size_t stride,
-                        size_t width)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *stream = open_memstream(&text, &bytes);
-
-    if (!stream)
-        return;
-    fputc('[', stream);
-    for (size_t i = 0; i < count; i++) {
-        const char *place = (const char *)values + i * stride;
-        uint64_t value =
-            width == 8 ? *(const uint64_t *)(const void *)place : *(const uint32_t *)(const void *)place;
-        fprintf(stream, i ? ",%" PRIu64 : "%" PRIu64, value);
-    }
-    fputc(']', stream);
-    if (!fclose(stream))
-        cJSON_AddRawToObject(object, name, text);
-    free(text);
-}
-
 cJSON *vt_json_frame(const struct vt_frame *frame)
 {
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = vt_json_item();
 
-    cJSON_AddStringToObject(object, "kind", frame->kind == VT_FRAME_PYTHON ? "python" : "native");
-    cJSON_AddStringToObject(object, "function", frame->function);
-    cJSON_AddStringToObject(object, "file", frame->file);
+    vt_json_text(object, "kind", frame->kind == VT_FRAME_PYTHON ? "python" : "native");
+    vt_json_text(object, "function", frame->function);
+    vt_json_text(object, "file", frame->file);
     vt_json_number(object, "line", frame->line > 0 ? (uint64_t)frame->line : 0);
-    cJSON_AddStringToObject(object, "module", frame->module);
+    vt_json_text(object, "module", frame->module);
     return object;
 }
 
@@ -69,30 +28,30 @@ const char *vt_json_line(cJSON *object, const struct vt_trace *trace, uint32_t s
     struct vt_frame frame;
     bool known = vt_trace_user_frame(trace, stack_id, &frame);
 
-    cJSON_AddStringToObject(object, "file", known ? frame.file : "");
+    vt_json_text(object, "file", known ? frame.file : "");
     vt_json_number(object, "line", known && frame.line > 0 ? (uint64_t)frame.line : 0);
     return known ? frame.function : "";
 }
 
 void vt_json_place(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
 {
-    cJSON_AddStringToObject(object, "function", vt_json_line(object, trace, stack_id));
+    vt_json_text(object, "function", vt_json_line(object, trace, stack_id));
 }
 
 cJSON *vt_json_stack(const struct vt_trace *trace, uint32_t stack_id)
 {
     struct vt_frame frames[FRAMES];
     size_t count = vt_trace_frames(trace, stack_id, frames, FRAMES);
-    cJSON *array = cJSON_CreateArray();
+    cJSON *array = vt_json_list();
 
     for (size_t i = 0; i < count && i < FRAMES; i++)
-        cJSON_AddItemToArray(array, vt_json_frame(&frames[i]));
+        vt_json_append(array, vt_json_frame(&frames[i]));
     return array;
 }
 
 static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_COUNT], bool all)
 {
-    cJSON *added = cJSON_AddObjectToObject(object, "categories");
+    cJSON *added = vt_json_object(object, "categories");
 
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED && (all || categories[c]))
@@ -108,35 +67,35 @@ static void add_owner(cJSON *object, const struct vt_attribution *attribution, c
     while (category < VT_CATEGORY_UNKNOWN && !group->categories[category])
         category++;
     vt_json_name(object, "role", owner ? owner->role : NULL);
-    cJSON_AddStringToObject(object, "category", vt_category_name((enum vt_category)category));
+    vt_json_text(object, "category", vt_category_name((enum vt_category)category));
     vt_json_name(object, "module", group->module);
     vt_json_name(object, "class", group->module ? vt_module_class(attribution, group->module) : NULL);
     vt_json_name(object, "dtype", owner ? owner->dtype : NULL);
     if (owner)
-        cJSON_AddStringToObject(object, "shape", owner->shape);
+        vt_json_text(object, "shape", owner->shape);
     else
-        cJSON_AddNullToObject(object, "shape");
+        vt_json_null(object, "shape");
     vt_json_number(object, "tensor_bytes", group->tensor_bytes);
-    cJSON_AddStringToObject(object, "evidence", vt_evidence_name(group->evidence));
+    vt_json_text(object, "evidence", vt_evidence_name(group->evidence));
 }
 
 static void add_groups(cJSON *view, const char *name, const struct vt_report *report,
                        const struct vt_groups *groups, enum vt_by by, int top)
 {
-    cJSON *array = cJSON_AddArrayToObject(view, name);
+    cJSON *array = vt_json_array(view, name);
 
     for (size_t i = 0; i < groups->count && (top <= 0 || i < (size_t)top); i++) {
         const struct vt_group *group = &groups->items[i];
-        cJSON *object = cJSON_CreateObject();
+        cJSON *object = vt_json_item();
 
-        cJSON_AddStringToObject(object, "name", group->name);
+        vt_json_text(object, "name", group->name);
         vt_json_number(object, "bytes", group->bytes);
         vt_json_number(object, "blocks", group->blocks);
         if (by == VT_BY_LINE) {
-            cJSON_AddStringToObject(object, "file", group->file ? group->file : "");
+            vt_json_text(object, "file", group->file ? group->file : "");
             vt_json_number(object, "line", group->line > 0 ? (uint64_t)group->line : 0);
-            cJSON_AddStringToObject(object, "function", group->function ? group->function : "");
-            cJSON_AddStringToObject(object, "phase", vt_phase_name(group->phase));
+            vt_json_text(object, "function", group->function ? group->function : "");
+            vt_json_text(object, "phase", vt_phase_name(group->phase));
         }
         if (by == VT_BY_OWNER)
             add_owner(object, report->attribution, group);
@@ -150,11 +109,10 @@ static void add_groups(cJSON *view, const char *name, const struct vt_report *re
             vt_json_number(object, "temporary_peak_bytes", group->temporary_peak_bytes);
         add_categories(object, group->categories, false);
         if (by == VT_BY_STACK)
-            cJSON_AddItemToObject(object, "stack", vt_json_stack(report->trace, group->stack_id));
+            vt_json_put(object, "stack", vt_json_stack(report->trace, group->stack_id));
         if (by == VT_BY_STACK && group->forward_stack_id)
-            cJSON_AddItemToObject(object, "forward_stack",
-                                  vt_json_stack(report->trace, group->forward_stack_id));
-        cJSON_AddItemToArray(array, object);
+            vt_json_put(object, "forward_stack", vt_json_stack(report->trace, group->forward_stack_id));
+        vt_json_append(array, object);
     }
 }
 
@@ -166,11 +124,11 @@ void vt_json_view(cJSON *device, const char *name, const struct vt_report *repor
         enum vt_by by;
     } tables[] = {{"modules", VT_BY_MODULE}, {"kinds", VT_BY_KIND},   {"owners", VT_BY_OWNER},
                   {"lines", VT_BY_LINE},     {"stacks", VT_BY_STACK}, {"ops", VT_BY_OP}};
-    cJSON *view = cJSON_AddObjectToObject(device, name), *evidence;
+    cJSON *view = vt_json_object(device, name), *evidence;
 
     vt_json_number(view, "t_ns", instant->t_ns);
     vt_json_number(view, "step", instant->step);
-    cJSON_AddStringToObject(view, "phase", vt_phase_name(instant->phase));
+    vt_json_text(view, "phase", vt_phase_name(instant->phase));
     vt_json_number(view, "event", instant->event_index);
     vt_json_number(view, "driver_bytes", instant->counts.driver_bytes);
     vt_json_number(view, "segment_bytes", instant->counts.segment_bytes);
@@ -179,7 +137,7 @@ void vt_json_view(cJSON *device, const char *name, const struct vt_report *repor
     vt_json_number(view, "context_bytes", instant->counts.context_bytes);
     vt_json_number(view, "host_pinned_bytes", instant->counts.host_pinned_bytes);
     add_categories(view, instant->categories, true);
-    evidence = cJSON_AddObjectToObject(view, "evidence");
+    evidence = vt_json_object(view, "evidence");
     vt_json_number(evidence, "exact", instant->evidence[VT_EVIDENCE_EXACT]);
     vt_json_number(evidence, "strong", instant->evidence[VT_EVIDENCE_STRONG]);
     vt_json_number(evidence, "weak", instant->evidence[VT_EVIDENCE_WEAK]);
@@ -189,22 +147,36 @@ void vt_json_view(cJSON *device, const char *name, const struct vt_report *repor
         vt_json_blocks(view, report, instant, top);
 }
 
+void vt_json_moment(cJSON *device, const char *name, const struct vt_instant *instant)
+{
+    cJSON *object = vt_json_object(device, name);
+
+    vt_json_number(object, "t_ns", instant->t_ns);
+    vt_json_number(object, "event", instant->event_index);
+    vt_json_number(object, "step", instant->step);
+    vt_json_text(object, "phase", vt_phase_name(instant->phase));
+    vt_json_number(object, "driver_bytes", instant->counts.driver_bytes);
+    vt_json_number(object, "block_bytes", instant->counts.block_bytes);
+    vt_json_number(object, "used_bytes", vt_used_bytes(instant->categories));
+    add_categories(object, instant->categories, true);
+}
+
 static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
 {
-    cJSON *object = cJSON_AddObjectToObject(device, "timeline"), *categories, *phases;
+    cJSON *object = vt_json_object(device, "timeline"), *categories, *phases;
     size_t count = timeline->columns;
 
-    add_numbers(object, "t_ns", timeline->t_ns, count, sizeof *timeline->t_ns, 8);
-    add_numbers(object, "driver_bytes", timeline->driver_bytes, count, sizeof *timeline->driver_bytes, 8);
-    add_numbers(object, "step", timeline->step, count, sizeof *timeline->step, 4);
-    phases = cJSON_AddArrayToObject(object, "phase");
+    vt_json_numbers(object, "t_ns", timeline->t_ns, count, sizeof *timeline->t_ns, 8);
+    vt_json_numbers(object, "driver_bytes", timeline->driver_bytes, count, sizeof *timeline->driver_bytes, 8);
+    vt_json_numbers(object, "step", timeline->step, count, sizeof *timeline->step, 4);
+    phases = vt_json_array(object, "phase");
     for (size_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(phases, cJSON_CreateStringReference(vt_phase_name(timeline->phase[i])));
-    categories = cJSON_AddObjectToObject(object, "categories");
+        vt_json_append_text(phases, vt_phase_name(timeline->phase[i]));
+    categories = vt_json_object(object, "categories");
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED)
-            add_numbers(categories, vt_category_name((enum vt_category)c), &timeline->categories[0][c], count,
-                        sizeof *timeline->categories, 8);
+            vt_json_numbers(categories, vt_category_name((enum vt_category)c), &timeline->categories[0][c],
+                            count, sizeof *timeline->categories, 8);
 }
 
 static const char *state_name(const struct vt_trace *trace)
@@ -216,15 +188,15 @@ static const char *state_name(const struct vt_trace *trace)
 
 void vt_json_trace(cJSON *object, const struct vt_trace *trace)
 {
-    cJSON_AddStringToObject(object, "file", trace->path);
+    vt_json_text(object, "file", trace->path);
     vt_json_number(object, "pid", trace->header.pid);
-    cJSON_AddStringToObject(object, "command", trace->command ? trace->command : "");
-    cJSON_AddBoolToObject(object, "complete", trace->complete);
+    vt_json_text(object, "command", trace->command ? trace->command : "");
+    vt_json_bool(object, "complete", trace->complete);
     vt_json_number(object, "events", trace->event_count);
     vt_json_number(object, "dropped", trace->header.dropped);
     vt_json_number(object, "dropped_definitions", trace->header.dropped_definitions);
-    cJSON_AddStringToObject(object, "state", state_name(trace));
-    cJSON_AddBoolToObject(object, "truncated", trace->truncated);
+    vt_json_text(object, "state", state_name(trace));
+    vt_json_bool(object, "truncated", trace->truncated);
     vt_json_number(object, "damaged_bytes", trace->damaged_bytes);
     vt_json_number(object, "events_from_ring", trace->ring_events);
     vt_json_number(object, "unfinished_records", trace->unfinished_records);
@@ -234,7 +206,7 @@ void vt_json_trace(cJSON *object, const struct vt_trace *trace)
 
 static void add_marks(cJSON *root, const struct vt_trace *trace)
 {
-    cJSON *marks = cJSON_AddArrayToObject(root, "marks");
+    cJSON *marks = vt_json_array(root, "marks");
 
     for (size_t i = 0; i < trace->event_count; i++) {
         const char *name;
@@ -243,22 +215,27 @@ static void add_marks(cJSON *root, const struct vt_trace *trace)
         if (trace->events[i].kind != VT_EVENT_MARK)
             continue;
         name = vt_trace_string(trace, trace->events[i].detail);
-        mark = cJSON_CreateObject();
-        cJSON_AddStringToObject(mark, "name", name ? name : "");
+        mark = vt_json_item();
+        vt_json_text(mark, "name", name ? name : "");
         vt_json_number(mark, "t_ns", vt_event_time(trace, (uint32_t)i));
         vt_json_number(mark, "event", i);
-        cJSON_AddItemToArray(marks, mark);
+        vt_json_append(marks, mark);
     }
+}
+
+static void add_device_name(cJSON *object, const struct vt_device_report *device)
+{
+    vt_json_integer(object, "index", device->index);
+    vt_json_text(object, "name", device->name);
+    vt_json_number(object, "total_bytes", device->total_bytes);
 }
 
 static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
                        int top)
 {
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = vt_json_item();
 
-    cJSON_AddNumberToObject(object, "index", device->index);
-    cJSON_AddStringToObject(object, "name", device->name ? device->name : "");
-    vt_json_number(object, "total_bytes", device->total_bytes);
+    add_device_name(object, device);
     vt_json_view(object, "peak", report, &device->peak, top);
     vt_json_view(object, "end", report, &device->end, top);
     if (device->at.present)
@@ -268,39 +245,48 @@ static void add_device(cJSON *devices, const struct vt_report *report, const str
     add_timeline(object, &device->timeline);
     vt_json_leaks(object, report, &device->leaks);
     vt_json_advice(object, report, device);
-    cJSON_AddItemToArray(devices, object);
-}
-
-int vt_json_print(const cJSON *root, bool compact, FILE *out)
-{
-    char *text = compact ? cJSON_PrintUnformatted(root) : cJSON_Print(root);
-
-    if (!text)
-        return -ENOMEM;
-    errno = 0;
-    fputs(text, out);
-    fputc('\n', out);
-    cJSON_free(text);
-    return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
+    vt_json_append(devices, object);
 }
 
 static int write_json(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    cJSON *root = cJSON_CreateObject(), *devices;
-    int result;
+    cJSON *root = vt_json_begin("vramtrace.report/1"), *devices;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.report/1");
-    vt_json_trace(cJSON_AddObjectToObject(root, "trace"), report->trace);
+    vt_json_trace(vt_json_object(root, "trace"), report->trace);
     vt_json_number(root, "duration_ns", report->duration_ns);
     vt_json_number(root, "steps", report->attribution->step_count);
-    devices = cJSON_AddArrayToObject(root, "devices");
+    devices = vt_json_array(root, "devices");
     for (size_t i = 0; i < report->device_count; i++)
         add_device(devices, report, &report->devices[i], style->top);
     add_marks(root, report->trace);
     vt_json_refusals(root, report);
-    result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, 0, style->compact, out);
 }
 
 const struct vt_view vt_view_json = {"json", write_json};
+
+static int write_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    cJSON *root = vt_json_begin("vramtrace.timeline/1"), *devices;
+
+    vt_json_trace(vt_json_object(root, "trace"), report->trace);
+    vt_json_number(root, "duration_ns", report->duration_ns);
+    vt_json_number(root, "steps", report->attribution->step_count);
+    devices = vt_json_array(root, "devices");
+    for (size_t i = 0; i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+        cJSON *object = vt_json_item();
+
+        add_device_name(object, device);
+        vt_json_moment(object, "peak", &device->peak);
+        vt_json_moment(object, "end", &device->end);
+        if (device->at.present)
+            vt_json_moment(object, "at", &device->at);
+        add_timeline(object, &device->timeline);
+        vt_json_append(devices, object);
+    }
+    add_marks(root, report->trace);
+    return vt_json_end(root, 0, style->compact, out);
+}
+
+const struct vt_view vt_view_timeline_json = {"timeline-json", write_timeline};

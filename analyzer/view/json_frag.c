@@ -8,48 +8,48 @@
 static void add_block(cJSON *array, const struct vt_report *report, uint32_t index)
 {
     const struct vt_allocation *block = &report->attribution->replay->allocations[index];
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = vt_json_item();
 
     vt_json_number(object, "address", block->address);
     vt_json_number(object, "bytes", block->bytes);
-    cJSON_AddStringToObject(object, "category", vt_category_name(block->category));
-    cJSON_AddStringToObject(object, "owner", block->owner ? block->owner : "");
+    vt_json_text(object, "category", vt_category_name(block->category));
+    vt_json_text(object, "owner", block->owner ? block->owner : "");
     vt_json_line(object, report->trace, vt_telling_stack(block));
     vt_json_number(object, "made_event", block->alloc_event);
     if (block->free_event == VT_NEVER)
-        cJSON_AddNullToObject(object, "freed_event");
+        vt_json_null(object, "freed_event");
     else
         vt_json_number(object, "freed_event", block->free_event);
-    cJSON_AddItemToArray(array, object);
+    vt_json_append(array, object);
 }
 
 static void add_segment(cJSON *array, const struct vt_report *report, const struct vt_fragmentation *found,
                         const struct vt_segment *segment)
 {
-    cJSON *object = cJSON_CreateObject(), *list;
+    cJSON *object = vt_json_item(), *list;
 
     vt_json_number(object, "address", segment->address);
     vt_json_number(object, "bytes", segment->bytes);
     vt_json_number(object, "block_bytes", segment->block_bytes);
-    cJSON_AddStringToObject(object, "pool", segment->small ? "small" : "large");
-    list = cJSON_AddArrayToObject(object, "blocks");
+    vt_json_text(object, "pool", segment->small ? "small" : "large");
+    list = vt_json_array(object, "blocks");
     for (uint32_t i = 0; i < segment->blocks; i++)
         add_block(list, report, found->blocks[segment->first_block + i]);
-    list = cJSON_AddArrayToObject(object, "holes");
+    list = vt_json_array(object, "holes");
     for (uint32_t i = 0; i < segment->holes; i++) {
         const struct vt_hole *hole = &found->holes[segment->first_hole + i];
-        cJSON *item = cJSON_CreateObject();
+        cJSON *item = vt_json_item();
 
         vt_json_number(item, "address", hole->address);
         vt_json_number(item, "bytes", hole->bytes);
-        cJSON_AddBoolToObject(item, "usable", hole->usable);
-        cJSON_AddItemToArray(list, item);
+        vt_json_bool(item, "usable", hole->usable);
+        vt_json_append(list, item);
     }
     if (segment->pin != VT_NEVER) {
-        list = cJSON_AddArrayToObject(object, "pin"); /* one item */
+        list = vt_json_array(object, "pin"); /* one item */
         add_block(list, report, segment->pin);
     }
-    cJSON_AddItemToArray(array, object);
+    vt_json_append(array, object);
 }
 
 static int add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
@@ -59,12 +59,12 @@ static int add_device(cJSON *devices, const struct vt_report *report, const stru
     struct vt_fragmentation found;
     int result =
         vt_fragmentation_find(report->attribution->replay, device->index, instant->event_index, &found);
-    cJSON *object = cJSON_CreateObject(), *segments;
+    cJSON *object, *segments;
 
-    cJSON_AddItemToArray(devices, object);
     if (result)
         return result;
-    cJSON_AddNumberToObject(object, "index", device->index);
+    object = vt_json_item();
+    vt_json_integer(object, "index", device->index);
     vt_json_number(object, "t_ns", instant->t_ns);
     vt_json_number(object, "event", instant->event_index);
     vt_json_number(object, "reserved_bytes", found.reserved_bytes);
@@ -74,27 +74,24 @@ static int add_device(cJSON *devices, const struct vt_report *report, const stru
     vt_json_number(object, "empty_bytes", found.empty_bytes);
     vt_json_number(object, "kept_bytes", found.kept_bytes);
     vt_json_number(object, "unusable_bytes", found.unusable_bytes);
-    segments = cJSON_AddArrayToObject(object, "segments");
+    segments = vt_json_array(object, "segments");
     for (size_t i = 0; i < found.segment_count && (top <= 0 || i < (size_t)top); i++)
         add_segment(segments, report, &found, &found.segments[i]);
     vt_fragmentation_free(&found);
+    vt_json_append(devices, object);
     return 0;
 }
 
 static int write_json_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    cJSON *root = cJSON_CreateObject(), *devices;
+    cJSON *root = vt_json_begin("vramtrace.frag/1"), *devices;
     int result = 0;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.frag/1");
-    vt_json_trace(cJSON_AddObjectToObject(root, "trace"), report->trace);
-    devices = cJSON_AddArrayToObject(root, "devices");
+    vt_json_trace(vt_json_object(root, "trace"), report->trace);
+    devices = vt_json_array(root, "devices");
     for (size_t i = 0; !result && i < report->device_count; i++)
         result = add_device(devices, report, &report->devices[i], style->top);
-    if (!result)
-        result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, result, style->compact, out);
 }
 
 const struct vt_view vt_view_json_frag = {"json", write_json_frag};

@@ -243,7 +243,7 @@ static int write_leaks(const struct vt_report *report, const struct vt_view_styl
 
 static cJSON *make_part(const struct vt_report *report, const struct vt_leak_part *part)
 {
-    cJSON *object = cJSON_CreateObject();
+    cJSON *object = vt_json_item();
     const char *operator= vt_operator_of(report->attribution, part->stack_id);
     struct vt_frame frame;
     bool known = vt_trace_user_frame(report->trace, part->stack_id, &frame);
@@ -251,101 +251,97 @@ static cJSON *make_part(const struct vt_report *report, const struct vt_leak_par
     vt_json_number(object, "bytes_per_step", part->bytes_per_step);
     vt_json_number(object, "bytes", part->bytes);
     vt_json_number(object, "blocks", part->blocks);
-    cJSON_AddStringToObject(object, "category", vt_category_name((enum vt_category)part->category));
-    cJSON_AddStringToObject(object, "op", operator? operator: "");
+    vt_json_text(object, "category", vt_category_name((enum vt_category)part->category));
+    vt_json_text(object, "op", operator? operator: "");
     if (known)
-        cJSON_AddItemToObject(object, "line", vt_json_frame(&frame));
+        vt_json_put(object, "line", vt_json_frame(&frame));
     else
-        cJSON_AddNullToObject(object, "line");
+        vt_json_null(object, "line");
     return object;
 }
 
 static cJSON *make_leak(const struct vt_report *report, const struct vt_leak *leak)
 {
-    cJSON *object = cJSON_CreateObject(), *array;
+    cJSON *object = vt_json_item(), *array;
     enum vt_leak_verdict verdict = (enum vt_leak_verdict)leak->verdict;
 
     vt_json_number(object, "bytes", leak->bytes);
     vt_json_number(object, "blocks", leak->blocks);
     vt_json_number(object, "bytes_per_step", leak->bytes_per_step);
-    cJSON_AddStringToObject(object, "verdict", vt_leak_name(verdict));
-    cJSON_AddBoolToObject(object, "leak", vt_leak_is_leak(verdict));
-    cJSON_AddStringToObject(object, "category", vt_category_name((enum vt_category)leak->category));
-    cJSON_AddStringToObject(object, "owner", leak->owner ? leak->owner : "");
-    cJSON_AddStringToObject(object, "module", leak->module ? leak->module : "");
+    vt_json_text(object, "verdict", vt_leak_name(verdict));
+    vt_json_bool(object, "leak", vt_leak_is_leak(verdict));
+    vt_json_text(object, "category", vt_category_name((enum vt_category)leak->category));
+    vt_json_text(object, "owner", leak->owner ? leak->owner : "");
+    vt_json_text(object, "module", leak->module ? leak->module : "");
     vt_json_number(object, "since_step", leak->first_step);
     vt_json_number(object, "last_step", leak->last_step);
     if (leak->forecast_step)
         vt_json_number(object, "forecast_step", leak->forecast_step);
     else
-        cJSON_AddNullToObject(object, "forecast_step");
+        vt_json_null(object, "forecast_step");
     if (leak->holder) {
-        cJSON_AddStringToObject(object, "holder", leak->holder->holder);
-        cJSON_AddStringToObject(object, "holder_kind", leak->holder->kind);
-        cJSON_AddStringToObject(object, "holder_way", leak->holder->way);
-        cJSON_AddStringToObject(object, "holder_dtype", leak->holder->dtype);
-        cJSON_AddStringToObject(object, "holder_shape", leak->holder->shape);
+        vt_json_text(object, "holder", leak->holder->holder);
+        vt_json_text(object, "holder_kind", leak->holder->kind);
+        vt_json_text(object, "holder_way", leak->holder->way);
+        vt_json_text(object, "holder_dtype", leak->holder->dtype);
+        vt_json_text(object, "holder_shape", leak->holder->shape);
         vt_json_number(object, "holder_tensor_bytes", leak->holder->bytes);
         vt_json_number(object, "holder_storage_bytes", leak->holder->storage_bytes);
     } else {
-        cJSON_AddNullToObject(object, "holder"); /* nobody looked, or no name holds it */
+        vt_json_null(object, "holder"); /* nobody looked, or no name holds it */
     }
     if (leak->first_owner) {
-        cJSON *known = cJSON_AddObjectToObject(object, "known_as");
+        cJSON *known = vt_json_object(object, "known_as");
 
-        cJSON_AddStringToObject(known, "first", leak->first_owner);
-        cJSON_AddStringToObject(known, "last", leak->last_owner);
+        vt_json_text(known, "first", leak->first_owner);
+        vt_json_text(known, "last", leak->last_owner);
         vt_json_number(known, "blocks", leak->owned_blocks);
     } else {
-        cJSON_AddNullToObject(object, "known_as");
+        vt_json_null(object, "known_as");
     }
     if (leak->line_count)
-        cJSON_AddItemToObject(object, "line", vt_json_frame(&leak->lines[0]));
+        vt_json_put(object, "line", vt_json_frame(&leak->lines[0]));
     else
-        cJSON_AddNullToObject(object, "line");
-    array = cJSON_AddArrayToObject(object, "lines");
+        vt_json_null(object, "line");
+    array = vt_json_array(object, "lines");
     for (size_t i = 0; i < leak->line_count; i++)
-        cJSON_AddItemToArray(array, vt_json_frame(&leak->lines[i]));
-    array = cJSON_AddArrayToObject(object, "parts");
+        vt_json_append(array, vt_json_frame(&leak->lines[i]));
+    array = vt_json_array(object, "parts");
     for (size_t i = 0; i < leak->part_count; i++)
-        cJSON_AddItemToArray(array, make_part(report, &leak->parts[i]));
-    cJSON_AddItemToObject(object, "stack", vt_json_stack(report->trace, leak->stack_id));
-    cJSON_AddStringToObject(object, "why", leak->why);
-    cJSON_AddStringToObject(object, "remedy", vt_leak_remedy(verdict));
+        vt_json_append(array, make_part(report, &leak->parts[i]));
+    vt_json_put(object, "stack", vt_json_stack(report->trace, leak->stack_id));
+    vt_json_text(object, "why", leak->why);
+    vt_json_text(object, "remedy", vt_leak_remedy(verdict));
     return object;
 }
 
 void vt_json_leaks(cJSON *device, const struct vt_report *report, const struct vt_leaks *leaks)
 {
-    cJSON *array = cJSON_AddArrayToObject(device, "leaks");
+    cJSON *array = vt_json_array(device, "leaks");
 
     for (size_t i = 0; i < leaks->count; i++)
-        cJSON_AddItemToArray(array, make_leak(report, &leaks->items[i]));
-    cJSON_AddBoolToObject(device, "leaks_judged", leaks->judged);
+        vt_json_append(array, make_leak(report, &leaks->items[i]));
+    vt_json_bool(device, "leaks_judged", leaks->judged);
 }
 
 static int write_json(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    cJSON *root = cJSON_CreateObject(), *devices;
-    int result;
+    cJSON *root = vt_json_begin("vramtrace.leaks/1"), *devices;
 
-    cJSON_AddStringToObject(root, "format", "vramtrace.leaks/1");
-    vt_json_trace(cJSON_AddObjectToObject(root, "trace"), report->trace);
+    vt_json_trace(vt_json_object(root, "trace"), report->trace);
     vt_json_number(root, "steps", report->attribution->step_count);
-    devices = cJSON_AddArrayToObject(root, "devices");
+    devices = vt_json_array(root, "devices");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        cJSON *object = cJSON_CreateObject();
+        cJSON *object = vt_json_item();
 
-        cJSON_AddNumberToObject(object, "index", device->index);
-        cJSON_AddStringToObject(object, "name", device->name ? device->name : "");
+        vt_json_integer(object, "index", device->index);
+        vt_json_text(object, "name", device->name ? device->name : "");
         vt_json_number(object, "total_bytes", device->total_bytes);
         vt_json_leaks(object, report, &device->leaks);
-        cJSON_AddItemToArray(devices, object);
+        vt_json_append(devices, object);
     }
-    result = root ? vt_json_print(root, style->compact, out) : -ENOMEM;
-    cJSON_Delete(root);
-    return result;
+    return vt_json_end(root, 0, style->compact, out);
 }
 
 const struct vt_view vt_view_leaks = {"leaks", write_leaks};

@@ -169,7 +169,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 
     if (!parse_time(text, &seconds)) {
         snprintf(error, error_bytes,
-                 "'%.64s' is no moment: use peak, end, oom, mark:NAME, mark:NAME#2, step:N or a time such as "
+                 "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a time "
+                 "such as "
                  "3.2s or 150ms",
                  text);
         return -EINVAL;
@@ -187,6 +188,7 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
             high = middle;
     }
     moment->first = moment->last = low ? (uint32_t)low - 1 : 0;
+    moment->t_ns = (uint64_t)(seconds * 1e9);
     return 0;
 }
 
@@ -205,12 +207,13 @@ int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_mo
         moment->end = true;
         return 0;
     }
-    if (!strcmp(at, "oom")) {
-        if (!report->refusal_count) {
-            snprintf(error, error_bytes, "the trace has no out-of-memory event");
-            return -EINVAL;
-        }
-        moment->first = moment->last = report->refusals[report->refusal_count - 1].event_index;
+    if (!strcmp(at, "oom") || !strncmp(at, "oom#", 4)) {
+        size_t index = 0;
+        int result = vt_refusal_parse(report, at, &index, error, error_bytes);
+
+        if (result)
+            return result;
+        moment->first = moment->last = report->refusals[index].event_index;
         snprintf(label, label_bytes, "the moment when memory ran out");
         return 0;
     }

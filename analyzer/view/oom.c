@@ -100,7 +100,7 @@ static void print_operator(FILE *stream, const struct vt_report *report, const s
 
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
 {
-    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
+    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
     char when[160], who[256], bytes[32], *text = NULL;
     size_t length;
     FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
@@ -122,8 +122,11 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
         fputc('.', stream);
         print_fragmentation(stream, refusal);
     }
-    if (report->refusal_count > 1)
+    if (report->refusal_count > 1 && report->shown_refusal + 1 == report->refusal_count)
         fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
+    else if (report->refusal_count > 1)
+        fprintf(stream, " It happened %zu times; this was oom#%zu.", report->refusal_count,
+                report->shown_refusal + 1);
     if (went_on(report, refusal))
         fprintf(stream, " The process went on to allocate for %s.",
                 vt_format_duration(went_on(report, refusal), bytes));
@@ -286,6 +289,7 @@ static void freed_next(struct vt_print *print, const struct vt_report *report,
 static void each_time(struct vt_print *print, const struct vt_report *report, size_t rows)
 {
     static const struct vt_column columns[] = {{"Each time", false, VT_CUT_END, 0, 0},
+                                               {"after", true, VT_CUT_END, 0, 0},
                                                {"asked", true, VT_CUT_END, 0, 0},
                                                {"by", false, VT_CUT_PARTS, 20, 0}};
     size_t first = report->refusal_count > rows ? report->refusal_count - rows : 0;
@@ -294,9 +298,10 @@ static void each_time(struct vt_print *print, const struct vt_report *report, si
 
     if (report->refusal_count < 2)
         return;
-    vt_table_begin(&table, columns, 3);
+    vt_table_begin(&table, columns, 4);
     for (size_t i = first; i < report->refusal_count; i++) {
         vt_asker_name(report, &report->refusals[i], who, sizeof who);
+        vt_table_cell(&table, "oom#%zu", i + 1);
         vt_table_cell(&table, "%s", vt_format_duration(report->refusals[i].t_ns, time));
         vt_table_cell(&table, "%s", vt_format_bytes(report->refusals[i].asked_bytes, bytes));
         vt_table_cell(&table, "%s", who);

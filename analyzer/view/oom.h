@@ -14,7 +14,7 @@ struct vt_freed_next {
 };
 
 struct vt_shortage {
-    const struct vt_refusal *refusal;      /* the last of the report */
+    const struct vt_refusal *refusal;      /* the one that the report shows */
     const struct vt_device_report *device; /* its `at` is the refusal; NULL = of no device */
     uint64_t missing_bytes;                /* beyond what the card had free; 0 = nothing, or not known */
     uint64_t other_bytes;                  /* of the card: of other processes, or not seen */

@@ -47,8 +47,7 @@ static char ascii_of(uint32_t code)
     return '?';
 }
 
-/* Letters that would move the cursor or turn the direction of the text: only a trace can bring them here. */
-static bool is_unsafe(uint32_t code)
+bool vt_is_unsafe(uint32_t code)
 {
     return (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0) ||
            (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
@@ -60,7 +59,7 @@ void vt_put_clean(const char *text, FILE *out)
     uint32_t code;
 
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
-        if (is_unsafe(code) || code == '\n')
+        if (vt_is_unsafe(code) || code == '\n')
             fputc('?', out);
         else
             fwrite(text, 1, bytes, out);
@@ -91,7 +90,7 @@ int vt_print_finish(struct vt_print *print, FILE *out)
             bytes = 2;
             if (print->style->colour)
                 put_colour((unsigned char)text[1], out);
-        } else if (is_unsafe(code)) {
+        } else if (vt_is_unsafe(code)) {
             fputc('?', out);
         } else if (code >= 0x80 && !print->style->unicode) {
             fputc(ascii_of(code), out);

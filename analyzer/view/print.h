@@ -6,6 +6,7 @@
 #ifndef VT_PRINT_H
 #define VT_PRINT_H
 
+#include "trace/utf8.h"
 #include "view/format.h"
 
 /* A colour mark is VT_MARK and one code byte. */
@@ -25,9 +26,6 @@
 #define VT_MARK_INK 0x40   /* + category */
 #define VT_MARK_PAPER 0x60 /* + category */
 
-/* One letter of `text`: its bytes (0 at the end) and code; a byte that is no UTF-8 is U+FFFD. */
-size_t vt_utf8_next(const char *text, uint32_t *code);
-
 /* Where a view writes: a buffer in memory. */
 struct vt_print {
     FILE *stream; /* NULL without memory */
@@ -43,6 +41,9 @@ int vt_print_finish(struct vt_print *print, FILE *out);
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Letters that would move the cursor or turn the direction of the text, other than a line break, and U+FFFD.
+ */
+bool vt_is_unsafe(uint32_t code);
 /* Text from a trace as it is safe on a terminal: what could move the cursor becomes '?'. */
 void vt_put_clean(const char *text, FILE *out);
 

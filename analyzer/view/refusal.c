@@ -73,7 +73,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_coun
 }
 
 /* Without the driver's word on what was free: what the card's size leaves beside this process. */
-static void complete_last(const struct vt_report *report, struct vt_refusal *refusal)
+static void complete(const struct vt_report *report, struct vt_refusal *refusal)
 {
     if (refusal->device_index < 0 ||
         vt_replay_walk(report->attribution->replay, refusal->device_index, count_until, refusal) < 0)
@@ -142,8 +142,81 @@ int vt_find_refusals(struct vt_report *report)
             trace->events[failure->event_index].bytes > report->survived_bytes)
             report->survived_bytes = trace->events[failure->event_index].bytes;
     }
-    if (report->refusal_count)
-        complete_last(report, &report->refusals[report->refusal_count - 1]);
     vt_failures_free(&failures);
     return report->refusals ? 0 : -ENOMEM;
+}
+
+void vt_refusal_show(struct vt_report *report, size_t index)
+{
+    report->shown_refusal = index;
+    complete(report, &report->refusals[index]);
+}
+
+int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
+                     size_t error_bytes)
+{
+    size_t count = report->refusal_count;
+    char *end = NULL;
+    unsigned long long number = count;
+
+    if (!strncmp(at, "oom#", 4) && at[4] >= '0' && at[4] <= '9')
+        number = strtoull(at + 4, &end, 10);
+    else if (strcmp(at, "oom"))
+        end = "?";
+    if (end && *end)
+        snprintf(error, error_bytes, "'%.64s' is not oom#NUMBER", at);
+    else if (!count)
+        snprintf(error, error_bytes, "the trace has no out-of-memory event");
+    else if (!number || number > count)
+        snprintf(error, error_bytes, "memory ran out %zu time%s in the trace: there is no %.64s", count,
+                 count > 1 ? "s" : "", at);
+    else
+        *index = (size_t)number - 1;
+    return (end && *end) || !number || number > count ? -EINVAL : 0;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
+                      size_t error_bytes)
+{
+    const struct vt_refusal *refusals = report->refusals;
+    size_t count = report->refusal_count, chosen = count;
+    struct vt_moment moment;
+    char label[256];
+    int result;
+
+    if (!count || !strncmp(at, "oom", 3))
+        return vt_refusal_parse(report, count ? at : "oom", index, error, error_bytes);
+    result = vt_moment_parse(report, at, &moment, label, sizeof label, error, error_bytes);
+    if (result)
+        return result;
+    if (moment.peak || moment.end) {
+        snprintf(
+            error, error_bytes,
+            "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that moment: "
+            "vramtrace report --at %s",
+            at);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t event = refusals[i].event_index;
+
+        if (moment.t_ns && (chosen == count ||
+                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
+            chosen = i;
+        if (!moment.t_ns && event >= moment.first &&
+            (moment.largest ? event <= moment.last : chosen == count))
+            chosen = i;
+    }
+    *index = chosen;
+    if (chosen < count)
+        return 0;
+    snprintf(error, error_bytes,
+             "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
+             moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
+    return -EINVAL;
 }

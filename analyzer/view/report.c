@@ -268,12 +268,42 @@ static uint64_t duration_of(const struct vt_trace *trace)
     return duration > last ? duration : last;
 }
 
+/* What --at means, and which of the times that memory ran out is shown. */
+static int find_moment(struct vt_report *report, const struct vt_report_options *options,
+                       struct vt_moment *at, bool *has_at, char *error, size_t error_bytes)
+{
+    const char *moment = options->at;
+    size_t count = report->refusal_count, shown = count - 1;
+    char numbered[32];
+    int result = 0;
+
+    if (moment && options->oom == VT_AT_OOM_ONLY) {
+        result = vt_refusal_choose(report, moment, &shown, error, error_bytes);
+        snprintf(numbered, sizeof numbered, "oom#%zu", shown + 1);
+        moment = numbered;
+    }
+    if (!result && moment && count && !strncmp(moment, "oom", 3))
+        result = vt_refusal_parse(report, moment, &shown, error, error_bytes);
+    if (result)
+        return result;
+    if (count)
+        vt_refusal_show(report, shown);
+    if (!moment && count &&
+        (options->oom == VT_AT_OOM_ONLY ||
+         (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN && report->refusals[shown].ends_run)))
+        moment = "oom";
+    *has_at = moment != NULL;
+    return moment ? vt_moment_parse(report, moment, at, report->at_label, sizeof report->at_label, error,
+                                    error_bytes)
+                  : 0;
+}
+
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **made, char *error, size_t error_bytes)
 {
     struct vt_report *report = calloc(1, sizeof *report);
-    const char *moment = options->at;
     struct vt_moment at;
+    bool has_at = false;
     int result;
 
     *made = NULL;
@@ -284,20 +314,15 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
     result = vt_find_refusals(report);
-    if (!moment && report->refusal_count &&
-        (options->oom == VT_AT_OOM_IF_ANY || (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN &&
-                                              report->refusals[report->refusal_count - 1].ends_run)))
-        moment = "oom";
-    if (!result && moment)
-        result = vt_moment_parse(report, moment, &at, report->at_label, sizeof report->at_label, error,
-                                 error_bytes);
+    if (!result)
+        result = find_moment(report, options, &at, &has_at, error, error_bytes);
     if (!result && options->device_index >= known_devices(report)) {
         snprintf(error, error_bytes, "no device %d in the trace; the highest is %d", options->device_index,
                  known_devices(report) - 1);
         result = -EINVAL;
     }
     if (!result)
-        result = make_devices(report, options, moment ? &at : NULL);
+        result = make_devices(report, options, has_at ? &at : NULL);
     if (result) {
         vt_report_free(report);
         return result;

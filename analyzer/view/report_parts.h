@@ -9,6 +9,7 @@ struct vt_moment {
     uint32_t first, last;
     bool largest;
     bool peak, end; /* the device's own */
+    uint64_t t_ns;  /* of a time, as it was asked for */
 };
 
 /* Reads `at` (see view.h). -EINVAL with a reason in `error`. `label` is what the moment is called. */
@@ -66,7 +67,16 @@ bool vt_belongs_to_no_module(unsigned category);
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
 
-/* Fills report->refusals. */
+/* Fills report->refusals; the last is the one shown. */
 int vt_find_refusals(struct vt_report *report);
+/* "oom" is the last, "oom#2" the second. -EINVAL with a reason in `error`. */
+int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
+                     size_t error_bytes);
+/* The one that `at` (see vt_report_options) means where only these are meant: the last in a step, the first
+ * after a mark, the nearest to a time. -EINVAL with a reason in `error`. */
+int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
+                      size_t error_bytes);
+/* Shows that one, and completes what is known of it. */
+void vt_refusal_show(struct vt_report *report, size_t index);
 
 #endif

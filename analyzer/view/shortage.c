@@ -177,7 +177,7 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
 
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
-    const struct vt_refusal *refusal = report->refusals + report->refusal_count - 1;
+    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
     int result;
 
     *shortage = (struct vt_shortage){.refusal = refusal};

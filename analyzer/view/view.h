@@ -134,10 +134,11 @@ struct vt_refusal {
     uint64_t free_bytes;
     bool free_told; /* by the driver */
     bool free_known;
-    uint64_t total_bytes;  /* of the card, where free_known */
-    uint32_t driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
-    bool ends_run;         /* nothing was allocated after it */
-    /* What this process held on the device; known for the last refusal only. */
+    uint64_t total_bytes; /* of the card, where free_known */
+    uint32_t
+        driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
+    bool ends_run;    /* nothing was allocated after it */
+    /* What this process held on the device; known for the one that is shown only. */
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT];
 };
 
@@ -151,18 +152,20 @@ struct vt_report {
      * memory. */
     struct vt_refusal *refusals;
     size_t refusal_count;
-    size_t survived_count;   /* what the driver refused first and gave when the framework had freed its cache */
+    size_t shown_refusal;  /* index of the one that is told about: the last, or the one of --at */
+    size_t survived_count; /* what the driver refused first and gave when the framework had freed its cache */
     uint64_t survived_bytes; /* the largest of them */
-    char at_label[256]; /* "mark 'warm'", "the step's largest moment"; "" without --at */
+    char at_label[256];      /* "mark 'warm'", "the step's largest moment"; "" without --at */
 };
 
-enum vt_at_oom { VT_AT_OOM_NEVER, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_ANY };
+/* ONLY: `at` itself chooses among the times that memory ran out. */
+enum vt_at_oom { VT_AT_OOM_NEVER, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_ONLY };
 
 struct vt_report_options {
     int device_index; /* -1 = all */
     /* a category, FILE:LINE, owner or module, or part of such a name; NULL = none */
     const char *explain;
-    const char *at;          /* peak|end|oom|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
+    const char *at;          /* peak|end|oom[#k]|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
     unsigned groups;         /* 1u << enum vt_by of the groups to make, 0 = all */
     unsigned depth;          /* levels of modules' names, what is below counts with its ancestor; 0 = all */
     bool blocks;             /* list those of the instant that the tables show */
@@ -193,7 +196,7 @@ struct vt_view {
     int (*write)(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
 };
 /* Each returns 0 or -errno, also of a failed write to `out`. */
-extern const struct vt_view vt_view_text, vt_view_timeline, vt_view_json;
+extern const struct vt_view vt_view_text, vt_view_timeline, vt_view_timeline_json, vt_view_json;
 extern const struct vt_view vt_view_steps, vt_view_steps_json, vt_view_leaks, vt_view_leaks_json;
 extern const struct vt_view vt_view_oom, vt_view_json_oom, vt_view_frag, vt_view_json_frag;
 

@@ -6,6 +6,7 @@ Needs VRAMTRACE_BUILD, the build folder. Runs without a GPU and without PyTorch.
 import json
 import os
 import pathlib
+import re
 import stat
 import struct
 import subprocess
@@ -54,7 +55,7 @@ def empty_trace(tmp_path):
     return write_trace(tmp_path / "empty.vrt")
 
 
-READERS = ["report", "timeline", "leaks", "oom", "frag", "info"]
+READERS = ["report", "timeline", "leaks", "oom", "frag", "info", "steps"]
 
 
 # What is asked for is not there, or is not a trace: 3.
@@ -62,7 +63,7 @@ READERS = ["report", "timeline", "leaks", "oom", "frag", "info"]
 
 @pytest.mark.parametrize("command", READERS)
 def test_no_such_trace(command, tmp_path):
-    check_refused(run(command, tmp_path / "none.vrt"), 3, command, "none.vrt", "No such file")
+    check_refused(run(command, tmp_path / "none.vrt"), 3, command, "none.vrt", "No such file", "vramtrace run")
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -74,20 +75,27 @@ def test_folder(command, tmp_path):
 def test_not_a_trace(command, tmp_path):
     path = tmp_path / "notes.vrt"
     path.write_text("these are notes\n" * 1000)
-    check_refused(run(command, path), 3, "notes.vrt")
+    check_refused(run(command, path), 3, "notes.vrt", "not a vramtrace trace", "vramtrace run")
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_empty_file(command, tmp_path):
-    path = tmp_path / "empty"
-    path.touch()
-    check_refused(run(command, path), 3, "empty")
+    path = tmp_path / "x.vrt"
+    for data in (b"", bytes(100), bytes(100_000)):
+        path.write_bytes(data)
+        check_refused(run(command, path), 3, "x.vrt is empty: the process ended before anything was recorded", "run it again")
+
+
+def test_zeros_and_then_something(tmp_path):
+    path = tmp_path / "x.vrt"
+    path.write_bytes(bytes(100_000) + b"x")
+    check_refused(run("info", path), 3, "not a vramtrace trace")
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_cut_within_the_header(command, empty_trace):
     empty_trace.write_bytes(empty_trace.read_bytes()[:100])
-    check_refused(run(command, empty_trace), 3, "empty.vrt")
+    check_refused(run(command, empty_trace), 3, "empty.vrt", "cut off", "copy it again")
 
 
 def test_newer_format(empty_trace):
@@ -223,13 +231,26 @@ def test_value_for_a_flag(empty_trace):
     check_refused(run("report", "--json=yes", empty_trace), 2, "--json takes no value")
 
 
-@pytest.mark.parametrize("command", READERS)
-def test_no_trace_named(command):
-    check_refused(run(command), 2, "which trace?")
-
-
 def test_stacks_without_events(empty_trace):
     check_refused(run("info", "--stacks", empty_trace), 2, "--events")
+
+
+@pytest.mark.parametrize("option", ["--json", "--events"])
+def test_verify_goes_alone(option, empty_trace):
+    check_refused(run("info", "--verify", option, empty_trace), 2, "--verify", option)
+
+
+@pytest.mark.parametrize("command,part", [("leaks", "report --at MOMENT"), ("steps", "report --at step:N"),
+                                          ("check", "report --at MOMENT"), ("info", "report --at MOMENT"), ("diff", "@step:2")])
+def test_at_where_there_is_no_moment(command, part, empty_trace):
+    check_refused(run(command, "--at", "peak", empty_trace), 2, "no --at here", part)
+    check_refused(run(command, "--at=peak", empty_trace), 2, "no --at here", part)
+
+
+@pytest.mark.parametrize("command,option,other", [("leaks", "--by", "report"), ("timeline", "--max-peak", "check"),
+                                                  ("lib", "--json", "report"), ("report", "--verify", "info")])
+def test_option_of_another_command(command, option, other, empty_trace):
+    check_refused(run(command, option, *([] if command == "lib" else [empty_trace])), 2, option, f"vramtrace {other}")
 
 
 def test_lib_takes_nothing():
@@ -249,22 +270,40 @@ def test_file_named_like_an_option(empty_trace, tmp_path):
 def test_help_lists_commands(arguments):
     result = run(*arguments)
     assert result.returncode == 0
-    for command in ("run", "report", "timeline", "oom", "frag", "info", "lib", "help"):
+    for command in (*COMMANDS, "help"):
         assert f"vramtrace {command}" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-@pytest.mark.parametrize("command", ["run", "report", "timeline", "oom", "frag", "info", "lib"])
+COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "diff", "check", "info", "lib"]
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def options_of(command):
+    """Those that --help lists, each at the beginning of a line."""
+    return re.findall(r"^  (-[-\w]+)", run(command, "--help").stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command(command):
     result = run("help", command)
     assert result.returncode == 0
     assert result.stdout.startswith(f"vramtrace {command}")
-    assert run(command, "--help").stdout == result.stdout
-    page = pathlib.Path(__file__).parents[2] / "analyzer" / "man" / f"vramtrace-{command}.1"
-    manual = page.read_text().replace("\\-", "-").replace("Fl -", "--")
-    options = [word for line in result.stdout.splitlines() for word in line.split()[:1] if word.startswith("--")]
-    if command not in ("run", "timeline"):  # their pages name the shim's settings and report's options as a whole
-        for option in options:
-            assert option == "--help" or option in manual, f"{page.name} lacks {option}"
+    assert run(command, "--help").stdout == run(command, "-h").stdout == result.stdout
+    page = ROOT / "analyzer" / "man" / f"vramtrace-{command}.1"
+    manual = page.read_text().replace("\\-", "-").replace("Fl -", "--").replace("Fl ", "-")
+    options = options_of(command)
+    assert "--help" in options and (command in ("run", "lib") or "--out" in options)
+    for option in options:
+        assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", manual), f"{page.name} lacks {option}"
+    assert "EXIT STATUS" in manual or command in ("lib",)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_readme_lists_every_option(command):
+    readme = (ROOT / "README.md").read_text()
+    for option in options_of(command):
+        assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", readme), f"README.md lacks {option} of {command}"
 
 
 def test_version():
@@ -287,13 +326,35 @@ def library(tmp_path):
     return {"VRAMTRACE_LIBRARY": str(path)}
 
 
-def test_run_needs_dashes(library):
-    check_refused(run("run", "python3", "train.py", env=library), 2, "--", "python3")
+@pytest.mark.parametrize("dashes", [[], ["--"]])
+def test_run_needs_no_dashes(dashes, library, tmp_path):
+    show = ["sh", "-c", 'echo "$VRAMTRACE_OUT|$VRAMTRACE_QUIET|$*"', "--", "--epochs", "3", "-o", "mine"]
+    result = run("run", *dashes, *show, env=library)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "||--epochs 3 -o mine\n", "")
+    result = run("run", "-o", "x.vrt", "--quiet", *dashes, *show, env=library, cwd=tmp_path)
+    assert result.stdout == f"{tmp_path}/x.vrt|1|--epochs 3 -o mine\n"
+    for words in (["--quiet", "0"], ["--quiet=0"], ["--quiet", "off"]):
+        result = run("run", *words, *dashes, *show, env=library)
+        assert result.stdout == f"|{words[-1].split('=')[-1]}|--epochs 3 -o mine\n"
+
+
+def test_run_dashes_of_the_command_are_its_own(library):
+    assert run("run", "sh", "-c", 'echo "$@"', "sh", "--", "x", env=library).stdout == "-- x\n"
+    assert run("run", "--", "sh", "-c", 'echo "$@"', "sh", "--help", "--", env=library).stdout == "--help --\n"
+
+
+def test_run_leaves_signals_alone(library):
+    """Ignored ones would be inherited: a command that counts on SIGPIPE would go on for ever."""
+    shown = [subprocess.run(words, capture_output=True, text=True, env={**os.environ, **library}).stdout
+             for words in (["grep", "SigIgn", "/proc/self/status"],
+                           [str(PROGRAM.resolve()), "run", "grep", "SigIgn", "/proc/self/status"])]
+    assert shown[0] == shown[1]
 
 
 def test_run_needs_a_command(library):
     check_refused(run("run", env=library), 2, "which command?")
     check_refused(run("run", "--", env=library), 2, "which command?")
+    check_refused(run("run", "-o", "x.vrt", env=library), 2, "which command?")
 
 
 def test_run_unknown_option(library):
@@ -318,7 +379,7 @@ def test_run_command_not_executable(library, tmp_path):
 
 
 def test_run_folder_missing(library, tmp_path):
-    check_refused(run("run", "-o", tmp_path / "none" / "x.vrt", "--", "true", env=library), 2, "no folder")
+    check_refused(run("run", "-o", tmp_path / "none" / "x.vrt", "--", "true", env=library), 4, "no folder")
 
 
 def test_run_library_missing():
@@ -349,21 +410,7 @@ def test_lib_prints_the_path(library):
     assert result.stdout.strip() == str(pathlib.Path(library["VRAMTRACE_LIBRARY"]).resolve())
 
 
-# Writing.
-
-
-def test_full_disk(empty_trace):
-    with open("/dev/full", "w") as full:
-        result = subprocess.run([str(PROGRAM.resolve()), "report", str(empty_trace)], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 2
-    assert "cannot write" in result.stderr and len(result.stderr.splitlines()) == 1
-
-
-def test_reader_that_goes_away(empty_trace):
-    script = f"{PROGRAM.resolve()} report {empty_trace} | true; echo ${{PIPESTATUS[0]}}"
-    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert result.stdout.strip() == "0"
-    assert result.stderr == ""
+# Looks.
 
 
 def test_no_colour_but_on_a_terminal(empty_trace):

@@ -108,9 +108,16 @@ Test(reader, refuses_what_is_no_trace)
     struct builder *builder = small_trace();
     char error[512];
     size_t bytes;
-    cr_assert_eq(open_error(builder, "", 0, error), -EBADMSG);
+    cr_assert_eq(open_error(builder, "", 0, error), -ENODATA);
+    cr_assert(strstr(error, " is empty: "));
+    cr_assert_eq(open_error(builder, "notes", 5, error), -EBADMSG);
     cr_assert(strstr(error, "too short"));
-    uint8_t *image = malloc(VT_HEADER_BYTES);
+    cr_assert_eq(open_error(builder, VT_MAGIC, 8, error), -EBADMSG);
+    cr_assert(strstr(error, "cut off"));
+    uint8_t *image = calloc(1, VT_HEADER_BYTES);
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -ENODATA);
+    image[VT_HEADER_BYTES - 1] = 1;
+    cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
     memset(image, 'x', VT_HEADER_BYTES);
     cr_assert_eq(open_error(builder, image, VT_HEADER_BYTES, error), -EBADMSG);
     cr_assert(strstr(error, "not a vramtrace trace"));
@@ -228,8 +235,11 @@ Test(reader, survives_every_truncation)
     memcpy(copy, image, bytes);
     for (size_t cut = 0; cut <= bytes; cut += cut < 8192 + 64 * 64 ? 64 : 1) {
         int result = open_error(builder, copy, cut, error);
-        cr_assert(cut >= sizeof(struct vt_file_header) ? result == 0 : result == -EBADMSG, "cut at %zu: %d",
-                  cut, result);
+        cr_assert_eq(result,
+                     cut >= sizeof(struct vt_file_header) ? 0
+                     : cut                                ? -EBADMSG
+                                                          : -ENODATA,
+                     "cut at %zu: %d", cut, result);
     }
     free(copy);
     builder_free(builder);

@@ -1,0 +1,201 @@
+"""Which trace is read: the newest where none is named; a word where a newer one of its name exists; which of several times
+that memory ran out."""
+
+import json
+import os
+
+import pytest
+
+from test_cli import check_refused, run
+from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile
+
+MIB = 1 << 20
+SECOND = 1_000_000_000
+BEGAN = 1_700_000_000 * SECOND
+READERS = ["report", "timeline", "leaks", "oom", "frag", "steps", "info", "check"]
+
+
+def least(command):
+    return [command, "--max-peak", "1GiB", "--allow-lost"] if command == "check" else [command]
+
+
+def make(path, seconds=0):
+    return TraceFile(started_ns=BEGAN + seconds * SECOND).write(path)
+
+
+# No TRACE
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_the_newest_is_read(command, tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt", 50)
+    make(tmp_path / "vramtrace.host.20.vrt", 70)  # began last, though its file is the oldest
+    make(tmp_path / "vramtrace.host.10.vrt", 60)
+    make(tmp_path / "other.vrt", 99)
+    (tmp_path / "vramtrace.notes.vrt").write_text("notes\n" * 5000)
+    (tmp_path / "vramtrace.folder.vrt").mkdir()
+    os.utime(tmp_path / "vramtrace.host.20.vrt", (1, 1))
+    result = run(*least(command), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == f"vramtrace {command}: reading vramtrace.host.20.vrt, the newest trace in this folder\n"
+    named = run(*least(command), "vramtrace.host.20.vrt", cwd=tmp_path)
+    assert (result.stdout, named.stderr) == (named.stdout, "")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_the_only_one_is_read(command, tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt")
+    assert run(*least(command), cwd=tmp_path).stderr == f"vramtrace {command}: reading vramtrace.host.30.vrt\n"
+
+
+def test_the_newest_may_be_empty(tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt")
+    (tmp_path / "vramtrace.host.31.vrt").touch()
+    result = run("report", cwd=tmp_path)
+    assert result.returncode == 3
+    assert "reading vramtrace.host.31.vrt" in result.stderr and "vramtrace.host.31.vrt is empty" in result.stderr
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_trace_here(command, tmp_path):
+    make(tmp_path / "other.vrt")
+    check_refused(run(*least(command), cwd=tmp_path), 2, "no vramtrace.*.vrt in this folder", f"vramtrace {command} TRACE",
+                  "vramtrace run COMMAND")
+
+
+def test_wrong_use_comes_before_the_search(tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt")
+    check_refused(run("check", cwd=tmp_path), 2, "nothing to check")
+    check_refused(run("info", "--stacks", cwd=tmp_path), 2, "--events")
+
+
+def test_diff_of_one_is_with_the_newest(tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt", 50)
+    make(tmp_path / "vramtrace.host.20.vrt", 70)
+    make(tmp_path / "before.vrt")
+    result = run("diff", "--json", "before.vrt", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stderr == "vramtrace diff: comparing with vramtrace.host.20.vrt, the newest trace in this folder\n"
+    seen = json.loads(result.stdout)
+    assert (seen["a"]["trace"]["file"], seen["b"]["trace"]["file"]) == ("before.vrt", "vramtrace.host.20.vrt")
+    seen = json.loads(run("diff", "--json", "vramtrace.host.20.vrt", cwd=tmp_path).stdout)
+    assert seen["b"]["trace"]["file"] == "vramtrace.host.30.vrt"  # not with itself
+    seen = json.loads(run("diff", "--json", "before.vrt@end", cwd=tmp_path).stdout)
+    assert (seen["a"]["moment"], seen["b"]["moment"]) == ("the end", "the peak")
+
+
+def test_diff_of_one_without_another(tmp_path):
+    make(tmp_path / "vramtrace.host.30.vrt")
+    check_refused(run("diff", "vramtrace.host.30.vrt", cwd=tmp_path), 2, "no other vramtrace.*.vrt", "TRACE@step:2")
+    check_refused(run("diff", "vramtrace.host.30.vrt@end", cwd=tmp_path), 2, "no other vramtrace.*.vrt")
+    check_refused(run("diff", cwd=tmp_path), 2, "two traces", "newest")
+
+
+# A newer trace of that name
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("folder", ["", "run/"])
+def test_a_newer_one_of_that_name(command, folder, tmp_path):
+    (tmp_path / "run").mkdir()
+    make(tmp_path / folder / "x.vrt")
+    make(tmp_path / folder / "x.1.vrt", 600)
+    make(tmp_path / folder / "x.2.vrt", 90)
+    result = run(*least(command), f"{folder}x.vrt", cwd=tmp_path)
+    assert result.returncode == 0
+    told = f"{folder}x.vrt is not the newest of its name: {folder}x.1.vrt began 10 min 0 s later\n"
+    assert result.stderr == f"vramtrace {command}: {told}"
+    result = run(*least(command), f"{folder}x.2.vrt", cwd=tmp_path)
+    assert "x.1.vrt began 8 min 30 s later" in result.stderr
+    assert run(*least(command), f"{folder}x.1.vrt", cwd=tmp_path).stderr == ""
+
+
+def test_no_word_of_what_is_read_too(tmp_path):
+    make(tmp_path / "x.vrt")
+    make(tmp_path / "x.1.vrt", 600)
+    for arguments in (["report", "x.vrt", "x.1.vrt"], ["diff", "x.vrt", "x.1.vrt"], ["diff", "x.vrt@end", "x.1.vrt@peak"],
+                      ["check", "--allow-lost", "--baseline", "x.vrt", "x.1.vrt"],
+                      ["check", "--allow-lost", "--baseline", "x.1.vrt", "x.vrt"]):
+        assert run(*arguments, cwd=tmp_path).stderr == "", arguments
+
+
+def test_ranks_are_no_newer_runs(tmp_path):
+    for rank in range(3):
+        make(tmp_path / f"vramtrace.host.{rank}.vrt", rank)
+    assert run("report", "vramtrace.host.0.vrt", cwd=tmp_path).stderr == ""
+
+
+def test_an_older_or_odd_one_is_no_matter(tmp_path):
+    make(tmp_path / "x.vrt", 100)
+    make(tmp_path / "x.1.vrt", 50)
+    make(tmp_path / "x.new.vrt", 500)
+    make(tmp_path / "xx.1.vrt", 500)
+    (tmp_path / "x.7.vrt").write_text("notes\n" * 5000)
+    assert run("report", "x.vrt", cwd=tmp_path).stderr == ""
+
+
+# Memory that ran out several times: at 1, 3 and 5 s, with marks before and after the second
+
+
+@pytest.fixture
+def refusals(tmp_path):
+    trace = TraceFile()
+    trace.device(0, 80 << 30, b"GPU")
+    trace.string(1, b"before")
+    trace.string(2, b"after")
+    trace.string(3, b"late")
+    trace.event(CONTEXT_CREATE, DRIVER, address=1)
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB)
+    times = iter((1, 3, 5))
+
+    def refuse(number, mark_before=None):
+        trace.event(ALLOC, FRAMEWORK, address=1 << 32, size=number * MIB, detail=64 * MIB, total=number * MIB)
+        trace.event(OOM, FRAMEWORK, size=number << 36, detail=64 * MIB, total=number * MIB,
+                    after_ns=next(times) * SECOND - (trace.t_ns - 1000))
+        trace.event(FREE, FRAMEWORK, address=1 << 32, size=number * MIB, detail=64 * MIB)
+
+    refuse(1)
+    trace.event(MARK, detail=1, after_ns=SECOND)
+    refuse(2)
+    trace.event(MARK, detail=2)
+    refuse(3)
+    trace.event(MARK, detail=3)
+    return trace.write(tmp_path / "x.vrt")
+
+
+@pytest.mark.parametrize("at,number", [(None, 3), ("oom", 3), ("oom#1", 1), ("oom#2", 2), ("oom#3", 3), ("mark:before", 2),
+                                       ("mark:after", 3), ("1s", 1), ("1.2s", 1), ("2.5s", 2), ("3s", 2), ("3900ms", 2),
+                                       ("4.5s", 3), ("0s", 1), ("step:0", 3)])
+def test_which_time_memory_ran_out(at, number, refusals):
+    arguments = ["oom", refusals, *(["--at", at] if at else [])]
+    seen = json.loads(run(*arguments, "--json").stdout)
+    key = "last" if number == 3 else "chosen"
+    assert ("last" in seen) != ("chosen" in seen)
+    assert seen[key]["number"] == number
+    assert seen[key]["at"]["block_bytes"] == number * MIB
+    assert seen[key]["card"]["categories"]["cached"] == (64 - number) * MIB
+    assert len(seen["out_of_memory"]) == 3
+    text = " ".join(run(*arguments).stdout.split())
+    assert f"asked for {number * 64}.00 GiB" in text
+    assert ("this was the last." if number == 3 else f"this was oom#{number}.") in text
+    assert all(f"oom#{i}" in text for i in (1, 2, 3))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_report_of_that_time(number, refusals):
+    seen = json.loads(run("report", "--json", "--at", f"oom#{number}", refusals).stdout)
+    assert seen["devices"][0]["at"]["block_bytes"] == number * MIB
+    assert f"asked for {number * 64}.00 GiB" in " ".join(run("report", "--at", f"oom#{number}", refusals).stdout.split())
+
+
+@pytest.mark.parametrize("at,parts", [("oom#4", ["3 times", "no oom#4"]), ("oom#0", ["no oom#0"]), ("oom#x", ["oom#NUMBER"]),
+                                      ("mark:late", ["after mark:late", "3 times"]), ("mark:x", ["no mark 'x'", "'before'"]),
+                                      ("peak", ["vramtrace report --at peak"]), ("end", ["vramtrace report --at end"]),
+                                      ("step:9", ["no step 9"]), ("yesterday", ["mark:NAME"]), ("9h", ["after the end"])])
+def test_no_such_time(at, parts, refusals):
+    check_refused(run("oom", "--at", at, refusals), 2, "x.vrt", *parts)
+
+
+def test_no_time_at_all(tmp_path):
+    check_refused(run("oom", "--at", "oom#2", make(tmp_path / "x.vrt")), 2, "no out-of-memory event")
+    check_refused(run("oom", "--at", "1s", tmp_path / "x.vrt"), 2, "no out-of-memory event")
