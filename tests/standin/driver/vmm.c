@@ -1,6 +1,6 @@
 /* Virtual memory management: physical handles, reserved addresses, mappings. Physical bytes live until the
- * last reference is released and the last mapping and multicast binding are gone. Mappings do not share their contents: what one
- * address shows is not seen through another mapping of the same handle. */
+ * last reference is released and the last mapping and multicast binding are gone. Mappings do not share their
+ * contents: what one address shows is not seen through another mapping of the same handle. */
 #include "vmm.h"
 
 #include "truth.h"
@@ -294,9 +294,11 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
     if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
     REQUIRE(physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    struct shared_handle shared = {
-        .pid = getpid(), .handle = handle, .bytes = physical->bytes, .properties = physical->properties,
-        .team = physical->team};
+    struct shared_handle shared = {.pid = getpid(),
+                                   .handle = handle,
+                                   .bytes = physical->bytes,
+                                   .properties = physical->properties,
+                                   .team = physical->team};
     memcpy(shared.magic, shared_magic, sizeof(shared_magic));
     int descriptor = memfd_create("standin-physical", MFD_CLOEXEC);
     if (descriptor < 0 || pwrite(descriptor, &shared, sizeof(shared), 0) != (ssize_t)sizeof(shared))

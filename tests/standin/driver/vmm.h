@@ -16,7 +16,7 @@ struct standin_physical {
     unsigned bindings; /* of this memory to multicast objects */
     bool foreign;      /* imported from another process, whose bytes they are */
     /* Of a multicast object: */
-    unsigned team; /* its number of devices; 0: this is memory */
+    unsigned team;    /* its number of devices; 0: this is memory */
     uint32_t members; /* a bit for each device added */
     struct standin_binding *bound;
 };
