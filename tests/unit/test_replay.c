@@ -414,7 +414,7 @@ Test(replay, adds_up_for_random_events)
         struct builder *builder = builder_new(16);
         for (int i = 0; i < 3000; i++) {
             uint64_t r = next_random(&random);
-            builder_event(builder, (struct vt_event){.kind = (uint8_t)(r % 22),
+            builder_event(builder, (struct vt_event){.kind = (uint8_t)(r % (VT_EVENT_UNBIND + 1)),
                                                      .layer = (uint8_t)((r >> 8) % 3 + 1),
                                                      .device_index = (int8_t)((int)((r >> 16) % 3) - 1),
                                                      .flags = (r >> 24) % 4 ? 0 : (uint8_t)(r >> 32),

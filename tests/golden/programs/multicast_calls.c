@@ -159,12 +159,65 @@ static void pooled(void)
     GOOD(cuMemRelease(object));
 }
 
-int main(void)
+/* Calls in any order with what earlier ones gave, alive or not: many are refused. */
+static void at_random(uint64_t random)
+{
+    enum { HANDLES = 6, CALLS = 400, CALLS_PER_MARK = 10, SLOTS = 8 };
+    CUmemGenericAllocationHandle handles[HANDLES] = {0}, retained;
+    CUdeviceptr space = reserve(SLOTS * 4 * MIB);
+    for (int i = 0; i < CALLS; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        unsigned r = (unsigned)(random >> 33);
+        CUmemGenericAllocationHandle *one = &handles[r % HANDLES], *other = &handles[r / 8 % HANDLES];
+        CUdeviceptr address = space + (r / 64 % SLOTS) * 4 * MIB;
+        size_t offset = (r / 512 % 2) * 2 * MIB, bytes = (r / 1024 % 2 + 1) * 2 * MIB;
+        int device = r / 2048 % 2;
+        switch (r / 4096 % 9) {
+        case 0:
+            *one = memory_on(device, 4 * MIB);
+            break;
+        case 1:
+            *one = object_of(4 * MIB);
+            break;
+        case 2:
+            cuMemRelease(*one);
+            break;
+        case 3:
+            cuMemMap(address, bytes, offset, *one, 0);
+            break;
+        case 4:
+            cuMemUnmap(address, bytes);
+            break;
+        case 5:
+            cuMulticastBindMem(*one, offset, *other, 0, bytes, 0);
+            break;
+        case 6:
+            cuMulticastBindAddr(*one, offset, address, bytes, 0);
+            break;
+        case 7:
+            cuMulticastUnbind(*one, device, offset, bytes);
+            break;
+        default:
+            cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)address);
+        }
+        if (i % CALLS_PER_MARK == 0) {
+            char name[16];
+            snprintf(name, sizeof(name), "call_%d", i);
+            say(name);
+        }
+    }
+}
+
+int main(int argc, char **argv)
 {
     CUcontext context;
     GOOD(cuInit(0));
     GOOD(cuDevicePrimaryCtxRetain(&context, 0));
     GOOD(cuCtxSetCurrent(context));
+    if (argc > 1) {
+        at_random(strtoull(argv[1], NULL, 10));
+        return 0;
+    }
     orderly();
     at_once();
     imported();
