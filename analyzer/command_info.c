@@ -197,6 +197,17 @@ static void print_counts(FILE *out, const struct vt_loaded *loaded, const struct
              vt_format_count(trace->ring_events, a), vt_format_count(trace->unfinished_records, b),
              trace->missing_stacks);
     put_line(out, "from the ring", text);
+    if (trace->header.after_end) {
+        snprintf(text, sizeof text, "%s events came once recording had %s, and are not here",
+                 vt_format_count(trace->header.after_end, a),
+                 trace->header.state == VT_STATE_STOPPED ? "stopped" : "ended");
+        put_line(out, "after the end", text);
+    }
+    if (trace->header.without_stack) {
+        snprintf(text, sizeof text, "%s events: more different stacks came than are kept",
+                 vt_format_count(trace->header.without_stack, a));
+        put_line(out, "without stack", text);
+    }
     snprintf(text, sizeof text,
              "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
              replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);

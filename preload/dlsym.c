@@ -5,16 +5,15 @@
 #include "lookup.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef void *dlsym_function(void *handle, const char *name);
-
-static _Atomic(dlsym_function *) library_dlsym; /* the C library's */
-static _Atomic(dlsym_function *) next_dlsym;    /* the host's, if we were not there */
+static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's */
+static _Atomic(vt_dlsym_function *) next_dlsym;    /* the host's, if we were not there */
 
 /* The C library's minor version, 2.<minor>, read without calling what an interposer may have replaced. */
 static int library_minor_version(void)
@@ -32,7 +31,7 @@ static int library_minor_version(void)
  * allocate an error text, and an allocator's or a sanitizer's very first steps may be what calls us: they
  * look up, through dlsym, the functions that they replace. So the right name comes first, and nothing else is
  * called. */
-static dlsym_function *find_library_dlsym(void)
+static vt_dlsym_function *find_library_dlsym(void)
 {
 #if defined(__x86_64__)
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
@@ -43,19 +42,19 @@ static dlsym_function *find_library_dlsym(void)
     void *found = dlvsym(RTLD_NEXT, "dlsym", versions[recent ? 0 : 1]);
     if (found == NULL)
         found = dlvsym(RTLD_NEXT, "dlsym", versions[recent ? 1 : 0]);
-    return (dlsym_function *)found;
+    return (vt_dlsym_function *)found;
 }
 
-static dlsym_function *host_dlsym(void)
+static vt_dlsym_function *host_dlsym(void)
 {
-    dlsym_function *next = atomic_load_explicit(&next_dlsym, memory_order_acquire);
+    vt_dlsym_function *next = atomic_load_explicit(&next_dlsym, memory_order_acquire);
     if (next != NULL)
         return next;
-    dlsym_function *library = find_library_dlsym();
+    vt_dlsym_function *library = find_library_dlsym();
     if (library == NULL)
         return NULL;
     /* Another preloaded tool after us may have its own dlsym: without us, that one would answer. */
-    next = (dlsym_function *)library(RTLD_NEXT, "dlsym");
+    next = (vt_dlsym_function *)library(RTLD_NEXT, "dlsym");
     if (next == NULL)
         next = library;
     atomic_store_explicit(&library_dlsym, library, memory_order_relaxed);
@@ -84,7 +83,7 @@ static bool is_our_handle(void *handle)
  * leaves dlerror set, as the real one does. */
 static void *search_without_us(const char *name, void *caller)
 {
-    dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
+    vt_dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
     void *found = library(RTLD_NEXT, name);
     if (found != NULL)
         return found;
@@ -96,24 +95,36 @@ static void *search_without_us(const char *name, void *caller)
     return found != NULL ? found : library(RTLD_NEXT, name);
 }
 
+/* The real answer, or what it would be where it is our own wrapper. False: leave it to the real one. */
+static bool answer_without_us(void *handle, const char *name, void *caller, const void *wrapper,
+                              void **answer)
+{
+    vt_dlsym_function *next = host_dlsym();
+    bool is_library = next == atomic_load_explicit(&library_dlsym, memory_order_relaxed);
+    if (handle == RTLD_NEXT)
+        return vt_dlsym_next(name, caller, next, is_library, answer);
+    *answer = next(handle, name);
+    if (*answer == wrapper && !is_our_handle(handle))
+        *answer = search_without_us(name, caller);
+    return true;
+}
+
 struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *caller)
 {
-    struct vt_dlsym_answer ask_real = {.real_dlsym = NULL};
-    dlsym_function *next = host_dlsym();
-    ask_real.real_dlsym = (void *)next;
-    if (next == NULL || name == NULL || handle == RTLD_NEXT)
+    int saved_errno = errno;
+    struct vt_dlsym_answer ask_real = {.real_dlsym = (void *)host_dlsym()}, given = {.real_dlsym = NULL};
+    errno = saved_errno;
+    if (ask_real.real_dlsym == NULL || name == NULL)
         return ask_real;
     enum vt_function function = vt_function_find(name);
     void *wrapper = vt_wrapper(function);
-    if (wrapper == NULL)
+    if (wrapper == NULL || !answer_without_us(handle, name, caller, wrapper, &given.answer))
         return ask_real;
-
-    struct vt_dlsym_answer given = {.answer = next(handle, name)};
-    if (given.answer == wrapper && !is_our_handle(handle))
-        given.answer = search_without_us(name, caller);
+    saved_errno = errno;
     if (given.answer != NULL && given.answer == vt_real_function(function)) {
         vt_lookup_pin();
         given.answer = wrapper;
     }
+    errno = saved_errno;
     return given;
 }

@@ -2,6 +2,7 @@
 
 #include "fork_gate.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static const void *dynamic_pointer(uintptr_t base, uintptr_t value)
 static void read_dynamic(struct vt_elf *object, const ElfW(Dyn) * entry)
 {
     uintptr_t soname_offset = 0;
+    object->dynamic = entry;
     for (; entry->d_tag != DT_NULL; entry++) {
         const void *pointer = dynamic_pointer(object->base, entry->d_un.d_ptr);
         switch (entry->d_tag) {
@@ -59,7 +61,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
 {
     const struct search *search = search_pointer;
     (void)size;
-    struct vt_elf object = {.base = info->dlpi_addr, .path = info->dlpi_name, .soname = ""};
+    struct vt_elf object = {
+        .base = info->dlpi_addr, .path = info->dlpi_name, .soname = "", .unloads = info->dlpi_subs};
     if (object.path == NULL)
         object.path = "";
     for (int i = 0; i < info->dlpi_phnum; i++)
@@ -70,13 +73,35 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *search_poi
     return search->visit(&object, search->context);
 }
 
+static bool iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
+{
+    int saved_errno = errno; /* of a wait for a fork */
+    _Atomic int *gate = vt_gate_enter();
+    bool stopped = dl_iterate_phdr(visit, context) != 0;
+    vt_gate_leave(gate);
+    errno = saved_errno;
+    return stopped;
+}
+
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context)
 {
     struct search search = {visit, context};
-    _Atomic int *gate = vt_gate_enter();
-    bool found = dl_iterate_phdr(visit_object, &search) != 0;
-    vt_gate_leave(gate);
-    return found;
+    return iterate(visit_object, &search);
+}
+
+static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_pointer)
+{
+    struct vt_elf_changes *changes = changes_pointer;
+    (void)size;
+    *changes = (struct vt_elf_changes){info->dlpi_adds, info->dlpi_subs};
+    return 1;
+}
+
+struct vt_elf_changes vt_elf_changes(void)
+{
+    struct vt_elf_changes changes = {0, 0};
+    iterate(read_changes, &changes);
+    return changes;
 }
 
 bool vt_elf_is_ours(const struct vt_elf *object)
@@ -102,6 +127,14 @@ static unsigned version_index(const struct vt_elf *object, const char *name)
 bool vt_elf_defines_version(const struct vt_elf *object, const char *version)
 {
     return version_index(object, version) != 0;
+}
+
+bool vt_elf_needs(const struct vt_elf *object, const char *library)
+{
+    for (const ElfW(Dyn) *entry = object->dynamic; entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_NEEDED && strcmp(object->strings + entry->d_un.d_val, library) == 0)
+            return true;
+    return false;
 }
 
 static bool symbol_fits(const struct vt_elf *object, uint32_t index, const char *name,
@@ -173,4 +206,27 @@ void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *v
     else if (object->system_v_hash != NULL)
         index = find_system_v(object, name, wanted_version);
     return index != 0 ? (void *)(object->base + object->symbols[index].st_value) : NULL;
+}
+
+struct definition {
+    const char *name;
+    bool after_us;
+    void *found;
+};
+
+static bool defines(const struct vt_elf *object, void *context)
+{
+    struct definition *wanted = context;
+    if (vt_elf_is_ours(object))
+        wanted->after_us = true;
+    else if (wanted->after_us)
+        wanted->found = vt_elf_symbol(object, wanted->name, NULL);
+    return wanted->found != NULL;
+}
+
+void *vt_elf_next_definition(const char *name)
+{
+    struct definition wanted = {.name = name};
+    vt_elf_find(defines, &wanted);
+    return wanted.found;
 }

@@ -16,19 +16,36 @@ struct vt_elf {
     uintptr_t base;     /* load bias */
     const char *path;   /* as the loader knows it; "" for the executable */
     const char *soname; /* "" if it has none */
+    const ElfW(Dyn) * dynamic;
     const char *strings;
     const ElfW(Sym) * symbols;
     const ElfW(Versym) * symbol_versions;     /* NULL: the object has no versions */
     const ElfW(Verdef) * version_definitions; /* NULL: it defines none */
     const uint32_t *gnu_hash;
     const uint32_t *system_v_hash;
+    uint64_t unloads; /* as in vt_elf_changes, at this moment */
 };
 
-/* Calls `visit` for each loaded object, in load order, until it returns true; returns whether it did. */
+/* Calls `visit` for each loaded object, in load order, until it returns true; returns whether it did. Leaves
+ * errno as it was. */
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
+
+/* How many libraries this process has loaded and unloaded so far: while neither changes, a walk finds what it
+ * found before. Much cheaper than a walk. */
+struct vt_elf_changes {
+    uint64_t loads, unloads;
+};
+struct vt_elf_changes vt_elf_changes(void);
 
 /* The address of the function `name` that `object` defines in `version` (NULL: its default one), or NULL. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
+
+/* What stands behind our own export of `name`: the first definition in a library that was loaded after ours,
+ * or NULL. One that was loaded before may have called us itself. */
+void *vt_elf_next_definition(const char *name);
+
+/* True if the object asks the loader for a library of this name. */
+bool vt_elf_needs(const struct vt_elf *object, const char *library);
 
 bool vt_elf_defines_version(const struct vt_elf *object, const char *version);
 

@@ -38,6 +38,11 @@
 
 #define VT_NO_DEVICE ((int8_t)-1)
 
+static inline int8_t vt_device_index(CUdevice device)
+{
+    return device >= 0 && device < (CUdevice)VT_MAX_DEVICES ? (int8_t)device : VT_NO_DEVICE;
+}
+
 struct vt_allocation {
     enum vt_function function;
     uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */

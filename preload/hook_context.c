@@ -11,16 +11,11 @@ static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 /* Without a cuCtxAttach, the first cuCtxDetach destroys. */
 static _Atomic bool attached;
 
-static int8_t device_index_of(CUdevice device)
-{
-    return device >= 0 && device < (CUdevice)VT_MAX_DEVICES ? (int8_t)device : VT_NO_DEVICE;
-}
-
 static void tell(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
 {
     vt_driver_event(&(struct vt_allocation){.function = function,
                                             .kind = (uint8_t)kind,
-                                            .device_index = device_index_of(device),
+                                            .device_index = vt_device_index(device),
                                             .address = context});
 }
 
@@ -30,7 +25,7 @@ static void created(enum vt_function function, CUdevice device, CUcontext contex
     tell(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context);
     struct vt_question question = vt_question_begin();
     if (question.begun)
-        vt_record_memory_info(device_index_of(device), true);
+        vt_record_memory_info(vt_device_index(device), true);
     vt_question_end(&question);
 }
 
@@ -85,7 +80,7 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
 {
     VT_REAL(cuDevicePrimaryCtxRetain);
     CUresult result = real(context, device);
-    int8_t device_index = device_index_of(device);
+    int8_t device_index = vt_device_index(device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
         tell(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context);
@@ -107,7 +102,7 @@ static bool is_active(CUdevice device)
 
 static void primary_gone(enum vt_function function, CUdevice device)
 {
-    int8_t device_index = device_index_of(device);
+    int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
         tell(function, VT_EVENT_CONTEXT_DESTROY, device, context);

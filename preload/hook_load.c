@@ -65,14 +65,17 @@ BRACKETED(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream
 BRACKETED(cuDeviceGraphMemTrim, (CUdevice device), (device))
 
 /* Graphs that were launched: a set of handles, each within SEEN_PLACES of where its hash points. When those
- * places are taken, a launch passes for a later one. */
-#define SEEN_SIZE 4096u
+ * places are taken, a launch passes for a later one. Programs that capture piece by piece have thousands. */
+#define SEEN_SIZE 65536u
 #define SEEN_PLACES 8u
 static _Atomic uint64_t seen[SEEN_SIZE];
 
+/* Handles are addresses, often at equal distances, for which one multiplication would not spread them. */
 static size_t place_of(uint64_t exec, unsigned i)
 {
-    return ((exec * 0x9e3779b97f4a7c15u >> 48) + i) % SEEN_SIZE;
+    uint64_t mixed = (exec ^ exec >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+    return ((mixed >> 48) + i) % SEEN_SIZE;
 }
 
 static bool is_first_launch(uint64_t exec)

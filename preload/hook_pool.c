@@ -4,6 +4,7 @@
 
 #include "guard.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -99,13 +100,17 @@ static void poll_pool(struct pool *pool, enum vt_function function)
 
 static void forget_pool(uint64_t handle)
 {
-    struct pool *pool = handle != 0 ? find_pool(handle) : NULL;
-    if (pool == NULL)
-        return;
-    atomic_store(&pool->handle, 0);
-    /* Not without end: a reader may be one of the process that forked this one, or of a lower priority. */
-    for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
-        turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
+    struct pool *pool;
+    int saved_errno = errno;
+    /* Two threads that met it first at the same time have given it a place each. */
+    while (handle != 0 && (pool = find_pool(handle)) != NULL) {
+        atomic_store(&pool->handle, 0);
+        /* Not without end: a reader may be one of the process that forked this one, or of a lower priority.
+         */
+        for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
+            turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
+    }
+    errno = saved_errno;
 }
 
 struct call {

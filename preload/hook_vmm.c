@@ -1,5 +1,6 @@
-/* Virtual memory management: physical handles, address space, and mappings between them. A handle's memory is
- * alive until it is neither referred to nor mapped; the analyzer counts that from these events. */
+/* Virtual memory management: physical handles, address space, and mappings between them; multicast objects.
+ * A handle's memory is alive until it is neither referred to, mapped nor bound; the analyzer counts that from
+ * these events. */
 #include "hook.h"
 
 #define CALL(symbol, kind_value, flags_value, device_value, address_value, bytes_value, ...)                 \
@@ -100,5 +101,67 @@ VT_HOOK(cuMemUnmap, (CUdeviceptr address, size_t bytes))
     vt_before_free(&taken_back);
     CUresult result = real(address, bytes);
     vt_after_free(&taken_back, result);
+    return result;
+}
+
+/* A refusal is no lack of memory, so it is not recorded. */
+VT_HOOK(cuMulticastCreate, (CUmemGenericAllocationHandle * object, const CUmulticastObjectProp *properties))
+{
+    VT_REAL(cuMulticastCreate);
+    CUresult result = real(object, properties);
+    if (result == CUDA_SUCCESS)
+        vt_driver_event(&CALL(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, 0, VT_NO_DEVICE, *object,
+                              properties->size, ));
+    return result;
+}
+
+/* What it takes of the device, if anything, the driver does not tell. */
+VT_HOOK(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device))
+{
+    VT_REAL(cuMulticastAddDevice);
+    struct vt_bracket bracket = vt_bracket_open();
+    CUresult result = real(object, device);
+    vt_bracket_close(&bracket, VT_FUNCTION_cuMulticastAddDevice);
+    return result;
+}
+
+/* `bound`: a handle, or an address. */
+#define BIND(symbol, kind, device_value, parameters, arguments)                                              \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real arguments;                                                                    \
+        if (result == CUDA_SUCCESS)                                                                          \
+            vt_driver_event(&CALL(symbol, kind, 0, vt_device_index(device_value), object, bytes,             \
+                                  .detail = bound, .total_bytes = offset));                                  \
+        return result;                                                                                       \
+    }
+BIND(cuMulticastBindMem, VT_EVENT_BIND, -1,
+     (CUmemGenericAllocationHandle object, size_t offset, CUmemGenericAllocationHandle bound,
+      size_t bound_offset, size_t bytes, unsigned long long flags),
+     (object, offset, bound, bound_offset, bytes, flags))
+BIND(cuMulticastBindMem_v2, VT_EVENT_BIND, device,
+     (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, CUmemGenericAllocationHandle bound,
+      size_t bound_offset, size_t bytes, unsigned long long flags),
+     (object, device, offset, bound, bound_offset, bytes, flags))
+BIND(cuMulticastBindAddr, VT_EVENT_BIND_ADDRESS, -1,
+     (CUmemGenericAllocationHandle object, size_t offset, CUdeviceptr bound, size_t bytes,
+      unsigned long long flags),
+     (object, offset, bound, bytes, flags))
+BIND(cuMulticastBindAddr_v2, VT_EVENT_BIND_ADDRESS, device,
+     (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, CUdeviceptr bound, size_t bytes,
+      unsigned long long flags),
+     (object, device, offset, bound, bytes, flags))
+
+/* Recorded after the call: which bindings a refused one would have ended is more to take back than memory
+ * that counts for a moment longer. */
+VT_HOOK(cuMulticastUnbind,
+        (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t bytes))
+{
+    VT_REAL(cuMulticastUnbind);
+    CUresult result = real(object, device, offset, bytes);
+    if (result == CUDA_SUCCESS)
+        vt_driver_event(&CALL(cuMulticastUnbind, VT_EVENT_UNBIND, 0, vt_device_index(device), object, bytes,
+                              .total_bytes = offset));
     return result;
 }

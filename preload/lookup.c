@@ -9,17 +9,13 @@
 
 #define DRIVER_SONAME "libcuda.so.1"
 
-/* A library whose unloading nobody hinders is looked up at each call. If the writer thread never comes to
- * pin it, the caller does after this many. */
-#define WALKS_BEFORE_PIN 256
-
 enum library_state { LIBRARY_UNKNOWN = 0, LIBRARY_FOUND, LIBRARY_PINNED };
 
 struct library {
     const char *version; /* symbol version, NULL for libcuda */
     enum vt_function_kind kind_first, kind_second;
-    _Atomic int state; /* enum library_state */
-    _Atomic unsigned walks;
+    _Atomic int state;        /* enum library_state */
+    _Atomic uint64_t unloads; /* when `functions` were found: they hold until one more library is unloaded */
     _Atomic(void *) functions[VT_FUNCTION_COUNT];
 };
 
@@ -81,6 +77,7 @@ static bool take_functions(const struct vt_elf *object, void *context)
                                   vt_elf_symbol(object, vt_function_name(i), library->version),
                                   memory_order_relaxed);
     }
+    atomic_store_explicit(&library->unloads, object->unloads, memory_order_release);
     return true;
 }
 
@@ -141,11 +138,10 @@ static bool library_ready(struct library *library)
 {
     if (atomic_load_explicit(&library->state, memory_order_acquire) == LIBRARY_PINNED)
         return true;
-    if (!find_library(library))
-        return false;
-    if (atomic_fetch_add_explicit(&library->walks, 1, memory_order_relaxed) == WALKS_BEFORE_PIN)
-        pin_library(library);
-    return true;
+    if (atomic_load_explicit(&library->state, memory_order_acquire) == LIBRARY_FOUND &&
+        atomic_load_explicit(&library->unloads, memory_order_acquire) == vt_elf_changes().unloads)
+        return true;
+    return find_library(library);
 }
 
 static void *real_function(struct library *library, enum vt_function function)
@@ -160,25 +156,10 @@ void *vt_real_function(enum vt_function function)
     return real_function(&driver, function);
 }
 
-struct other_definition {
-    const char *name;
-    void *found;
-};
-
-static bool defines(const struct vt_elf *object, void *context)
-{
-    struct other_definition *wanted = context;
-    wanted->found = vt_elf_is_ours(object) ? NULL : vt_elf_symbol(object, wanted->name, NULL);
-    return wanted->found != NULL;
-}
-
 void *vt_function_to_call(enum vt_function function)
 {
     void *real = vt_real_function(function);
-    struct other_definition wanted = {.name = vt_function_name(function)};
-    if (real == NULL && !vt_elf_find(defines, &wanted))
-        return NULL;
-    return real != NULL ? real : wanted.found;
+    return real != NULL ? real : vt_elf_next_definition(vt_function_name(function));
 }
 
 void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function)

@@ -30,9 +30,10 @@ void *vt_wrapper(enum vt_function function);
  * suffix), or NULL if it is no function that we wrap. */
 void *vt_wrapper_of_address(const void *address, const char *asked);
 
-/* Keeps the libraries found so far from being unloaded under our pointers. It takes the loader's lock, so the
- * writer thread calls it (at its start and whenever it wakes; cheap once done), and so does the dlsym
- * wrapper, whose caller takes that lock anyway. Until then each call looks again. */
+/* Keeps the libraries found so far from being unloaded under our pointers. It takes the loader's lock and
+ * clears what dlerror would tell, so only the writer thread calls it (at its start and whenever it wakes, so a
+ * failure is tried again; cheap once done), and the dlsym wrapper, whose caller does both anyway. Until then
+ * each call sees whether a library was unloaded, and then looks again. */
 void vt_lookup_pin(void);
 
 #endif

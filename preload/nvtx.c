@@ -75,11 +75,11 @@ static const char *narrow(const wchar_t *wide, char *buffer)
         } else if (c < 0x800) {
             buffer[length++] = (char)(0xc0 | c >> 6);
             buffer[length++] = (char)(0x80 | (c & 0x3f));
-        } else if (c < 0x10000) {
+        } else if (c < 0x10000 && (c < 0xd800 || c > 0xdfff)) { /* a half of a pair is no character */
             buffer[length++] = (char)(0xe0 | c >> 12);
             buffer[length++] = (char)(0x80 | (c >> 6 & 0x3f));
             buffer[length++] = (char)(0x80 | (c & 0x3f));
-        } else if (c < 0x110000) {
+        } else if (c >= 0x10000 && c < 0x110000) {
             buffer[length++] = (char)(0xf0 | c >> 18);
             buffer[length++] = (char)(0x80 | (c >> 12 & 0x3f));
             buffer[length++] = (char)(0x80 | (c >> 6 & 0x3f));
@@ -129,7 +129,9 @@ static int pop(void)
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
     open_ranges--;
-    if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_enter(&saved_errno)) {
+    /* A child forked within the range may record nothing yet: this is no beginning either. */
+    if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_recording() &&
+        vt_enter(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});
         vt_leave(saved_errno);
     }

@@ -5,7 +5,6 @@
  *
  * The signatures changed in 2.1: int64_t totals before it, size_t after; both names are answered. c10::Device
  * is passed in one register: the type in the low byte, the index in the next. */
-#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -51,8 +50,9 @@ static const struct node_layout node_layouts[] = {
 
 #define ACCUMULATES_GRADIENT UINT64_MAX /* all such nodes have this number: the engine takes them first */
 
-/* Functions of torch that we call. Looked up once their library is there: it is no part of the global scope,
- * so by the library's name, which never loads it. */
+/* Functions of torch that we call. The profiler's are those that the allocator would call if we were not
+ * there; the rest is looked up by the library's name, which never loads it. Until all is there, each event
+ * sees whether another library was loaded, and then looks again. */
 static struct {
     _Atomic(usage_function *) usage;
     _Atomic(oom_function *) oom;
@@ -62,7 +62,8 @@ static struct {
     _Atomic(int (*)(void)) current_graph_task;
     _Atomic(uint64_t (*)(void)) current_thread;
     _Atomic(uint64_t (*)(void)) next_sequence;
-    _Atomic int looked_up;
+    _Atomic uint64_t loads; /* libraries loaded when we looked last */
+    _Atomic int complete;
 } torch;
 
 struct search {
@@ -87,18 +88,20 @@ static void *find(const char *library, const char *name)
     return search.address;
 }
 
-static void look_up(void)
+static void look_up_profiler(void)
 {
-    if (atomic_load_explicit(&torch.looked_up, memory_order_acquire))
-        return;
-    void *usage = find("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    void *oom = find("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+    void *usage = vt_elf_next_definition("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+    void *oom = vt_elf_next_definition("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
     if (!usage)
-        usage = find("libc10.so", "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
+        usage = vt_elf_next_definition("_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
     if (!oom)
-        oom = find("libc10.so", "_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
-    atomic_store(&torch.usage, (usage_function *)usage);
+        oom = vt_elf_next_definition("_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
     atomic_store(&torch.oom, (oom_function *)oom);
+    atomic_store(&torch.usage, (usage_function *)usage); /* the last: it tells that this has been done */
+}
+
+static void look_up_autograd(void)
+{
     atomic_store(&torch.peek_sequence,
                  (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at15sequence_number4peekEv"));
     for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
@@ -110,7 +113,29 @@ static void look_up(void)
                  (int (*)(void))find("libtorch_cpu.so", "_ZN5torch8autograd25get_current_graph_task_idEv"));
     atomic_store(&torch.current_thread,
                  (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at14RecordFunction15currentThreadIdEv"));
-    atomic_store_explicit(&torch.looked_up, 1, memory_order_release);
+}
+
+static bool is_there(const struct vt_elf *object, void *library)
+{
+    return strcmp(object->soname, library) == 0;
+}
+
+/* What a library that is there lacks, it lacks for good. */
+static void look_up(void)
+{
+    if (atomic_load_explicit(&torch.complete, memory_order_acquire))
+        return;
+    uint64_t loads = vt_elf_changes().loads;
+    if (atomic_load_explicit(&torch.loads, memory_order_relaxed) == loads)
+        return;
+    if (!atomic_load(&torch.usage))
+        look_up_profiler();
+    bool has_autograd = vt_elf_find(is_there, "libtorch_cpu.so");
+    if (has_autograd)
+        look_up_autograd();
+    if (has_autograd && atomic_load(&torch.usage))
+        atomic_store_explicit(&torch.complete, 1, memory_order_release);
+    atomic_store_explicit(&torch.loads, loads, memory_order_relaxed);
 }
 
 /* Each thread counts its nodes for itself, so a number needs its thread, as PyTorch numbers them. */
@@ -182,24 +207,15 @@ static uint64_t count_alone(void)
     return next++;
 }
 
-static bool visit_any(const struct vt_elf *object, void *context)
-{
-    struct search *search = context;
-    if (!vt_elf_is_ours(object))
-        search->address = vt_elf_symbol(object, search->name, NULL);
-    return search->address != NULL;
-}
-
 /* Whoever calls us was linked against a definition, so there is one, whatever its library is called. Were
  * there none, counting here gives the same numbers. */
 __attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
 {
-    struct search search = {NULL, "_ZN2at15sequence_number17get_and_incrementEv", NULL};
     uint64_t (*none)(void) = NULL;
-    int saved_errno = errno;
-    vt_elf_find(visit_any, &search);
-    errno = saved_errno;
-    uint64_t (*found)(void) = search.address ? (uint64_t(*)(void))search.address : count_alone;
+    uint64_t (*found)(void) =
+        (uint64_t(*)(void))vt_elf_next_definition("_ZN2at15sequence_number17get_and_incrementEv");
+    if (!found)
+        found = count_alone;
     return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;
 }
 
@@ -208,7 +224,7 @@ static void node_made(uint64_t number)
     int saved_errno;
     if (!vt_enter(&saved_errno))
         return;
-    if (atomic_load_explicit(&torch.looked_up, memory_order_acquire))
+    if (atomic_load_explicit(&torch.complete, memory_order_acquire))
         vt_record_node(sequence_of(number, own_torch_thread(), false), backward_sequence());
     vt_leave(saved_errno);
 }

@@ -1,4 +1,4 @@
-/* Private to replay.c and replay_events.c: the state while events are replayed. */
+/* Private to replay*.c: the state while events are replayed. */
 #ifndef VT_REPLAY_BUILD_H
 #define VT_REPLAY_BUILD_H
 
@@ -30,11 +30,16 @@ struct vt_build_device {
     bool info_seen;
 };
 
+/* Of physical memory or of a multicast object, which has no allocation. */
 struct vt_build_handle {
-    uint32_t allocation;
+    uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
     uint32_t references, mappings;
+    uint32_t bindings;      /* of this memory, to multicast objects */
     uint32_t release_event; /* of the last release */
     uint64_t mapped_bytes;  /* in memory ranges */
+    uint32_t bound_root;    /* ranges of what is bound to this object (replay_virtual.c) */
+    bool is_object;         /* a multicast object, perhaps another process's: that one has an allocation */
+    bool in_use;            /* referred to, mapped or bound */
 };
 
 struct vt_build_mapping {
@@ -42,6 +47,7 @@ struct vt_build_mapping {
     uint32_t handle;
     uint32_t unmap_event; /* VT_NEVER = mapped */
     bool in_ranges;
+    bool in_mapped; /* in `mapped_root` */
 };
 
 struct vt_build_pool {
@@ -65,6 +71,7 @@ struct vt_build {
     size_t handle_count, handle_capacity;
     struct vt_build_mapping *mappings;
     size_t mapping_count, mapping_capacity;
+    uint32_t mapped_root; /* ranges of mappings; values are mappings */
     struct vt_build_pool *pools;
     size_t pool_count, pool_capacity;
     struct vt_build_context *contexts;
@@ -73,6 +80,16 @@ struct vt_build {
     struct vt_ranges ranges;
     struct vt_build_device devices[VT_DEVICE_SLOTS];
 };
+
+static inline struct vt_allocation *vt_build_allocation(struct vt_build *build, uint32_t index)
+{
+    return &build->replay->allocations[index];
+}
+
+static inline bool vt_build_is_alive(struct vt_build *build, uint32_t index)
+{
+    return index != VT_INDEX_NONE && vt_build_allocation(build, index)->free_event == VT_NEVER;
+}
 
 static inline struct vt_build_device *vt_build_device(struct vt_build *build, int device_index)
 {
@@ -104,6 +121,15 @@ int vt_build_settle_pools(struct vt_build *build, int device_index);
 
 /* replay_events.c */
 int vt_build_event(struct vt_build *build, const struct vt_event *event);
+int vt_build_unknown_free(struct vt_build *build, uint64_t address);
+
+/* replay_virtual.c: handles, mappings and bindings. */
+int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
+/* NULL if there is none; valid until the next event. */
+const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address);
+/* A release or an unmapping did not happen. */
+int vt_build_keep_reference(struct vt_build *build, uint64_t address);
+int vt_build_map_again(struct vt_build *build, uint64_t address);
 
 /* replay_walk.c */
 bool vt_allocation_is_driver_memory(const struct vt_allocation *allocation);

@@ -3,17 +3,7 @@
 
 #include "trace/replay_build.h"
 
-static struct vt_allocation *allocation_at(struct vt_build *build, uint32_t index)
-{
-    return &build->replay->allocations[index];
-}
-
-static bool is_alive(struct vt_build *build, uint32_t index)
-{
-    return index != VT_INDEX_NONE && allocation_at(build, index)->free_event == VT_NEVER;
-}
-
-static int unknown_free(struct vt_build *build, uint64_t address)
+int vt_build_unknown_free(struct vt_build *build, uint64_t address)
 {
     build->replay->unknown_frees++;
     return vt_index_put(&build->unknown_free, address, build->event_index);
@@ -31,8 +21,8 @@ static int driver_alloc(struct vt_build *build, const struct vt_event *event)
     if (event->flags & VT_FLAG_CAPTURED)
         return 0; /* a graph node: no memory yet */
     uint32_t old = vt_index_get(&build->memory, event->address);
-    if (is_alive(build, old)) {
-        if (event->flags & allocation_at(build, old)->flags & VT_FLAG_FOREIGN)
+    if (vt_build_is_alive(build, old)) {
+        if (event->flags & vt_build_allocation(build, old)->flags & VT_FLAG_FOREIGN)
             return open_again(build, event->address);
         build->replay->doubled_allocations++;
         vt_build_end(build, old);
@@ -44,7 +34,7 @@ static int driver_alloc(struct vt_build *build, const struct vt_event *event)
     int error = vt_build_add(build, kind, event->bytes, event->device_index, &made);
     if (error)
         return error;
-    allocation_at(build, made)->address = event->address;
+    vt_build_allocation(build, made)->address = event->address;
     error = vt_build_enter(build, made);
     if (!error)
         error = vt_index_put(&build->memory, event->address, made);
@@ -65,9 +55,9 @@ static int driver_free(struct vt_build *build, const struct vt_event *event)
     if ((event->flags & VT_FLAG_CAPTURED) || event->address == 0)
         return 0;
     uint32_t index = vt_index_get(&build->memory, event->address);
-    if (!is_alive(build, index))
-        return unknown_free(build, event->address);
-    struct vt_allocation *allocation = allocation_at(build, index);
+    if (!vt_build_is_alive(build, index))
+        return vt_build_unknown_free(build, event->address);
+    struct vt_allocation *allocation = vt_build_allocation(build, index);
     if (allocation->flags & VT_FLAG_FOREIGN) {
         uint32_t opens = vt_index_get(&build->foreign_opens, event->address);
         if (opens != VT_INDEX_NONE && opens > 0)
@@ -89,170 +79,9 @@ static void compare_total(struct vt_build *build, const struct vt_event *event)
 static int block_free(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->blocks, event->address);
-    if (!is_alive(build, index))
-        return unknown_free(build, event->address);
+    if (!vt_build_is_alive(build, index))
+        return vt_build_unknown_free(build, event->address);
     vt_build_end(build, index);
-    return 0;
-}
-
-static int new_handle(struct vt_build *build, uint64_t bytes, int device_index, uint32_t references)
-{
-    int error =
-        vt_reserve(&build->handles, &build->handle_capacity, build->handle_count + 1, sizeof *build->handles);
-    uint32_t made;
-    const struct vt_event *event = &build->replay->trace->events[build->event_index];
-    if (!error)
-        error = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
-                             bytes, device_index, &made);
-    if (!error)
-        build->handles[build->handle_count++] =
-            (struct vt_build_handle){.allocation = made, .references = references, .release_event = VT_NEVER};
-    return error;
-}
-
-static struct vt_build_handle *handle_of(struct vt_build *build, uint64_t address)
-{
-    uint32_t index = vt_index_get(&build->handle_index, address);
-    return index == VT_INDEX_NONE ? NULL : &build->handles[index];
-}
-
-static void end_if_unused(struct vt_build *build, const struct vt_build_handle *handle)
-{
-    if (handle->references == 0 && handle->mappings == 0 && is_alive(build, handle->allocation))
-        vt_build_end(build, handle->allocation);
-}
-
-static int handle_create(struct vt_build *build, const struct vt_event *event)
-{
-    const struct vt_build_handle *old = handle_of(build, event->address);
-    if (old && old->references > 0 && is_alive(build, old->allocation)) {
-        /* importing the same memory again may give the same handle */
-        if (allocation_at(build, old->allocation)->flags & event->flags & VT_FLAG_FOREIGN) {
-            build->handles[vt_index_get(&build->handle_index, event->address)].references++;
-            return 0;
-        }
-        build->replay->doubled_allocations++;
-        if (old->mappings == 0)
-            vt_build_end(build, old->allocation);
-        else
-            build->handles[vt_index_get(&build->handle_index, event->address)].references = 0;
-    }
-    int error = new_handle(build, event->bytes, event->device_index, 1);
-    return error ? error
-                 : vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
-}
-
-static int handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)
-{
-    struct vt_build_handle *handle = handle_of(build, event->address);
-    if (!handle || (!retain && handle->references == 0))
-        return retain ? 0 : unknown_free(build, event->address);
-    if (retain) {
-        handle->references++;
-        return 0;
-    }
-    handle->references--;
-    handle->release_event = build->event_index;
-    end_if_unused(build, handle);
-    return 0;
-}
-
-static void unmap_one(struct vt_build *build, struct vt_build_mapping *mapping)
-{
-    struct vt_build_handle *handle = &build->handles[mapping->handle];
-    int device_index = allocation_at(build, handle->allocation)->device_index;
-    mapping->unmap_event = build->event_index;
-    handle->mappings--;
-    if (mapping->in_ranges) {
-        handle->mapped_bytes -= mapping->bytes;
-        vt_ranges_remove(&build->ranges, &vt_build_device(build, device_index)->memory_root,
-                         mapping->address);
-        vt_build_end_blocks(build, device_index, mapping->address, mapping->bytes);
-    }
-    end_if_unused(build, handle);
-}
-
-/* Enters a mapping's range, unless the handle is mapped in full elsewhere: bytes are counted once. */
-static int enter_mapping(struct vt_build *build, struct vt_build_mapping *mapping)
-{
-    struct vt_build_handle *handle = &build->handles[mapping->handle];
-    const struct vt_allocation *memory = allocation_at(build, handle->allocation);
-    struct vt_build_device *device = vt_build_device(build, memory->device_index);
-    uint64_t end = mapping->address + mapping->bytes;
-    mapping->in_ranges = false;
-    if (memory->kind == VT_ALLOCATION_HOST || (memory->flags & VT_FLAG_FOREIGN) || end <= mapping->address ||
-        handle->mapped_bytes + mapping->bytes > memory->bytes ||
-        vt_ranges_overlap(&build->ranges, device->memory_root, mapping->address, end))
-        return 0;
-    mapping->in_ranges = true;
-    handle->mapped_bytes += mapping->bytes;
-    return vt_ranges_insert(&build->ranges, &device->memory_root, mapping->address, end, handle->allocation);
-}
-
-static int map(struct vt_build *build, const struct vt_event *event)
-{
-    uint32_t old = vt_index_get(&build->mapping_index, event->address);
-    if (old != VT_INDEX_NONE && build->mappings[old].unmap_event == VT_NEVER) {
-        build->replay->doubled_allocations++;
-        unmap_one(build, &build->mappings[old]);
-    }
-    int error = vt_reserve(&build->mappings, &build->mapping_capacity, build->mapping_count + 1,
-                           sizeof *build->mappings);
-    if (error)
-        return error;
-    uint32_t handle = vt_index_get(&build->handle_index, event->detail);
-    if (handle == VT_INDEX_NONE || !is_alive(build, build->handles[handle].allocation)) {
-        /* its creation was not seen: what is mapped is what we know of it */
-        error = new_handle(build, event->bytes, event->device_index, 0);
-        if (error)
-            return error;
-        handle = (uint32_t)build->handle_count - 1;
-    }
-    build->handles[handle].mappings++;
-    struct vt_allocation *memory = allocation_at(build, build->handles[handle].allocation);
-    if (memory->address == 0)
-        memory->address = event->address;
-    struct vt_build_mapping *mapping = &build->mappings[build->mapping_count];
-    *mapping = (struct vt_build_mapping){
-        .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER};
-    error = enter_mapping(build, mapping);
-    return error ? error
-                 : vt_index_put(&build->mapping_index, event->address, (uint32_t)build->mapping_count++);
-}
-
-static int unmap(struct vt_build *build, const struct vt_event *event)
-{
-    uint64_t at = event->address, end = event->address + event->bytes;
-    bool found = false;
-    do { /* one call may take back several mappings that lie side by side */
-        uint32_t index = vt_index_get(&build->mapping_index, at);
-        if (index == VT_INDEX_NONE || build->mappings[index].unmap_event != VT_NEVER)
-            break;
-        unmap_one(build, &build->mappings[index]);
-        found = true;
-        if (build->mappings[index].bytes == 0)
-            break;
-        at += build->mappings[index].bytes;
-    } while (at < end);
-    return found ? 0 : unknown_free(build, event->address);
-}
-
-static int map_again(struct vt_build *build, uint64_t address)
-{
-    uint32_t index = vt_index_get(&build->mapping_index, address);
-    uint32_t unmap_event = build->mappings[index].unmap_event;
-    while (index != VT_INDEX_NONE && build->mappings[index].unmap_event == unmap_event) {
-        struct vt_build_mapping *mapping = &build->mappings[index];
-        struct vt_build_handle *handle = &build->handles[mapping->handle];
-        if (!is_alive(build, handle->allocation) && vt_build_revive(build, handle->allocation))
-            return -ENOMEM;
-        handle->mappings++;
-        mapping->unmap_event = VT_NEVER;
-        int error = enter_mapping(build, mapping);
-        if (error || mapping->bytes == 0)
-            return error;
-        index = vt_index_get(&build->mapping_index, mapping->address + mapping->bytes);
-    }
     return 0;
 }
 
@@ -262,11 +91,11 @@ static int free_failed(struct vt_build *build, const struct vt_event *event)
     uint32_t block =
         vt_index_get(event->layer == VT_LAYER_FRAMEWORK ? &build->blocks : &build->memory, event->address);
     uint32_t mapping = vt_index_get(&build->mapping_index, event->address);
-    struct vt_build_handle *handle = handle_of(build, event->address);
+    const struct vt_build_handle *handle = vt_build_handle_of(build, event->address);
     /* event numbers plus one; 0 = not freed */
     uint32_t freed[3] = {0}, unknown = vt_index_get(&build->unknown_free, event->address) + 1;
     if (block != VT_INDEX_NONE)
-        freed[0] = allocation_at(build, block)->free_event + 1;
+        freed[0] = vt_build_allocation(build, block)->free_event + 1;
     if (event->layer != VT_LAYER_FRAMEWORK) {
         freed[1] = mapping == VT_INDEX_NONE ? 0 : build->mappings[mapping].unmap_event + 1;
         freed[2] = handle ? handle->release_event + 1 : 0;
@@ -278,15 +107,12 @@ static int free_failed(struct vt_build *build, const struct vt_event *event)
         return 0;
     }
     if (latest == 0) {
-        uint8_t kind = allocation_at(build, block)->kind;
+        uint8_t kind = vt_build_allocation(build, block)->kind;
         bool lies_in_other = kind == VT_ALLOCATION_BLOCK || kind == VT_ALLOCATION_POOLED;
         return lies_in_other ? vt_build_begin_again(build, block) : vt_build_revive(build, block);
     }
-    if (latest == 1)
-        return map_again(build, event->address);
-    handle->references++;
-    handle->release_event = VT_NEVER;
-    return is_alive(build, handle->allocation) ? 0 : vt_build_revive(build, handle->allocation);
+    return latest == 1 ? vt_build_map_again(build, event->address)
+                       : vt_build_keep_reference(build, event->address);
 }
 
 static int pool(struct vt_build *build, const struct vt_event *event)
@@ -365,7 +191,7 @@ static void end_owned(struct vt_build *build, int device_index)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
     for (size_t i = 0; i < device->owned_count; i++)
-        if (is_alive(build, device->owned[i]))
+        if (vt_build_is_alive(build, device->owned[i]))
             vt_build_end(build, device->owned[i]);
     device->owned_count = 0;
 }
@@ -400,9 +226,16 @@ static bool is_plausible(const struct vt_event *event)
     uint64_t bytes = event->bytes;
     if (event->kind == VT_EVENT_DELTA && (int64_t)bytes < 0)
         bytes = 0 - bytes;
-    return bytes < VT_PLAUSIBLE_BYTES &&
-           (event->kind != VT_EVENT_POOL || event->total_bytes < VT_PLAUSIBLE_BYTES) &&
-           (event->kind != VT_EVENT_MEMORY_INFO || event->total_bytes < VT_PLAUSIBLE_BYTES);
+    switch (event->kind) {
+    case VT_EVENT_POOL:
+    case VT_EVENT_MEMORY_INFO:
+    case VT_EVENT_BIND:
+    case VT_EVENT_BIND_ADDRESS:
+    case VT_EVENT_UNBIND:
+        return bytes < VT_PLAUSIBLE_BYTES && event->total_bytes < VT_PLAUSIBLE_BYTES;
+    default:
+        return bytes < VT_PLAUSIBLE_BYTES;
+    }
 }
 
 static int framework_event(struct vt_build *build, const struct vt_event *event)
@@ -410,7 +243,7 @@ static int framework_event(struct vt_build *build, const struct vt_event *event)
     int error = 0;
     if (event->kind == VT_EVENT_ALLOC) {
         uint32_t old = vt_index_get(&build->blocks, event->address);
-        if (is_alive(build, old)) {
+        if (vt_build_is_alive(build, old)) {
             build->replay->doubled_allocations++;
             vt_build_end(build, old);
         }
@@ -436,16 +269,6 @@ int vt_build_event(struct vt_build *build, const struct vt_event *event)
         return framework ? framework_event(build, event) : driver_free(build, event);
     case VT_EVENT_FREE_FAILED:
         return free_failed(build, event);
-    case VT_EVENT_HANDLE_CREATE:
-        return handle_create(build, event);
-    case VT_EVENT_HANDLE_RETAIN:
-        return handle_reference(build, event, true);
-    case VT_EVENT_HANDLE_RELEASE:
-        return handle_reference(build, event, false);
-    case VT_EVENT_MAP:
-        return map(build, event);
-    case VT_EVENT_UNMAP:
-        return unmap(build, event);
     case VT_EVENT_POOL:
     case VT_EVENT_POOL_DESTROY:
         return pool(build, event);
@@ -458,6 +281,6 @@ int vt_build_event(struct vt_build *build, const struct vt_event *event)
     case VT_EVENT_CONTEXT_DESTROY:
         return context_destroy(build, event);
     default:
-        return 0;
+        return vt_build_virtual_event(build, event);
     }
 }

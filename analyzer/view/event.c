@@ -37,6 +37,10 @@ const char *vt_event_kind_name(uint8_t kind)
         [VT_EVENT_RANGE_POP] = "range_pop",
         [VT_EVENT_LOOK] = "look",
         [VT_EVENT_NODE] = "node",
+        [VT_EVENT_MULTICAST_CREATE] = "multicast_create",
+        [VT_EVENT_BIND] = "bind",
+        [VT_EVENT_BIND_ADDRESS] = "bind_address",
+        [VT_EVENT_UNBIND] = "unbind",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

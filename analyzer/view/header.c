@@ -82,15 +82,25 @@ static void losses(struct vt_print *print, const struct vt_trace *trace)
         vt_print_paragraph(
             print, 0, 0,
             VT_ALARM "%s events and %s definitions were lost" VT_RESET
-                     " because the ring was full: any number below may be wrong by what they told. A "
-                     "larger ring holds more: see vramtrace run --help.",
+                     " (the buffer was full, or a signal handler made them in the middle of another event): the "
+                     "numbers below may be wrong by that much. A larger buffer holds more: see vramtrace run --help.",
             vt_format_count(header->dropped, count), vt_format_count(header->dropped_definitions, more));
     if (trace->truncated)
         vt_print_paragraph(print, 0, 0,
                            VT_ALARM "The file is damaged:" VT_RESET
                                     " %s could not be read; what they told is missing below.",
                            trace->damaged_bytes ? vt_format_bytes(trace->damaged_bytes, bytes) : "parts");
-    if (header->state == VT_STATE_STOPPED)
+    if (header->without_stack)
+        vt_print_paragraph(print, 0, 0,
+                           VT_ALARM "%s events have no stack" VT_RESET
+                                    ": more different stacks came than are kept (about 2 million). Their bytes are right, "
+                                    "their lines and owners are not known.",
+                           vt_format_count(header->without_stack, count));
+    if (header->state == VT_STATE_STOPPED && header->after_end)
+        vt_print_paragraph(print, 0, 0,
+                           "Recording stopped before the process ended: %s later events are not here.",
+                           vt_format_count(header->after_end, count));
+    else if (header->state == VT_STATE_STOPPED)
         vt_print_paragraph(print, 0, 0,
                            "Recording stopped before the process ended: what came after is not here.");
     else if (header->state == VT_STATE_RECORDING)
@@ -100,7 +110,7 @@ static void losses(struct vt_print *print, const struct vt_trace *trace)
             "events of it saved from the ring.%s",
             vt_format_count(trace->ring_events, count),
             trace->unfinished_records ? " Calls that were being recorded just then are not." : "");
-    if (header->dropped || header->dropped_definitions || trace->truncated ||
+    if (header->dropped || header->dropped_definitions || header->without_stack || trace->truncated ||
         header->state == VT_STATE_STOPPED || header->state == VT_STATE_RECORDING)
         fputc('\n', print->stream);
 }

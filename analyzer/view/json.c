@@ -195,6 +195,8 @@ void vt_json_trace(cJSON *object, const struct vt_trace *trace)
     vt_json_number(object, "events", trace->event_count);
     vt_json_number(object, "dropped", trace->header.dropped);
     vt_json_number(object, "dropped_definitions", trace->header.dropped_definitions);
+    vt_json_number(object, "events_after_end", trace->header.after_end);
+    vt_json_number(object, "events_without_stack", trace->header.without_stack);
     vt_json_text(object, "state", state_name(trace));
     vt_json_bool(object, "truncated", trace->truncated);
     vt_json_number(object, "damaged_bytes", trace->damaged_bytes);

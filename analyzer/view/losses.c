@@ -19,6 +19,8 @@ bool vt_losses_tell(const struct vt_trace *trace, char *text, size_t bytes)
         snprintf(text, bytes, "recording stopped before the process ended");
     else if (header->state == VT_STATE_RECORDING)
         snprintf(text, bytes, "the process was killed or still runs");
+    else if (header->without_stack)
+        snprintf(text, bytes, "%s events have no stack", vt_format_count(header->without_stack, first));
     else if (!trace->complete)
         snprintf(text, bytes, "the trace is incomplete");
     return text[0] != '\0';

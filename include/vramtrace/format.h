@@ -165,6 +165,14 @@ enum vt_event_kind {
     VT_EVENT_LOOK = 22, /* live objects were looked at just before: detail = look id (VT_RECORD_LOOK) */
     VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, from where nothing was allocated for it.
                            Made in backward: detail = sequence of the node that ran */
+    /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
+     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives, and
+     * is its own device's, while it is bound. With the end of its object a binding ends too. */
+    VT_EVENT_MULTICAST_CREATE = 24, /* address = handle of the object, bytes = its size */
+    VT_EVENT_BIND = 25,             /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
+                                       in the object; device_index -1: that of the memory */
+    VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
+    VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
 };
 
 enum vt_event_flag {

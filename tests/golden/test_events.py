@@ -87,6 +87,13 @@ def test_capture_has_no_memory(tmp_path, recorder):
     assert checks["launch"][0] == 64 * MIB
 
 
+def test_many_graphs(tmp_path):
+    """Programs that capture piece by piece have thousands; the first launch of each is looked at."""
+    done, checks = call(tmp_path, "lines", "many_graphs")
+    launched = [signed(event.bytes) for event in done.of("delta") if event.function == "cuGraphLaunch"]
+    assert sum(launched) == checks["graphs"][0] > 0
+
+
 def test_virtual_memory(tmp_path, recorder):
     done, checks = call(tmp_path, recorder, "virtual_memory")
     handle, address = checks["create"][0], checks["reserve"][0]

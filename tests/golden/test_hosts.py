@@ -5,13 +5,52 @@ import subprocess
 
 import pytest
 
-from harness import HERE, STANDIN, check_exactly_once, run
+from harness import HERE, PROGRAMS, STANDIN, check_exactly_once, run
 
 
 def test_errno(tmp_path, recorder):
     done, plain = run(tmp_path, ["driver_calls", "errno"], recorder), run(tmp_path, ["driver_calls", "errno"], None)
     assert done.returncode == 0 and done.recorded
     assert done.output == plain.output and "errno 4711" in plain.output
+
+
+def test_dlerror(tmp_path, recorder):
+    done, plain = (run(tmp_path, ["driver_calls", "dlerror"], name) for name in (recorder, None))
+    assert done.returncode == 0 and done.output == plain.output == "dlerror undefined symbol: no_such_name\n"
+
+
+def preload_of(name):
+    return f"{PROGRAMS / name} SHIM"
+
+
+def test_errno_while_another_thread_forks(tmp_path):
+    """A lookup waits for the fork, and signals wake it: the wait is ours, and so is what became of it."""
+    done = run(tmp_path, ["fork_errno"], "trace", LD_PRELOAD=preload_of("failing_pins.so"), FAIL_PINS=10 ** 6)
+    assert done.returncode == 0, done.output + done.error
+    assert "errno 4711" in done.output and "errno 4 " not in done.output, done.output
+
+
+def pins(done):
+    tried, kept = map(int, done.error.split()[1:])
+    return tried, kept
+
+
+def test_pin_that_fails_at_first(tmp_path, recorder):
+    """It is tried again."""
+    done = run(tmp_path, ["way_host", PROGRAMS / "way_lookup_plugin.so"], recorder,
+               LD_PRELOAD=preload_of("failing_pins.so"), FAIL_PINS=3)
+    check_exactly_once(done)
+    tried, kept = pins(done)
+    assert tried > 3 and kept > 0
+
+
+def test_pin_that_always_fails(tmp_path):
+    """A library that cannot be kept is looked for again where it may have gone."""
+    done = run(tmp_path, ["way_host"] + [PROGRAMS / "way_linked_plugin.so"] * 4, "trace", WAY_UNLOAD=1,
+               LD_PRELOAD=preload_of("failing_pins.so"), FAIL_PINS=10 ** 6)
+    check_exactly_once(done)
+    tried, kept = pins(done)
+    assert tried > 0 and kept == 0 and done.output.count("unloaded 1") == 4
 
 
 @pytest.fixture(scope="module", params=["address", "thread", "undefined"])

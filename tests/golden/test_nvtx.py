@@ -8,7 +8,7 @@ import pytest
 from harness import HERE, STANDIN, run
 
 EXPECTED = [
-    ("mark", "first mark"), ("mark", "wide é €"), ("range_push", "outer"), ("range_push", "inner"),
+    ("mark", "first mark"), ("mark", "wide é €"), ("mark", "hal😀f"), ("range_push", "outer"), ("range_push", "inner"),
     ("range_pop", None), ("range_pop", None), ("mark", "extended"), ("mark", "extended"),
     ("range_push", "extended range"), ("range_pop", None), ("range_push", "registered"), ("range_pop", None),
 ]
@@ -32,6 +32,14 @@ def test_marks_and_ranges(tmp_path, recorder, program):
     assert seen == EXPECTED
     # Levels as NVTX defines them: pushes count from 0, a pop of nothing is negative.
     assert done.output.split() == "push 0 push 1 push 2 pop 2 pop 1 pop 0 pop -2".split()
+
+
+def test_range_that_a_worker_ends(tmp_path, program):
+    """It begins no trace of its own by that."""
+    done = run(tmp_path, [program], "trace", NVTX_INJECTION64_PATH="SHIM", NVTX_FORK=1)
+    assert done.returncode == 0, done.error
+    assert [e.kind for e in done.of("range_push", "range_pop")][-2:] == ["range_push", "range_pop"]
+    assert [path.name for path in tmp_path.iterdir()] == ["recorded"]
 
 
 def test_not_injected(tmp_path, recorder, program):

@@ -169,6 +169,51 @@ static void virtual_memory(void)
     expect(CONTEXT);
 }
 
+/* A window onto memory of both devices: it takes nothing, and keeps what is bound to it. */
+static void multicast(void)
+{
+    CUmulticastObjectProp window = {.numDevices = 2, .size = 8 * MIB};
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemGenericAllocationHandle object, memory[2], retained;
+    CUdeviceptr space, alone;
+    uint64_t handles = standin_handles();
+    OK(cuMulticastCreate(&object, &window));
+    for (int i = 0; i < 2; i++) {
+        properties.location.id = i;
+        OK(cuMemCreate(&memory[i], 4 * MIB, &properties, 0));
+    }
+    OK(cuMemAddressReserve(&space, 16 * MIB, 0, 0, 0));
+    alone = space + 8 * MIB;
+    OK(cuMulticastAddDevice(object, 0));
+    CHECK(cuMulticastAddDevice(object, 0) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMulticastBindMem(object, 0, memory[0], 0, 4 * MIB, 0) == CUDA_ERROR_NOT_READY);
+    CHECK(cuMemMap(space, 8 * MIB, 0, object, 0) == CUDA_ERROR_NOT_READY);
+    OK(cuMulticastAddDevice(object, 1));
+    OK(cuMulticastBindMem(object, 4 * MIB, memory[0], 0, 4 * MIB, 0));
+    CHECK(cuMulticastBindMem(object, 4 * MIB, memory[0], 0, 4 * MIB, 0) == CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemMap(alone, 4 * MIB, 0, memory[1], 0));
+    OK(cuMulticastBindAddr(object, 4 * MIB, alone, 4 * MIB, 0));
+    OK(cuMemMap(space, 8 * MIB, 0, object, 0));
+    OK(cuMemRetainAllocationHandle(&retained, (void *)(uintptr_t)space));
+    CHECK(retained == object && standin_handles() == handles + 3);
+    OK(cuMemRelease(retained));
+    expect(CONTEXT + 4 * MIB);
+    OK(cuMemRelease(memory[0]));
+    OK(cuMemRelease(memory[1]));
+    OK(cuMemUnmap(alone, 4 * MIB));
+    expect(CONTEXT + 4 * MIB); /* bound */
+    CHECK(standin_allocation_bytes(1) == 4 * MIB);
+    CHECK(cuMulticastUnbind(object, 0, 0, 4 * MIB) == CUDA_ERROR_INVALID_VALUE);
+    OK(cuMulticastUnbind(object, 0, 4 * MIB, 4 * MIB));
+    expect(CONTEXT);
+    OK(cuMemRelease(object));
+    CHECK(standin_allocation_bytes(1) == 4 * MIB); /* the window is mapped */
+    OK(cuMemUnmap(space, 8 * MIB));
+    CHECK(standin_allocation_bytes(1) == 0 && standin_handles() == handles);
+    OK(cuMemAddressFree(space, 16 * MIB));
+}
+
 static uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which)
 {
     cuuint64_t value;
@@ -459,6 +504,7 @@ int main(int argc, char **argv)
     contents();
     host_memory();
     virtual_memory();
+    multicast();
     default_pool();
     made_pool();
     arrays();

@@ -189,6 +189,90 @@ Test(replay, keeps_physical_memory_until_released_and_unmapped)
     end(&f);
 }
 
+Test(replay, keeps_memory_that_is_bound_to_a_multicast_object)
+{
+    struct fixture f = begin();
+    builder_event(f.builder,
+                  DRIVER(MULTICAST_CREATE, .address = 0x900, .bytes = 8 * MIB, .device_index = -1));
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x100, .bytes = 2 * MIB));
+    builder_event(f.builder,
+                  DRIVER(BIND, .address = 0x900, .bytes = 2 * MIB, .detail = 0x100, .device_index = -1));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100)); /* 3 */
+    builder_event(f.builder,
+                  DRIVER(MAP, .address = SEGMENT, .bytes = 8 * MIB, .detail = 0x900, .device_index = -1));
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x200, .bytes = 4 * MIB));
+    builder_event(f.builder, DRIVER(MAP, .address = 2 * SEGMENT, .bytes = 4 * MIB, .detail = 0x200));
+    builder_event(f.builder, DRIVER(BIND_ADDRESS, .address = 0x900, .bytes = 2 * MIB,
+                                    .detail = 2 * SEGMENT + MIB, .total_bytes = 6 * MIB, .device_index = 0));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x200));
+    builder_event(f.builder, DRIVER(UNMAP, .address = 2 * SEGMENT, .bytes = 4 * MIB)); /* 9 */
+    builder_event(f.builder, DRIVER(UNBIND, .address = 0x900, .bytes = 2 * MIB, .device_index = 0));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x900));            /* 11: mapped */
+    builder_event(f.builder, DRIVER(UNMAP, .address = SEGMENT, .bytes = 8 * MIB)); /* 12: the end of all */
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = SEGMENT));
+    builder_event(f.builder, DRIVER(UNMAP, .address = SEGMENT, .bytes = 8 * MIB));
+    replay(&f);
+    for (int i = 1; i <= 4; i++)
+        cr_assert_eq(driver(&f, i), 2 * MIB, "event %d", i);
+    for (int i = 5; i <= 9; i++)
+        cr_assert_eq(driver(&f, i), 6 * MIB, "event %d", i);
+    cr_assert_eq(driver(&f, 10), 4 * MIB);
+    cr_assert_eq(driver(&f, 11), 4 * MIB);
+    cr_assert_eq(driver(&f, 13), 4 * MIB); /* the unmapping before it did not happen */
+    cr_assert_eq(driver(&f, 14), 0);
+    cr_assert_eq(f.replay->allocation_count, 2);
+    cr_assert_eq(f.replay->unknown_frees, 0);
+    cr_assert_eq(f.replay->doubled_allocations, 0);
+    end(&f);
+}
+
+Test(replay, takes_another_process_multicast_object)
+{
+    struct fixture f = begin();
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x900, .flags = VT_FLAG_FOREIGN));
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x100, .bytes = 2 * MIB));
+    builder_event(f.builder,
+                  DRIVER(HANDLE_CREATE, .address = 0x100, .flags = VT_FLAG_FOREIGN)); /* it comes back */
+    builder_event(f.builder,
+                  DRIVER(BIND, .address = 0x900, .bytes = 2 * MIB, .detail = 0x100, .device_index = -1));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100)); /* 5 */
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x900));
+    builder_event(f.builder, DRIVER(UNBIND, .address = 0x900, .bytes = 2 * MIB));
+    replay(&f);
+    cr_assert_eq(driver(&f, 5), 2 * MIB);
+    cr_assert_eq(driver(&f, 6), 0);
+    cr_assert_eq(f.replay->unknown_frees, 1); /* of what had ended */
+    cr_assert_eq(f.replay->doubled_allocations, 0);
+    end(&f);
+}
+
+/* What no driver does: objects bound to one another, to themselves, over one another, after their end. */
+Test(replay, survives_senseless_bindings)
+{
+    struct fixture f = begin();
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x100, .bytes = 2 * MIB));
+    builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x200, .bytes = 2 * MIB));
+    builder_event(f.builder, DRIVER(BIND, .address = 0x100, .bytes = MIB, .detail = 0x200));
+    builder_event(f.builder,
+                  DRIVER(BIND, .address = 0x200, .bytes = MIB, .detail = 0x100)); /* is bound itself */
+    builder_event(f.builder, DRIVER(BIND, .address = 0x100, .bytes = 2 * MIB, .detail = 0x200)); /* over it */
+    builder_event(f.builder,
+                  DRIVER(BIND, .address = 0x100, .bytes = MIB, .detail = 0x100, .total_bytes = 4 * MIB));
+    builder_event(f.builder, DRIVER(BIND, .address = 0x300, .bytes = MIB, .detail = 0x200));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100));
+    builder_event(f.builder, DRIVER(BIND, .address = 0x200, .bytes = MIB, .detail = 0x100));
+    builder_event(f.builder, DRIVER(FREE_FAILED, .address = 0x100));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x100));
+    builder_event(f.builder, DRIVER(BIND, .address = 0x200, .bytes = UINT64_MAX, .total_bytes = UINT64_MAX));
+    builder_event(f.builder, DRIVER(HANDLE_RELEASE, .address = 0x200));
+    replay(&f);
+    cr_assert_eq(driver(&f, 10), 2 * MIB);
+    cr_assert_eq(driver(&f, 12), 0);
+    cr_assert_eq(f.replay->implausible_events, 1);
+    end(&f);
+}
+
 Test(replay, undoes_failed_frees)
 {
     struct fixture f = begin();
@@ -330,7 +414,7 @@ Test(replay, adds_up_for_random_events)
         struct builder *builder = builder_new(16);
         for (int i = 0; i < 3000; i++) {
             uint64_t r = next_random(&random);
-            builder_event(builder, (struct vt_event){.kind = (uint8_t)(r % 22),
+            builder_event(builder, (struct vt_event){.kind = (uint8_t)(r % (VT_EVENT_UNBIND + 1)),
                                                      .layer = (uint8_t)((r >> 8) % 3 + 1),
                                                      .device_index = (int8_t)((int)((r >> 16) % 3) - 1),
                                                      .flags = (r >> 24) % 4 ? 0 : (uint8_t)(r >> 32),

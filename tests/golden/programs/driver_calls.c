@@ -303,6 +303,45 @@ static void leaves_errno(void)
     printf("dlsym %d, errno %d\n", dlsym(RTLD_DEFAULT, "cuMemAlloc_v2") != NULL, errno);
 }
 
+/* An error that the host has not read yet outlives as many calls as it likes to make. */
+static void leaves_dlerror(void)
+{
+    CUdeviceptr address, pooled, none;
+    size_t too_much = (size_t)1 << 50;
+    if (dlsym(RTLD_DEFAULT, "no_such_name") != NULL)
+        return;
+    for (int i = 0; i < 400; i++) {
+        GOOD(cuMemAlloc_v2(&address, MIB));
+        GOOD(cuMemAllocAsync(&pooled, MIB, NULL));
+        cuMemAlloc_v2(&none, too_much);
+        GOOD(cuMemFreeAsync(pooled, NULL));
+        GOOD(cuMemFree_v2(address));
+    }
+    const char *error = dlerror();
+    const char *text = error != NULL ? strstr(error, "undefined symbol") : NULL;
+    printf("dlerror %s\n", text != NULL ? text : "nothing");
+}
+
+/* More graphs than fit a small table, each with memory of its own at its first launch. */
+static void many_graphs(void)
+{
+    enum { GRAPHS = 6000 };
+    static CUgraphExec execs[GRAPHS];
+    CUstream stream;
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    uint64_t before = standin_device_bytes(0);
+    for (int i = 0; i < GRAPHS; i++) {
+        CUdeviceptr address;
+        CUgraph graph;
+        GOOD(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        GOOD(cuMemAllocAsync(&address, MIB, stream));
+        GOOD(cuStreamEndCapture(stream, &graph));
+        GOOD(cuGraphInstantiateWithFlags(&execs[i], graph, 0));
+        GOOD(cuGraphLaunch(execs[i], stream));
+    }
+    check_value("graphs", standin_device_bytes(0) - before);
+}
+
 static void no_context(void)
 {
     CUdeviceptr address;
@@ -317,10 +356,20 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } families[] = {{"linear", linear},     {"first_abi", first_abi},   {"failures", failures},
-                    {"pools", pools},       {"capture", capture},       {"virtual_memory", virtual_memory},
-                    {"arrays", arrays},     {"foreign", foreign},       {"loads", loads},
-                    {"contexts", contexts}, {"no_context", no_context}, {"errno", leaves_errno}};
+    } families[] = {{"linear", linear},
+                    {"first_abi", first_abi},
+                    {"failures", failures},
+                    {"pools", pools},
+                    {"capture", capture},
+                    {"virtual_memory", virtual_memory},
+                    {"arrays", arrays},
+                    {"foreign", foreign},
+                    {"loads", loads},
+                    {"contexts", contexts},
+                    {"no_context", no_context},
+                    {"errno", leaves_errno},
+                    {"dlerror", leaves_dlerror},
+                    {"many_graphs", many_graphs}};
     for (size_t i = 0; argc > 1 && i < sizeof(families) / sizeof(families[0]); i++) {
         if (strcmp(argv[1], families[i].name) != 0)
             continue;

@@ -4,6 +4,9 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 int main(void)
 {
@@ -20,6 +23,7 @@ int main(void)
         return 1;
     nvtxMarkA("first mark");
     nvtxMarkW(L"wide \u00e9 \u20ac");
+    nvtxMarkW((const wchar_t[]){'h', 0xd83d, 'a', 0xdfff, 'l', 0x1f600, 'f', 0});
     printf("push %d\n", nvtxRangePushA("outer"));
     printf("push %d\n", nvtxRangePushW(L"inner"));
     printf("pop %d\n", nvtxRangePop());
@@ -37,5 +41,13 @@ int main(void)
     attributes.message.registered = nvtxDomainRegisterStringA(domain, "registered");
     nvtxDomainRangePushEx(domain, &attributes);
     nvtxDomainRangePop(domain);
+    if (getenv("NVTX_FORK") != NULL) { /* a worker that ends its parent's range, and uses no CUDA */
+        nvtxRangePushA("parent's");
+        pid_t child = fork();
+        nvtxRangePop();
+        if (child == 0)
+            exit(0);
+        waitpid(child, NULL, 0);
+    }
     return 0;
 }

@@ -31,7 +31,8 @@ int main(int argc, char **argv)
         void *place = driver_place();
         dlclose(plugin);
         printf("unloaded %d\n", driver_place() == NULL);
-        mmap(place, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(place, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+             0); /* a page is free there for certain */
     }
     return 0;
 }

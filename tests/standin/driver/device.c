@@ -154,6 +154,9 @@ static const CUdevice_attribute abilities[] = {
     CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
     CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+#if CUDA_VERSION >= 12010
+    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+#endif
 };
 
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)

@@ -69,6 +69,7 @@ __attribute__((constructor)) static void read_settings(void)
     standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
     standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);
+    standin_settings.multicast_bytes = bytes_from_text("VRAMTRACE_STANDIN_MULTICAST", 0);
     standin_settings.copy_limit_bytes = bytes_from_text("VRAMTRACE_STANDIN_COPY", 64ull << 20);
     for (int i = 0; i < standin_settings.devices; i++)
         standin_devices[i].total_bytes = standin_settings.memory_bytes;

@@ -18,6 +18,7 @@ uint64_t standin_other_bytes(int device);
 uint64_t standin_use_bytes(int device, const char *use);
 uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */
 uint64_t standin_registered_bytes(void); /* the application's memory, page-locked */
+uint64_t standin_handles(void);          /* physical handles and multicast objects that live, ours or imported */
 /* Calls of one exported function (cuMemAlloc_v2), of all with NULL. A _ptsz call counts as the plain one. */
 uint64_t standin_calls(const char *name);
 #pragma GCC visibility pop

@@ -1,23 +1,15 @@
 /* Virtual memory management: physical handles, reserved addresses, mappings. Physical bytes live until the
- * last reference is released and the last mapping is gone. Mappings do not share their contents: what one
- * address shows is not seen through another mapping of the same handle. */
-#include "standin.h"
+ * last reference is released and the last mapping and multicast binding are gone. Mappings do not share their
+ * contents: what one address shows is not seen through another mapping of the same handle. */
+#include "vmm.h"
+
+#include "truth.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-struct standin_physical {
-    struct standin_physical *next;
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp properties;
-    size_t bytes;
-    unsigned references;
-    unsigned mappings;
-    bool foreign; /* imported from another process, whose bytes they are */
-};
 
 struct reservation {
     struct reservation *next;
@@ -31,13 +23,14 @@ struct shared_handle { /* what the file behind an exported descriptor holds */
     CUmemGenericAllocationHandle handle;
     uint64_t bytes;
     CUmemAllocationProp properties;
+    unsigned team; /* devices of a multicast object, 0 of memory */
 };
 static const char shared_magic[8] = "STNDVMM";
 
 static struct standin_physical *physicals;
 static struct reservation *reservations;
 
-static struct standin_physical *physical_of(CUmemGenericAllocationHandle handle)
+struct standin_physical *standin_physical_of(CUmemGenericAllocationHandle handle)
 {
     struct standin_physical *physical = physicals;
     while (physical != NULL && physical->handle != handle)
@@ -50,11 +43,13 @@ static bool on_device(const struct standin_physical *physical)
     return physical->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
-static void drop_if_unused(struct standin_physical *physical)
+void standin_physical_drop(struct standin_physical *physical)
 {
-    if (physical->references != 0 || physical->mappings != 0)
+    if (physical->references != 0 || physical->mappings != 0 || physical->bindings != 0)
         return;
-    if (!physical->foreign && on_device(physical))
+    if (physical->team != 0)
+        standin_multicast_end(physical);
+    else if (!physical->foreign && on_device(physical))
         standin_give(physical->properties.location.id, USE_PHYSICAL, physical->bytes);
     else if (!physical->foreign)
         standin_host_used_bytes -= physical->bytes;
@@ -65,7 +60,7 @@ static void drop_if_unused(struct standin_physical *physical)
     free(physical);
 }
 
-static struct standin_physical *physical_new(size_t bytes, const CUmemAllocationProp *properties)
+struct standin_physical *standin_physical_new(size_t bytes, const CUmemAllocationProp *properties)
 {
     struct standin_physical *physical = calloc(1, sizeof(*physical));
     if (physical == NULL)
@@ -117,7 +112,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!device)
         standin_host_used_bytes += size;
-    struct standin_physical *physical = physical_new(size, prop);
+    struct standin_physical *physical = standin_physical_new(size, prop);
     if (physical == NULL)
         abort();
     *handle = physical->handle;
@@ -127,10 +122,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     DRIVER_CALL();
-    struct standin_physical *physical = physical_of(handle);
+    struct standin_physical *physical = standin_physical_of(handle);
     REQUIRE(physical != NULL && physical->references != 0);
     physical->references--;
-    drop_if_unused(physical);
+    standin_physical_drop(physical);
     return CUDA_SUCCESS;
 }
 
@@ -145,12 +140,21 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
     return CUDA_SUCCESS;
 }
 
+uint64_t standin_handles(void)
+{
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    uint64_t count = 0;
+    for (struct standin_physical *at = physicals; at != NULL; at = at->next)
+        count++;
+    return count;
+}
+
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
                                                 CUmemGenericAllocationHandle handle)
 {
     DRIVER_CALL();
-    struct standin_physical *physical = physical_of(handle);
-    REQUIRE(prop != NULL && physical != NULL);
+    struct standin_physical *physical = standin_physical_of(handle);
+    REQUIRE(prop != NULL && physical != NULL && physical->team == 0);
     *prop = physical->properties;
     return CUDA_SUCCESS;
 }
@@ -217,13 +221,15 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags)
 {
     DRIVER_CALL();
-    struct standin_physical *physical = physical_of(handle);
+    struct standin_physical *physical = standin_physical_of(handle);
     REQUIRE(physical != NULL && physical->references != 0 && flags == 0);
+    if (!standin_multicast_ready(physical))
+        return CUDA_ERROR_NOT_READY;
     REQUIRE(size != 0 && size % STANDIN_GRANULARITY_BYTES == 0 && ptr % STANDIN_GRANULARITY_BYTES == 0);
     REQUIRE(offset % STANDIN_GRANULARITY_BYTES == 0);
     REQUIRE(offset <= physical->bytes && size <= physical->bytes - offset);
     REQUIRE(reserved((uintptr_t)ptr, size));
-    CUdevice device = on_device(physical) ? physical->properties.location.id : -1;
+    CUdevice device = physical->team == 0 && on_device(physical) ? physical->properties.location.id : -1;
     struct standin_range *range = standin_range_add((uintptr_t)ptr, size, KIND_MAPPED, device);
     REQUIRE(range != NULL); /* something is mapped there */
     range->owner = physical;
@@ -270,7 +276,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         at += range->bytes;
         standin_range_remove(range);
         physical->mappings--;
-        drop_if_unused(physical);
+        standin_physical_drop(physical);
     }
     mmap((void *)(uintptr_t)ptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
          0);
@@ -283,13 +289,16 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
                                       CUmemAllocationHandleType handleType, unsigned long long flags)
 {
     DRIVER_CALL();
-    struct standin_physical *physical = physical_of(handle);
+    struct standin_physical *physical = standin_physical_of(handle);
     REQUIRE(shareableHandle != NULL && physical != NULL && flags == 0);
     if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
     REQUIRE(physical->properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    struct shared_handle shared = {
-        .pid = getpid(), .handle = handle, .bytes = physical->bytes, .properties = physical->properties};
+    struct shared_handle shared = {.pid = getpid(),
+                                   .handle = handle,
+                                   .bytes = physical->bytes,
+                                   .properties = physical->properties,
+                                   .team = physical->team};
     memcpy(shared.magic, shared_magic, sizeof(shared_magic));
     int descriptor = memfd_create("standin-physical", MFD_CLOEXEC);
     if (descriptor < 0 || pwrite(descriptor, &shared, sizeof(shared), 0) != (ssize_t)sizeof(shared))
@@ -308,14 +317,15 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
     struct shared_handle shared;
     ssize_t got = pread((int)(intptr_t)osHandle, &shared, sizeof(shared), 0);
     REQUIRE(got == (ssize_t)sizeof(shared) && memcmp(shared.magic, shared_magic, sizeof(shared_magic)) == 0);
-    struct standin_physical *physical = shared.pid == getpid() ? physical_of(shared.handle) : NULL;
+    struct standin_physical *physical = shared.pid == getpid() ? standin_physical_of(shared.handle) : NULL;
     if (physical != NULL) {
         physical->references++;
     } else {
-        physical = physical_new(shared.bytes, &shared.properties);
+        physical = standin_physical_new(shared.bytes, &shared.properties);
         if (physical == NULL)
             abort();
         physical->foreign = true;
+        physical->team = shared.team;
     }
     *handle = physical->handle;
     return CUDA_SUCCESS;
