@@ -53,7 +53,7 @@ struct writer {
     const struct vt_event **events; /* into the ring */
     size_t event_count;
     uint64_t position; /* the first slot that is not taken */
-    unsigned long long loads, unloads; /* of libraries, when last looked round */
+    struct vt_elf_changes libraries; /* when last looked round */
     struct {
         uint64_t position, reserved, since_ns;
         unsigned polls;
@@ -255,17 +255,6 @@ static bool is_due(const struct writer *writer, unsigned polls, uint32_t *defini
     return true;
 }
 
-struct library_counts {
-    unsigned long long loads, unloads;
-};
-
-static int count_libraries(struct dl_phdr_info *info, size_t info_bytes, void *counts)
-{
-    (void)info_bytes;
-    *(struct library_counts *)counts = (struct library_counts){info->dlpi_adds, info->dlpi_subs};
-    return 1;
-}
-
 static bool defines_interpreter(const struct vt_elf *object, void *unused)
 {
     (void)unused;
@@ -275,21 +264,18 @@ static bool defines_interpreter(const struct vt_elf *object, void *unused)
 /* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
 static void look_round(struct writer *writer)
 {
-    struct library_counts counts = {0};
+    const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
-    _Atomic int *gate = vt_gate_enter();
-    dl_iterate_phdr(count_libraries, &counts);
-    vt_gate_leave(gate);
-    if (counts.unloads != writer->unloads)
+    if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
-    writer->unloads = counts.unloads;
-    if (counts.loads == writer->loads) /* nothing new can be there */
+    const bool loaded = changes.loads != writer->libraries.loads;
+    writer->libraries = changes;
+    if (!loaded) /* nothing new can be there */
         return;
-    writer->loads = counts.loads;
     /* A lookup in vain would allocate an error text: the loader is asked only where there is something to find. */
     if (!vt_elf_find(defines_interpreter, NULL))
         return;
-    gate = vt_gate_enter();
+    _Atomic int *gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
