@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* Places that an entry may have in one level, from its hash on. */
+/* Places that an entry may have in the first level, from its hash on; twice as many in each further one. */
 enum { WINDOW = 8 };
 
 static size_t level_entries(const struct vt_intern *table, int level)
@@ -44,9 +44,11 @@ void vt_intern_free(struct vt_intern *table)
 }
 
 /* The entry of `hash` in one level, claimed if it was new; NULL if its places are taken. */
-static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, uint64_t place, uint64_t hash)
+static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, int level, uint64_t hash)
 {
-    for (uint64_t i = 0; i < WINDOW; i++) {
+    /* Other bits of the hash for each level, so that entries that met in one part there. */
+    const uint64_t place = hash >> level * 8;
+    for (uint64_t i = 0; i < (uint64_t)WINDOW << level; i++) {
         struct vt_intern_entry *entry = &entries[(place + i) & mask];
         uint64_t there = atomic_load_explicit(&entry->hash, memory_order_relaxed);
         if (there == 0 && atomic_compare_exchange_strong(&entry->hash, &there, hash))
@@ -63,9 +65,7 @@ struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash)
         struct vt_intern_entry *entries = atomic_load_explicit(&table->levels[level], memory_order_acquire);
         if (!entries && !(entries = make_level(table, level)))
             return NULL;
-        /* Other bits of the hash for each level, so that entries that met in one part there. */
-        struct vt_intern_entry *found =
-            find_in(entries, level_entries(table, level) - 1, hash >> level * 8, hash);
+        struct vt_intern_entry *found = find_in(entries, level_entries(table, level) - 1, level, hash);
         if (found)
             return found;
     }

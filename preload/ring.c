@@ -43,17 +43,32 @@ static bool wait_for_room(struct vt_ring *ring, int *turn)
 
 static void fill_with_pad(struct vt_ring *ring, uint64_t position, uint64_t slots)
 {
-    if (!slots)
-        return;
-    uint8_t *rest = slot_at(ring, position);
-    begin_record(rest, VT_RECORD_PAD, slots, (uint32_t)(slots * VT_SLOT_BYTES));
-    vt_ring_commit(rest);
+    while (slots) {
+        uint64_t part = slots < UINT16_MAX ? slots : UINT16_MAX;
+        uint8_t *rest = slot_at(ring, position);
+        begin_record(rest, VT_RECORD_PAD, part, (uint32_t)(part * VT_SLOT_BYTES));
+        vt_ring_commit(rest);
+        position += part;
+        slots -= part;
+    }
 }
 
-/* Whether one of these slots, which do not wrap, still belongs to an abandoned producer. */
-static bool is_dead(const struct vt_ring *ring, const uint8_t *dead, uint64_t position, uint64_t slots)
+/* Slots from `position` to past the first run of dead ones that the next `slots` slots meet; 0: they meet none. A whole run,
+ * so that no record's head ever comes to lie where an abandoned producer may write. */
+static uint64_t to_past_the_dead(const struct vt_ring *ring, uint64_t position, uint64_t slots)
 {
-    return memchr(dead + (position & (ring->slot_count - 1)), 1, slots) != NULL;
+    const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
+    const uint64_t mask = ring->slot_count - 1;
+    uint64_t i = 0;
+    if (__builtin_expect(!dead, 1))
+        return 0;
+    while (i < slots && !dead[(position + i) & mask])
+        i++;
+    if (i == slots)
+        return 0;
+    while (i < ring->slot_count && dead[(position + i) & mask])
+        i++;
+    return i;
 }
 
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
@@ -61,32 +76,35 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     struct vt_file_header *header = ring->header;
     uint64_t slots = (bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES;
     uint64_t reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
-    uint64_t pad;
+    uint64_t pad, skipped, left;
     int turn = 0;
     if (bytes > VT_RECORD_MAXIMUM_BYTES || slots > ring->slot_count / 4)
         return NULL;
     for (;;) {
-        uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
+        left = ring->slot_count - (reserved & (ring->slot_count - 1));
         pad = slots > left ? left : 0;
+        skipped = to_past_the_dead(ring, reserved, pad + slots);
+        const uint64_t taken = skipped ? skipped : pad + slots;
         /* Below 0: `reserved` is older than what was consumed, so the exchange will fail. */
-        int64_t taken =
-            (int64_t)(reserved + pad + slots - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE));
-        if (__builtin_expect(taken > (int64_t)ring->slot_count, 0)) {
+        const int64_t in_use =
+            (int64_t)(reserved + taken - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE));
+        if (__builtin_expect(in_use > (int64_t)ring->slot_count, 0)) {
             if (!wait_for_room(ring, &turn))
                 return NULL;
             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
             continue;
         }
-        if (!__atomic_compare_exchange_n(&header->ring_reserved, &reserved, reserved + pad + slots, true,
+        if (!__atomic_compare_exchange_n(&header->ring_reserved, &reserved, reserved + taken, true,
                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
-        fill_with_pad(ring, reserved, pad);
-        const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
-        if (__builtin_expect(!dead || !is_dead(ring, dead, reserved + pad, slots), 1))
+        if (__builtin_expect(!skipped, 1))
             break;
-        fill_with_pad(ring, reserved + pad, slots);
+        uint64_t straight = skipped < left ? skipped : left;
+        fill_with_pad(ring, reserved, straight);
+        fill_with_pad(ring, reserved + straight, skipped - straight);
         reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     }
+    fill_with_pad(ring, reserved, pad);
     uint8_t *record = slot_at(ring, reserved + pad);
     begin_record(record, kind, slots, bytes);
     /* The writer looks by itself now and then; a burst must not fill the ring before it does. */

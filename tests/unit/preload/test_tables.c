@@ -1,0 +1,112 @@
+/* The tables that grow: interned stacks, and live allocations. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "intern.h"
+#include "live.h"
+#include "session.h"
+
+static uint64_t scramble(uint64_t value)
+{
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
+Test(intern, finds_again_what_it_took)
+{
+    struct vt_intern table = {0};
+    size_t taken = 0;
+    cr_assert_eq(vt_intern_make(&table, 6), 0);
+    for (uint64_t i = 0;; i++) {
+        struct vt_intern_entry *entry = vt_intern_find(&table, scramble(i) | VT_INTERN_MARK);
+        if (!entry)
+            break;
+        cr_assert_eq(entry->id, 0, "a new one has no number");
+        entry->id = (uint32_t)++taken;
+    }
+    /* 64 + 512 + 4096 + 32768 entries */
+    cr_assert_gt(taken, 15000);
+    for (uint64_t i = 0; i < taken; i++)
+        cr_assert_eq(vt_intern_find(&table, scramble(i) | VT_INTERN_MARK)->id, i + 1);
+    vt_intern_free(&table);
+}
+
+Test(intern, takes_little_memory_at_first)
+{
+    struct vt_intern table = {0};
+    cr_assert_eq(vt_intern_make(&table, 12), 0);
+    for (uint64_t i = 0; i < 100; i++)
+        cr_assert_not_null(vt_intern_find(&table, i << 40 | VT_INTERN_MARK | i));
+    cr_assert_not_null(table.levels[0]);
+    cr_assert_null(table.levels[1]);
+    vt_intern_free(&table);
+}
+
+enum { THREADS = 4, EACH = 20000 };
+static struct vt_intern shared;
+
+static void *take_all(void *ids)
+{
+    for (uint64_t i = 0; i < EACH; i++) {
+        struct vt_intern_entry *entry = vt_intern_find(&shared, scramble(i) | VT_INTERN_MARK);
+        ((struct vt_intern_entry **)ids)[i] = entry;
+    }
+    return NULL;
+}
+
+Test(intern, threads_find_the_same_entries)
+{
+    static struct vt_intern_entry *found[THREADS][EACH];
+    pthread_t threads[THREADS];
+    cr_assert_eq(vt_intern_make(&shared, 10), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, take_all, found[i]);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    /* Two threads may give one hash two entries, when both find the first place taken in the same moment; then later
+     * lookups agree on one. */
+    for (uint64_t i = 0; i < EACH; i++)
+        cr_assert_not_null(found[0][i]);
+    for (uint64_t i = 0; i < EACH; i++)
+        cr_assert_eq(vt_intern_find(&shared, scramble(i) | VT_INTERN_MARK)->hash, scramble(i) | VT_INTERN_MARK);
+    vt_intern_free(&shared);
+}
+
+static struct vt_session *make_session(void)
+{
+    struct vt_session *session = calloc(1, sizeof *session);
+    session->ring.header = calloc(1, VT_HEADER_BYTES);
+    return session;
+}
+
+Test(live, sums_are_those_of_a_plain_list)
+{
+    enum { ROUNDS = 400000, PLACES = 100000 };
+    struct vt_session *session = make_session();
+    uint64_t *bytes = calloc(PLACES, sizeof *bytes), sum[2] = {0}, peak[2] = {0};
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        uint64_t place = scramble(i) % PLACES, device = place & 1;
+        struct vt_event event = {.layer = VT_LAYER_DRIVER, .address = (place + 1) << 9, .device_index = -1};
+        if (bytes[place]) {
+            event.kind = VT_EVENT_FREE;
+            vt_live_driver(session, &event);
+            cr_assert_eq(event.bytes, bytes[place]);
+            cr_assert_eq(event.device_index, (int)device);
+            sum[device] -= bytes[place];
+            bytes[place] = 0;
+        } else {
+            bytes[place] = event.bytes = 512 + scramble(i) % 100000;
+            event.kind = VT_EVENT_ALLOC;
+            event.device_index = (int8_t)device;
+            vt_live_driver(session, &event);
+            sum[device] += bytes[place];
+            peak[device] = sum[device] > peak[device] ? sum[device] : peak[device];
+        }
+        cr_assert_eq(session->ring.header->live[device].driver_bytes, sum[device]);
+    }
+    for (int device = 0; device < 2; device++)
+        cr_assert_eq(session->ring.header->live[device].driver_peak_bytes, peak[device]);
+}
