@@ -29,8 +29,8 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
-setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv libunwind-dev
-    libunwind8 libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
+setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
+    libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
 # What programs bring that the shim runs in: allocators of their own. Tests of one that is not there are skipped.
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 

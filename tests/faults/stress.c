@@ -197,7 +197,7 @@ static void *until_stopped(void *argument)
 }
 
 /* Code without unwind information, and with nothing sensible in the frame pointer: a page full of it. */
-enum { CALLS_PER_PAGE = 126, CALL_BYTES = 32 }; /* libunwind 1.6 reads 16 bytes past a return address */
+enum { CALLS_PER_PAGE = 128, CALL_BYTES = 32 }; /* up to the page's end: nothing past a return address may be read */
 #if defined __x86_64__
 static uint8_t *page_of_calls(void)
 {
@@ -252,7 +252,7 @@ static void close_all(void)
             printf("%ld bytes in file %d of the host\n", (long)status.st_size, file);
 }
 
-/* Code that libunwind and the writer have not met, all the time: they look at the libraries for it. */
+/* Code that the unwinder and the writer have not met, all the time: they look at the libraries for it. */
 static void *new_code_until_stopped(void *argument)
 {
     uint64_t *made = calloc(1, sizeof *made);

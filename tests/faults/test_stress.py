@@ -58,7 +58,7 @@ def test_little_of_the_callers_stack_is_used(tmp_path):
 
 
 def test_forks_while_threads_record(tmp_path):
-    """No child waits for a lock that a thread of its parent held: the recorder's, libunwind's or the loader's."""
+    """No child waits for a lock that a thread of its parent held: the recorder's or the loader's."""
     result = stress(tmp_path, "forks", 100, VRAMTRACE_QUIET="1")
     assert "child ended with" not in result.stdout
     check_counts(result, tmp_path / "x.vrt")

@@ -70,10 +70,7 @@ def test_sanitized(tmp_path, recorder, sanitized_program, mode):
     plain = run(tmp_path, [sanitized_program, mode], None)
     if plain.returncode != 0:
         pytest.skip("programs of this sanitizer do not run here")
-    # libunwind frees its thread's cache when ThreadSanitizer has given up the thread already, and crashes there:
-    # no native stacks then.
-    native = 0 if "thread" in sanitized_program.parent.name else 1
-    check_exactly_once(run(tmp_path, [sanitized_program, mode], recorder, VRAMTRACE_NATIVE_STACKS=native,
+    check_exactly_once(run(tmp_path, [sanitized_program, mode], recorder,
                            ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=0",
                            TSAN_OPTIONS="ignore_noninstrumented_modules=1"))
 
