@@ -22,8 +22,12 @@
 #include "record.h"
 #include "vramtrace/version.h"
 
-enum { STATE_NONE = 0, STATE_STARTING, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED }; /* of a process */
-enum { READY_WAIT_NS = 1000 * 1000 * 1000, NAME_ATTEMPTS = 1000 };
+/* Of a process. OPENED: the file is there, and the writer looks for what only it may look for. */
+enum { STATE_NONE = 0, STATE_STARTING, STATE_OPENED, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED };
+enum { NAME_ATTEMPTS = 1000, WAIT_TURN_NS = 100 * 1000 * 1000 };
+/* For the file, on a slow disk or a busy machine; then for the rest. */
+#define OPEN_WAIT_NS UINT64_C(5000000000)
+#define READY_WAIT_NS UINT64_C(1000000000)
 
 /* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. Where so many are
  * not allowed: the upper half of those that are. */
@@ -243,6 +247,13 @@ const int *vt_session_first_thread_id(void)
     return NULL;
 }
 
+/* Wakes those who wait for the session. */
+static void set_state(struct process_state *process, int state)
+{
+    atomic_store(&process->state, state);
+    syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 int vt_session_open(struct vt_session *session)
 {
     char host[64] = "localhost";
@@ -254,6 +265,8 @@ int vt_session_open(struct vt_session *session)
     if (result)
         vt_log("nothing is recorded: %s: %s", session->path[0] ? session->path : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
+    else
+        set_state(atomic_load(&process_state), STATE_OPENED);
     return result;
 }
 
@@ -264,19 +277,12 @@ static void tell_missed(struct process_state *process, struct vt_session *sessio
         __atomic_fetch_add(&session->ring.header->dropped, missed, __ATOMIC_RELAXED);
 }
 
-/* Wakes those who wait for the session. */
-static void set_state(struct process_state *process, int state)
-{
-    atomic_store(&process->state, state);
-    syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 void vt_session_publish(struct vt_session *session)
 {
     struct process_state *process = atomic_load(&process_state);
-    int starting = STATE_STARTING;
-    if (!atomic_compare_exchange_strong(&process->state, &starting, STATE_PUBLISHING))
-        return; /* it is, or the process ends */
+    int opened = STATE_OPENED;
+    if (!atomic_compare_exchange_strong(&process->state, &opened, STATE_PUBLISHING))
+        return; /* it is not opened, or is published, or the process ends */
     atomic_store(&process->session, session);
     set_state(process, STATE_RUNNING);
     tell_missed(process, session);
@@ -319,15 +325,19 @@ static int start(struct vt_session **made)
 /* While the session is being made: its maker, and who comes meanwhile. Once somebody waited in vain nobody does. */
 static void wait_for_session(struct process_state *process)
 {
-    int state;
-    for (uint64_t until = vt_clock_ns(CLOCK_MONOTONIC) + READY_WAIT_NS, now;
-         !atomic_load(&process->waited) && (state = atomic_load(&process->state)) < STATE_RUNNING;) {
-        if ((now = vt_clock_ns(CLOCK_MONOTONIC)) >= until) {
-            atomic_store(&process->waited, 1);
-            break;
+    uint64_t since = vt_clock_ns(CLOCK_MONOTONIC);
+    bool opened = false;
+    for (int state; !atomic_load(&process->waited) && (state = atomic_load(&process->state)) < STATE_RUNNING;) {
+        uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
+        if (!opened && state >= STATE_OPENED) {
+            opened = true;
+            since = now;
         }
-        uint64_t left = until - now < READY_WAIT_NS ? until - now : READY_WAIT_NS - 1;
-        syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state, &(struct timespec){.tv_nsec = (long)left}, NULL, 0);
+        if (now - since >= (opened ? READY_WAIT_NS : OPEN_WAIT_NS))
+            atomic_store(&process->waited, 1);
+        else
+            syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state, &(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL,
+                    0);
     }
 }
 
@@ -362,8 +372,7 @@ struct vt_session *vt_session_get(void)
         wait_for_session(process);
         /* The writer may be held up: it looks for the interpreter under the loader's lock, whose holder may be running a
          * constructor that waits for a lock of our caller, or be our caller. So we do without, rather than wait. */
-        if (atomic_load(&session->opened))
-            vt_session_publish(session);
+        vt_session_publish(session);
     } else if (state < STATE_RUNNING) {
         wait_for_session(process);
     }

@@ -32,7 +32,6 @@ struct vt_session {
     _Atomic uint32_t free_rooms;    /* bit per room */
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
-    _Atomic int opened;             /* file, ring and tables are there */
     _Atomic int writer_done;        /* futex */
     _Atomic int writer_left;        /* as the process's last thread: whoever ends the process writes what is left */
     _Atomic int writer_thread_id;   /* the kernel's, 0 = not yet */
@@ -54,7 +53,7 @@ struct vt_session *vt_session_get(void);
 void vt_session_missed(void);
 
 /* For the writer thread: makes file, ring and tables (0 or -errno, which it says on stderr); then lets the host's threads
- * record; or, where that failed, frees it all. */
+ * record (they may have begun by themselves); or, where that failed, frees it all. */
 int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);

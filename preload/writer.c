@@ -418,7 +418,6 @@ static void *writer_main(void *context)
         vt_session_discard(session);
         return NULL;
     }
-    atomic_store(&session->opened, 1);
     vt_native_start(session->options.native);
     look_round(writer);
     vt_define_process(writer->seen, &writer->definitions);
