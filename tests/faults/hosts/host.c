@@ -86,10 +86,15 @@ void host_use_context(void)
 
 uint64_t host_alloc(size_t bytes)
 {
+    return host_alloc_by(memory_alloc, bytes);
+}
+
+uint64_t host_alloc_by(int (*function)(uint64_t *, size_t), size_t bytes)
+{
     struct host_slot *mine = slot();
     uint64_t address = 0;
     atomic_fetch_add(&mine->begun, 1);
-    if (memory_alloc(&address, bytes)) {
+    if (function(&address, bytes)) {
         atomic_fetch_sub(&mine->begun, 1);
         return 0;
     }

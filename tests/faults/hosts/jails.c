@@ -28,7 +28,7 @@ static void on_trap(int number, siginfo_t *information, void *context)
 static const int allowed[] = {
     SYS_write, SYS_futex, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_mmap, SYS_munmap, SYS_mprotect,
     SYS_brk, SYS_madvise, SYS_clone, SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_getpid, SYS_gettid, SYS_nanosleep,
-    SYS_clock_nanosleep, SYS_sched_yield, SYS_tgkill,
+    SYS_clock_nanosleep, SYS_sched_yield, SYS_tgkill, SYS_rt_sigaction,
 };
 
 /* forbid ACTION: everything but those, for all threads (TSYNC) or for this one. */

@@ -27,6 +27,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -94,10 +95,11 @@ class Seen:
 def environment(host, places, preload):
     plain = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TERM") if name in os.environ}
     plain.update(TMPDIR=str(places["work"]), LD_LIBRARY_PATH=str(STANDIN), HOST_BOOK=str(places["run"] / "book"))
-    plain.update({name: fill(value, places) for name, value in host.env.items()})
+    shim = {"shim": LIBRARY if preload else ""}
+    plain.update({name: fill(value, {**places, **shim}).rstrip(":") for name, value in host.env.items()})
     if preload:
         others = plain.get("LD_PRELOAD", "")
-        plain["LD_PRELOAD"] = fill(others, places) if "libvramtrace" in others else f"{LIBRARY}:{others}".rstrip(":")
+        plain["LD_PRELOAD"] = others if str(LIBRARY) in others else f"{LIBRARY}:{others}".rstrip(":")
         plain["VRAMTRACE_OUT"] = str(places["trace"] / "%p.vrt")
         plain.update({name: fill(value, places) for name, value in host.shim_env.items()})
     return plain
@@ -130,7 +132,6 @@ def wait_for_all(first, until):
                 break
             time.sleep(0.002)
     for process in left:
-        name = pathlib.Path(f"/proc/{process}/comm")
         try:
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:
@@ -164,6 +165,26 @@ def content_of(path):
     return f"{mode & 0o7777:o} " + path.read_bytes().decode("utf-8", "backslashreplace")
 
 
+class Stream:
+    """A pipe that is read all the time: a file would come under the hosts' limits, and a full pipe would stop them."""
+
+    def __init__(self):
+        self.parts = []
+        self.end, self.into = os.pipe()
+        self.thread = threading.Thread(target=self.collect, daemon=True)
+        self.thread.start()
+
+    def collect(self):
+        while part := os.read(self.end, 1 << 16):
+            self.parts.append(part)
+
+    def read(self):
+        """All of it, once no process has the other end."""
+        self.thread.join(5)
+        os.close(self.end)
+        return b"".join(self.parts)
+
+
 def run_once(host, folder, preload, timeout_s):
     places = {"run": folder, "work": folder / "work", "trace": folder / "trace"}
     for name in ("work", "trace"):
@@ -177,15 +198,18 @@ def run_once(host, folder, preload, timeout_s):
     before = {path: content_of(path) for path in sorted(places["work"].rglob("*"))}
     command = [fill(str(part), places) for part in host.command]
     seen, started = Seen(), time.monotonic()
-    with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as error:
-        process = subprocess.Popen(command, cwd=places["work"], env=environment(host, places, preload),
-                                   stdin=subprocess.DEVNULL, stdout=out, stderr=error, start_new_session=True)
-        ended, left = wait_for_all(process.pid, started + timeout_s)
-        process.returncode = 0  # it was waited for here
+    streams = {"stdout": Stream(), "stderr": Stream()}
+    process = subprocess.Popen(command, cwd=places["work"], env=environment(host, places, preload),
+                               stdin=subprocess.DEVNULL, stdout=streams["stdout"].into, stderr=streams["stderr"].into,
+                               start_new_session=True)
+    for stream in streams.values():
+        os.close(stream.into)
+    ended, left = wait_for_all(process.pid, started + timeout_s)
+    process.returncode = 0  # it was waited for here
     seen.seconds = time.monotonic() - started
     seen.ended = says_status(ended)
     seen.left = f"{len(left)} processes" if left else ""
-    read_streams(host, folder, seen)
+    read_streams(host, {name: stream.read() for name, stream in streams.items()}, seen)
     for path in sorted(places["work"].rglob("*")):
         name = str(path.relative_to(places["work"]))
         if not (preload and any(re.fullmatch(pattern, name) for pattern in host.files)):
@@ -195,8 +219,8 @@ def run_once(host, folder, preload, timeout_s):
     return seen
 
 
-def read_streams(host, folder, seen):
-    raw = (folder / "stderr").read_bytes()
+def read_streams(host, streams, seen):
+    raw = streams["stderr"]
     seen.raw_stderr = raw
     if host.stderr == "line":
         raw = GOODBYE.sub(b"", raw)
@@ -204,7 +228,7 @@ def read_streams(host, folder, seen):
             raw = OURS.sub(b"", raw, count=1)
     seen.stderr = raw.decode("utf-8", "backslashreplace")
     lines = []
-    for line in (folder / "stdout").read_bytes().decode("utf-8", "backslashreplace").splitlines(keepends=True):
+    for line in streams["stdout"].decode("utf-8", "backslashreplace").splitlines(keepends=True):
         if line.startswith("measure "):
             _, name, value, allowed = line.split()
             seen.measures[name] = (float(value), float(allowed))
@@ -251,6 +275,8 @@ def check_traces(host, folder, places, seen):
         if traces:
             problems.append(f"{len(traces)} traces, where none should be")
         return
+    if host.trace == "sum":
+        recorded, lost, begun, done = ({0: sum(each.values())} for each in (recorded, lost, begun, done))
     said = host.trace == "silent" or (host.trace == "told" and OURS.search(seen.raw_stderr))
     for process in sorted(set(begun) | set(recorded)):
         if recorded[process] > begun[process]:
@@ -292,7 +318,7 @@ def compare(bare_runs, shim_runs):
             value = told.get(field, "not there")
             if value not in values:
                 found[f"{field}: {first_difference(values[0], value)}"] += 1
-        for problem in run.trace_problems:
+        for problem in dict.fromkeys(run.trace_problems):
             found[f"trace: {problem}"] += 1
     names = {name for run in bare_runs + shim_runs for name in run.measures}
     for name in sorted(names):

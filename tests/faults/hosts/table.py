@@ -9,7 +9,7 @@ env       variables of its environment, in both
 shim_env  variables only where the shim is: its settings. {trace} is the folder for traces
 stderr    "line": our one line at the end is taken out before comparing. "exact": any byte of ours is a difference
 trace     "whole": what is recorded and what is told as lost add up to what the host did. "told": nothing may be recorded,
-          if our line says so. "silent": nothing may be recorded, and nothing said. "none": no trace may be there
+          if our line says so. "sum": whole, but of all processes together, since they share memory. "silent": nothing may be recorded, and nothing said. "none": no trace may be there
 files     names that may be in the host's folder with the shim only, as patterns
 known     a difference that is known and stands in the README too: one sentence. Empty: there is none
 slow      only in the long form
@@ -39,6 +39,13 @@ class Host:
         if isinstance(self.command, str):
             program, *rest = self.command.split()
             self.command = ["{bin}/host_" + program, *rest]
+
+
+QUIET = {"VRAMTRACE_QUIET": "1"}  # where several processes share stderr
+ROOT = {"needs": ("root",)}
+PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+SANITIZED = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
+ALLOCATORS = "/usr/lib/x86_64-linux-gnu/"
 
 
 def table():
@@ -98,7 +105,7 @@ def table():
          stderr="exact")
 
     kind("system call filters",
-         *[(f"seccomp {action}, {when} CUDA{alone}", f"jails seccomp {when} {action} {alone}", {"trace": "told"})
+         *[(f"{action}, {'before CUDA' if when == 'first' else 'after CUDA began'}{', one thread' * bool(alone)}", f"jails seccomp {when} {action} {alone}", {"trace": "told"})
            for action in ("errno", "nosys", "trap", "thread", "process")
            for when in ("first", "after") for alone in ("", "alone")])
 
@@ -128,7 +135,7 @@ def table():
     kind("names",
          ("looks names up", "linking lookups", {"trace": "none"}),
          ("looks names up, libcuda is global", "linking lookups global", {"trace": "none"}),
-         ("dlsym RTLD_NEXT from main", "linking next", {"trace": "told"}))
+         ("dlsym RTLD_NEXT from main", "linking next"))
 
     kind("where the trace goes",
          ("/dev/null", "processes ordinary", {"shim_env": {"VRAMTRACE_OUT": "/dev/null"}, "trace": "told"}),
@@ -169,4 +176,181 @@ def table():
          ("800 short threads", "threads short 800", {"bytes_per_event": 60}),
          ("10000 short threads", "threads short 10000", {"bytes_per_event": 60, "runs": 1}),
          ("500 threads together", "threads together 500", {"bytes_per_event": 100}))
+
+    kind("processes",
+         ("an ordinary program", "processes ordinary"),
+         ("a million calls", "processes ordinary 500000", {"runs": 1, "slow": True}),
+         ("a program without CUDA", "processes bystander", {"trace": "none", "stderr": "exact"}),
+         ("workers of workers", "processes workers 5 3", {"shim_env": QUIET}),
+         ("workers begin CUDA", "processes own_cuda", {"shim_env": QUIET}),
+         ("vfork and exec", "processes vfork"),
+         ("vfork and _exit", "processes vfork exit"),
+         ("posix_spawn", "processes spawn", {"trace": "whole"}),
+         ("posix_spawn of programs that use CUDA", "processes spawn cuda", {"shim_env": QUIET}),
+         ("clone that shares memory", "processes clone memory", {"trace": "sum"}),
+         ("clone that shares memory and files", "processes clone files", {"trace": "sum"}),
+         ("fork in a signal's handler", "processes fork_in_handler", {"shim_env": QUIET}),
+         ("fork while threads allocate", "processes fork_while_working 40", {"shim_env": QUIET}),
+         ("fork in threads", "processes fork_in_threads", {"shim_env": QUIET}),
+         ("exec after CUDA", "processes exec_after"),
+         ("exec while threads work", "processes exec_after threads"),
+         ("exec of a program without CUDA", "processes exec_bystander"),
+         ("exec that fails", "processes exec_fails"),
+         ("traced by its parent", "processes traced"),
+         ("each system call is watched", "processes watched"))
+
+    kind("jails",
+         ("chroot", "jails chroot", ROOT),
+         ("another folder, which goes", "jails chdir"),
+         ("gives up root, first", "jails drop_user first", {**ROOT, "prepare": "chmod 777 ../trace"}),
+         ("gives up root, after", "jails drop_user after", ROOT),
+         *[(f"unshare {which}, {when}", f"jails namespaces {which} {when}",
+           {**ROOT, "shim_env": QUIET, "trace": "silent" if (which, when) == ("pid", "first") else "whole"})
+           for which in ("mount", "pid", "net", "user", "ipc", "files", "fs") for when in ("first", "after")],
+         ("no /proc, first", "jails no_proc first", ROOT),
+         ("no /proc, after", "jails no_proc after", ROOT),
+         ("everything read-only, first", "jails read_only", {**ROOT, "trace": "told"}),
+         ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "told"}),
+         ("settings of the process", "jails process_settings"),
+         ("children die with their parent", "jails parent_dies", {"shim_env": QUIET}),
+         ("score for running out of memory", "jails memory_score"),
+         ("a PID namespace", ["unshare", "-fp", "--mount-proc", "{bin}/host_processes", "ordinary"], ROOT),
+         ("no_new_privs by setpriv", ["setpriv", "--no-new-privs", "{bin}/host_processes", "ordinary"], {"needs": ("setpriv",)}),
+         ("no capabilities", ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "{bin}/host_processes", "ordinary"],
+          {"needs": ("root", "setpriv")}),
+         ("TMPDIR is nowhere", "processes ordinary", {"env": {"TMPDIR": "/no/such/folder"}}),
+         ("HOME is nowhere", "processes ordinary", {"env": {"HOME": "/no/such/folder"}}),
+         ("stdin, stdout, stderr closed by a shell", ["sh", "-c", "exec <&- >&- 2>&-; {bin}/host_processes ordinary"]),
+         ("stderr is full", ["sh", "-c", "exec {bin}/host_processes ordinary 2>/dev/full"]))
+
+    kind("signals",
+         ("calls in handlers, inside of calls", "signals calls_in_handler"),
+         ("1 kHz of signals, calls go on", "signals storm restart"),
+         ("1 kHz of signals, calls are interrupted", "signals storm none"),
+         ("only the host's threads get them", "signals whose_thread"),
+         ("waits for all signals", "signals wait_for_all"),
+         ("masks, pending signals and handlers", "signals masks"),
+         ("SIGPIPE kills", "signals broken_pipe"),
+         ("SIGPIPE is handled", "signals broken_pipe handled"),
+         *[(f"children, {how}", f"signals children {how}", {"shim_env": QUIET}) for how in ("count", "nowait", "wait")],
+         ("alarm and timers", "signals timers"),
+         ("a small stack for handlers", "signals other_stack"),
+         ("jumps out of handlers", "stacks handler_stack"),
+         ("SIGSEGV handled by jumps", "signals faults"),
+         *[(f"dies of {name}", f"signals dies {number}") for name, number in
+           (("SIGABRT", 6), ("SIGSEGV", 11), ("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2))])
+
+    kind("threads",
+         ("counts its tasks", "threads count_tasks"),
+         ("names, processors, niceness, masks", "threads settings"),
+         ("takes all keys of thread data, first", "threads all_keys"),
+         ("takes all keys of thread data, after", "threads all_keys after"))
+
+    kind("stacks",
+         ("coroutines of 64 KiB", "stacks coroutines 64"),
+         ("coroutines of 16 KiB", "stacks coroutines 16"),
+         ("stacks made by hand, 64 KiB", "stacks handmade 64"),
+         ("stacks made by hand, 16 KiB", "stacks handmade 16"),
+         ("code without unwind information", "stacks jit"),
+         ("the same with a wrong frame pointer", "stacks jit spoiled"),
+         ("such code goes", "stacks jit_goes"),
+         ("deep recursion", "stacks recursion"),
+         ("how much stack a call takes", "stacks stack_used"))
+
+    kind("linking and loading",
+         ("linked with libcuda", ["{bin}/host_lazy"]),
+         ("linked, bound at its start", ["{bin}/host_now"]),
+         ("linked, at a fixed address", ["{bin}/host_fixed"]),
+         ("LD_BIND_NOW", "processes ordinary", {"env": {"LD_BIND_NOW": "1"}}),
+         ("LD_AUDIT", "processes ordinary", {"env": {"LD_AUDIT": "{bin}/host_audit.so"}}),
+         ("LD_AUDIT, linked", ["{bin}/host_lazy"], {"env": {"LD_AUDIT": "{bin}/host_audit.so"}}),
+         ("a constructor uses CUDA", "linking constructor"),
+         ("destructors use CUDA", "linking destructor"),
+         ("destructors alone use CUDA", "linking destructor only"),
+         ("CUDA begins at exit", "linking only_at_exit"),
+         ("plugins come and go", ["{bin}/host_linking", "plugin", "plain", "{bin}/host_plugin.so", "200"]),
+         ("plugins bind to themselves", ["{bin}/host_linking", "plugin", "deep", "{bin}/host_plugin.so", "50"]),
+         ("plugins in name spaces of their own", ["{bin}/host_linking", "plugin", "namespace", "{bin}/host_plugin.so", "5"]),
+         ("libcuda is closed and loaded again", "linking reload"),
+         ("malloc calls CUDA", "linking malloc_hook"),
+         *[(f"{name} {order}", "threads together 100", {"env": {"LD_PRELOAD": value}, "needs": (f"file:{path}",)})
+           for name, path in (("jemalloc", ALLOCATORS + "libjemalloc.so.2"), ("tcmalloc", ALLOCATORS + "libtcmalloc_minimal.so.4"),
+                              ("mimalloc", ALLOCATORS + "libmimalloc.so.2"))
+           for order, value in (("behind", path), ("before", path + ":{shim}"))])
+
+    kind("C++",
+         *[(title, f"objects {name}", {"needs": ("file:{bin}/host_objects",)}) for title, name in
+           (("exceptions through C frames", "exceptions"), ("exceptions in threads", "exceptions_in_threads"),
+            ("static objects go", "static"), ("thread_local objects go", "thread_local"), ("operator new calls CUDA", "new"),
+            ("std::terminate is replaced", "terminates"), ("nobody catches", "uncaught"))])
+
+    kind("sanitizers and debuggers",
+         *[(f"{name} sanitizer, {what}", f"{command.split()[0]}_{name} {command.partition(' ')[2]}",
+            {"needs": (f"file:{{bin}}/host_processes_{name}",), "env": SANITIZED, "shim_env": extra})
+           for name, extra in (("address", {}), ("undefined", {}), ("thread", {"VRAMTRACE_NATIVE_STACKS": "0"}))
+           for what, command in (("ordinary", "processes ordinary"), ("threads", "threads together 50"))],
+         ("strace", ["strace", "-f", "-o", "../strace", "{bin}/host_processes", "ordinary"], {"needs": ("strace",)}),
+         ("gdb", ["gdb", "-q", "-nx", "-batch", "-ex", "run", "--args", "{bin}/host_threads", "together", "20"],
+          {"needs": ("gdb",), "slow": True}),
+         ("gdb attaches", ["{here}/attach.sh", "{bin}/host_processes", "ordinary", "200000"], {"needs": ("gdb",), "slow": True}),
+         ("valgrind", ["valgrind", "-q", "--error-exitcode=9", "{bin}/host_processes", "ordinary"],
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True}),
+         ("valgrind, threads", ["valgrind", "-q", "--error-exitcode=9", "{bin}/host_threads", "together", "20"],
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True}))
+
+    kind("Python",
+         *[(name.replace("_", " "), ["{python}", "{here}/python_hosts.py", name], {"shim_env": QUIET if quiet else {}})
+           for name, quiet in (("plain", 0), ("threads", 0), ("daemon_threads", 0), ("fork", 1), ("fork_in_threads", 1),
+                               ("pool_fork", 1), ("pool_spawn", 1), ("pool_forkserver", 1), ("queue_between_processes", 1),
+                               ("futures", 1), ("processes", 0), ("coroutines", 0), ("subinterpreters", 0), ("interrupted", 0),
+                               ("handlers", 0), ("at_exit", 0), ("collector", 0), ("traced", 0), ("counted", 0), ("warned", 0),
+                               ("standard_streams", 1), ("failing", 1), ("terminal", 0), ("kernel_of_notebook", 0))],
+         ("fault handler", ["{python}", "{here}/python_hosts.py", "fault_handler"]),
+         ("interrupted by SIGINT at once", ["{python}", "{here}/python_hosts.py", "interrupted", "now"]),
+         ("-X dev", ["{python}", "-X", "dev", "{here}/python_hosts.py", "threads"]),
+         ("-X dev, warnings", ["{python}", "-X", "dev", "{here}/python_hosts.py", "warned"]),
+         ("-W error", ["{python}", "-W", "error", "{here}/python_hosts.py", "warned"]),
+         ("-X tracemalloc", ["{python}", "-X", "tracemalloc", "{here}/python_hosts.py", "plain"]),
+         ("-I -S", ["{python}", "-I", "-S", "{here}/python_hosts.py", "plain"]),
+         ("PYTHONMALLOC=debug", ["{python}", "{here}/python_hosts.py", "plain"], {"env": {**PYTHON, "PYTHONMALLOC": "debug"}}),
+         ("as a module of unittest", ["{python}", "-m", "unittest", "-q", "unittest_host"], {"env": {**PYTHON, "PYTHONPATH": "{here}"}}),
+         env=PYTHON)
+
+    kind("bystanders",
+         ("sh", ["sh", "-c", "echo $((1 + 1)); exit 3"]),
+         ("bash", ["bash", "-c", "set -m; sleep 0.1 & wait; for i in 1 2 3; do echo $i | cat; done; kill -TERM $$"], {"needs": ("bash",)}),
+         ("perl", ["perl", "-e", "print join(',', sort { $a <=> $b } 3, 1, 2); fork; wait"], {"needs": ("perl",)}),
+         ("node", ["node", "-e", "new Promise(done => setTimeout(done, 20)).then(() => console.log('fine'))"], {"needs": ("node",)}),
+         ("java", ["java", "-version"], {"needs": ("java",)}),
+         ("git", ["git", "--version"], {"needs": ("git",)}),
+         ("tar", ["sh", "-c", "tar cf - /etc/hostname 2>/dev/null | tar tf -"], {"needs": ("tar",)}),
+         ("timeout", ["timeout", "0.3", "sleep", "5"]),
+         ("xargs", ["sh", "-c", "seq 20 | xargs -P 4 -n 2 echo | sort"]),
+         ("env -i", ["env", "-i", "/bin/echo", "fine"]),
+         ("Python", ["{python}", "-c", "import os; print(len(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task')))"]),
+         ("cc", ["sh", "-c", "echo 'int main(void) { return 0; }' | cc -x c - -o program && ./program"], {"needs": ("cc",)}),
+         stderr="exact", trace="none")
+
+    kind("shells and supervisors around CUDA",
+         ("timeout kills it", ["timeout", "0.3", "{bin}/host_processes", "ordinary", "100000000"]),
+         ("timeout, it ends", ["timeout", "20", "{bin}/host_processes", "ordinary"]),
+         ("timeout -k", ["timeout", "-s", "INT", "-k", "1", "0.3", "{bin}/host_processes", "ordinary", "100000000"]),
+         ("a pipe's end goes", ["sh", "-c", "{bin}/host_processes ordinary 1000 | true"]),
+         ("jobs of a shell", ["bash", "-c", "for i in 1 2 3; do {bin}/host_processes ordinary $i > out$i & done; wait; cat out?"],
+          {"needs": ("bash",), "shim_env": QUIET}),
+         ("xargs -P", ["sh", "-c", "seq 8 | xargs -P 4 -n 1 {bin}/host_processes ordinary | sort"], {"shim_env": QUIET}),
+         ("nice and taskset", ["nice", "-n", "5", "taskset", "1", "{bin}/host_threads", "settings"], {"needs": ("taskset",)}),
+         ("stdbuf", ["stdbuf", "-oL", "{bin}/host_processes", "ordinary"], {"needs": ("stdbuf",)}),
+         ("prlimit of everything", ["prlimit", "--core=0", "--memlock=65536", "--nofile=64", "--sigpending=32",
+                                    "{bin}/host_threads", "together", "20"], {"needs": ("prlimit",)}))
+
+    kind("servers and frameworks of Python",
+         *[(name, [f"{{cache}}/venv-hosts/bin/python", "{here}/python_hosts.py", way], {"env": PYTHON})
+           for name, way in (("greenlet", "greenlets"), ("gevent", "gevents"))],
+         ("gunicorn, CUDA in the workers", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "gunicorn"]),
+         ("gunicorn, CUDA before the fork", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "gunicorn", "preload"]),
+         ("uWSGI", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "uwsgi"]),
+         ("uWSGI, CUDA in each worker", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "uwsgi", "lazy"]),
+         ("Ray, tasks and actors", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "ray"], {"timeout_s": 120, "runs": 1}),
+         env=PYTHON, needs=("file:{cache}/venv-hosts/bin/python",), slow=True, shim_env=QUIET)
     return hosts
