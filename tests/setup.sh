@@ -7,6 +7,7 @@
 #
 # setup_packages       Debian/Ubuntu packages, by apt (sudo where not root)
 # setup_hosts          allocators of hosts that the shim is tested in; goes on without what cannot be had
+# setup_servers        a virtual environment with servers and frameworks, which the long form of tests/faults/hosts runs
 # setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
@@ -34,6 +35,8 @@ setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config pytho
 # What programs bring that the shim runs in: allocators of their own. Tests of one that is not there are skipped.
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
 
+setup_servers_packages="greenlet gevent gunicorn uwsgi ray"
+
 setup_say() { echo "setup: $*" >&2; }
 
 setup_packages() {
@@ -57,6 +60,24 @@ setup_hosts() {
     command -v dpkg-query >/dev/null || return 0
     missing=$(setup_not_installed $setup_allocators)
     [ -z "$missing" ] || setup_install $missing || setup_say "without them some tests are skipped:$missing"
+}
+
+setup_servers() {
+    local base
+    setup_servers_venv=$VRAMTRACE_CACHE/venv-hosts
+    [ "$(cat "$setup_servers_venv/.servers" 2>/dev/null)" = "$setup_servers_packages" ] && return 0
+    base=$(setup_base_python) || return 1
+    setup_locked setup_install_servers "$base"
+}
+
+setup_install_servers() {
+    [ -x "$setup_servers_venv/bin/python" ] || "$1" -m venv "$setup_servers_venv" >&2 || return 1
+    setup_say "installing $setup_servers_packages into $setup_servers_venv"
+    "$setup_servers_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_servers_packages >&2 || {
+        setup_say "could not install them: the hosts that need them are left out"
+        return 1
+    }
+    printf '%s' "$setup_servers_packages" >"$setup_servers_venv/.servers"
 }
 
 setup_not_installed() {
@@ -226,9 +247,9 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac

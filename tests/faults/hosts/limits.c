@@ -118,9 +118,9 @@ static int file_size(int count, char **arguments)
     host_pairs(10);
     if (!first)
         set_limit(RLIMIT_FSIZE, (rlim_t)atoi(arguments[0]) << 10);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 60; i++) {
         host_pairs(500);
-        if (i % 50 == 0)
+        if (i % 20 == 0)
             pthread_join(host_thread(one_pair, NULL, 0), NULL);
     }
     host_say("fine\n");

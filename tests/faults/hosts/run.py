@@ -14,7 +14,9 @@ Environment: VRAMTRACE_BUILD, the build folder.
 """
 import argparse
 import collections
+import concurrent.futures
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -26,6 +28,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -68,13 +71,19 @@ def lacks(host):
 
 def fill(text, places):
     for name, value in {"bin": BUILD / "tests/faults/hosts", "here": HERE, "python": sys.executable, "build": BUILD,
-                        "library": LIBRARY, "cache": cache(), **places}.items():
+                        "cache": cache(), "libpython": libpython(), **places}.items():
         text = text.replace("{" + name + "}", str(value))
     return text
 
 
 def cache():
     return os.environ.get("VRAMTRACE_CACHE", os.path.expanduser("~/.cache/vramtrace"))
+
+
+@functools.cache
+def libpython():
+    """Its shared library, where it has one."""
+    return os.path.join(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "none")
 
 
 class Seen:
@@ -195,7 +204,6 @@ def run_once(host, folder, preload, timeout_s):
     plain = environment(host, places, False)
     if host.prepare:
         subprocess.run(fill(host.prepare, places), shell=True, cwd=places["work"], env=plain, check=True)
-    before = {path: content_of(path) for path in sorted(places["work"].rglob("*"))}
     command = [fill(str(part), places) for part in host.command]
     seen, started = Seen(), time.monotonic()
     streams = {"stdout": Stream(), "stderr": Stream()}
@@ -209,11 +217,14 @@ def run_once(host, folder, preload, timeout_s):
     seen.seconds = time.monotonic() - started
     seen.ended = says_status(ended)
     seen.left = f"{len(left)} processes" if left else ""
-    read_streams(host, {name: stream.read() for name, stream in streams.items()}, seen)
+    said = {name: stream.read() for name, stream in streams.items()}
+    for name, text in said.items():
+        (folder / name).write_bytes(text)
+    read_streams(host, said, seen)
     for path in sorted(places["work"].rglob("*")):
         name = str(path.relative_to(places["work"]))
         if not (preload and any(re.fullmatch(pattern, name) for pattern in host.files)):
-            seen.files[name] = content_of(path)
+            seen.files[name] = masked(host, content_of(path))
     if preload:
         check_traces(host, folder, places, seen)
     return seen
@@ -226,7 +237,7 @@ def read_streams(host, streams, seen):
         raw = GOODBYE.sub(b"", raw)
         if host.trace == "told":
             raw = OURS.sub(b"", raw, count=1)
-    seen.stderr = raw.decode("utf-8", "backslashreplace")
+    seen.stderr = masked(host, raw.decode("utf-8", "backslashreplace"))
     lines = []
     for line in streams["stdout"].decode("utf-8", "backslashreplace").splitlines(keepends=True):
         if line.startswith("measure "):
@@ -234,7 +245,13 @@ def read_streams(host, streams, seen):
             seen.measures[name] = (float(value), float(allowed))
         else:
             lines.append(line)
-    seen.stdout = "".join(lines)
+    seen.stdout = masked(host, "".join(lines))
+
+
+def masked(host, text):
+    for pattern in host.mask:
+        text = re.sub(pattern, "…", text)
+    return text
 
 
 def read_book(path):
@@ -344,10 +361,17 @@ def says(runs):
     return ", ".join(f"{end}" if count == len(runs) else f"{count}× {end}" for end, count in ends.items()) + f", {seconds:.2f} s"
 
 
-def try_host(host, runs, folder):
-    """Bare runs and preloaded ones in turn."""
+def try_host(host, runs, keep=None):
+    """Bare runs and preloaded ones in turn. What they leave goes, or to a folder of the host's in KEEP."""
+    with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
+        os.chmod(folder, 0o755)
+        place = keep / re.sub(r"[^\w]+", "_", f"{host.kind} {host.name}") if keep else pathlib.Path(folder)
+        return try_in(host, runs, place)
+
+
+def try_in(host, runs, folder):
     result = {"name": host.name, "kind": host.kind, "runs": runs, "known": host.known, "bare": "", "preloaded": "",
-              "differences": [], "missing": lacks(host), "unsteady": []}
+              "differences": [], "missing": lacks(host), "unsteady": [], "unsound": ""}
     if result["missing"]:
         return result
     bare, shim = [], []
@@ -355,10 +379,22 @@ def try_host(host, runs, folder):
         bare.append(run_once(host, folder / f"bare{number}", False, host.timeout_s))
         shim.append(run_once(host, folder / f"preloaded{number}", True, bare[-1].seconds + MORE_SECONDS + 8))
     result.update(bare=says(bare), preloaded=says(shim), differences=compare(bare, shim))
+    for run in bare:
+        if run.ended != host.ends:
+            result["unsound"] = f"bare it ended with {run.ended}, and should with {host.ends}: {short(run.stdout + run.stderr)}"
     first = bare[0].compared()
     result["unsteady"] = sorted({field for run in bare for field, value in run.compared().items()
                                  if first.get(field) != value})
     return result
+
+
+def run_apart(host, runs):
+    """The same in a process of its own, to which what a host leaves behind comes."""
+    with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
+        told = pathlib.Path(folder) / "result.json"
+        subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
+                        f"{host.kind}/{host.name}"], capture_output=True, text=True)
+        return json.loads(told.read_text())[0]
 
 
 def cell(text):
@@ -393,6 +429,19 @@ def markdown(results):
     return "\n".join(text) + "\n"
 
 
+def tell(result):
+    """Prints what came of a host; true if it is not as it should be."""
+    bad = bool((result["differences"] and not result["known"]) or result["unsound"])
+    word = ("MISSING" if result["missing"] else "UNSOUND" if result["unsound"] else "DIFFERS" if bad else
+            "known" if result["differences"] else "same")
+    print(f"{word:8} {result['kind']}: {result['name']} {result['missing']}", flush=True)
+    for part in [*result["differences"], *filter(None, [result["unsound"]])]:
+        print(f"         {part}")
+    if result["unsteady"]:
+        print(f"         bare runs differ among themselves in {', '.join(result['unsteady'])}")
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of names or kinds; none: all")
@@ -401,30 +450,23 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for all that the runs left")
-    parser.add_argument("--exact", action="store_true", help="names are whole names")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
+    parser.add_argument("--exact", action="store_true", help="names are whole: KIND/NAME")
     options = parser.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     hosts = [host for host in table() if not options.names or
-             any(name == host.name if options.exact else name in f"{host.kind}/{host.name}" for name in options.names)]
+             any(name == f"{host.kind}/{host.name}" if options.exact else name in f"{host.kind}/{host.name}"
+                 for name in options.names)]
     if options.quick:
         hosts = [host for host in hosts if not host.slow]
     if not hosts:
         sys.exit(f"run.py: no host is named {' '.join(options.names)}")
     results, wrong = [], 0
-    for number, host in enumerate(hosts):
-        with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
-            os.chmod(folder, 0o755)
-            place = options.keep / str(number) if options.keep else pathlib.Path(folder)
-            result = try_host(host, options.runs or host.runs, place)
-        results.append(result)
-        bad = result["differences"] and not result["known"]
-        wrong += bool(bad)
-        word = "MISSING" if result["missing"] else "DIFFERS" if bad else "known" if result["differences"] else "same"
-        print(f"{word:8} {host.kind}: {host.name} {result['missing']}", flush=True)
-        for part in result["differences"]:
-            print(f"         {part}")
-        if result["unsteady"]:
-            print(f"         bare runs differ among themselves in {', '.join(result['unsteady'])}")
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as team:
+        for result in team.map(lambda host: run_apart(host, options.runs or host.runs) if options.jobs > 1 else
+                               try_host(host, options.runs or host.runs, options.keep), hosts):
+            results.append(result)
+            wrong += tell(result)
     if options.markdown:
         options.markdown.write_text(markdown(results))
     if options.json:

@@ -57,15 +57,17 @@ static int coroutines(int count, char **arguments)
 }
 
 /* Calls function on a stack of its own, with nothing above it to return to but this. */
-__attribute__((naked)) static void call_on(void *top __attribute__((unused)), void (*function)(void) __attribute__((unused)))
+__attribute__((naked, noipa)) static void call_on(void *top __attribute__((unused)), void (*function)(void) __attribute__((unused)))
 {
-    __asm__("push %rbx\n\t"
+    __asm__("push %rbp\n\t"
+            "push %rbx\n\t"
             "mov %rsp, %rbx\n\t"
             "mov %rdi, %rsp\n\t"
             "xor %ebp, %ebp\n\t"
             "call *%rsi\n\t"
             "mov %rbx, %rsp\n\t"
             "pop %rbx\n\t"
+            "pop %rbp\n\t"
             "ret");
 }
 

@@ -9,8 +9,11 @@ env       variables of its environment, in both
 shim_env  variables only where the shim is: its settings. {trace} is the folder for traces
 stderr    "line": our one line at the end is taken out before comparing. "exact": any byte of ours is a difference
 trace     "whole": what is recorded and what is told as lost add up to what the host did. "told": nothing may be recorded,
-          if our line says so. "sum": whole, but of all processes together, since they share memory. "silent": nothing may be recorded, and nothing said. "none": no trace may be there
+          if our line says so. "sum": whole, but of all processes together, since they share memory. "silent": nothing may be recorded,
+          and nothing said. "none": no trace may be there
 files     names that may be in the host's folder with the shim only, as patterns
+ends      how it ends bare, so that a host that does not do its work is found out
+mask      patterns of what is another in every run: addresses, times
 known     a difference that is known and stands in the README too: one sentence. Empty: there is none
 slow      only in the long form
 """
@@ -29,6 +32,8 @@ class Host:
     stderr: str = "line"
     trace: str = "whole"
     files: tuple = ()
+    ends: str = "status 0"
+    mask: tuple = ()
     known: str = ""
     slow: bool = False
     timeout_s: float = 30
@@ -45,6 +50,7 @@ QUIET = {"VRAMTRACE_QUIET": "1"}  # where several processes share stderr
 ROOT = {"needs": ("root",)}
 PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
 SANITIZED = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
+VALGRIND = (r"==\d+==", r"0x[0-9A-F]+")
 ALLOCATORS = "/usr/lib/x86_64-linux-gnu/"
 
 
@@ -78,8 +84,8 @@ def table():
          ("main ends by pthread_exit", "threads exit_of_main"),
          ("only main, and it ends by pthread_exit", "threads exit_of_only_main"),
          ("SIGTERM when main has gone", "threads terminated_without_main"),
-         ("exit while threads work", "threads exit_while_working"),
-         ("quick_exit while threads work", "threads exit_while_working quick"),
+         ("exit while threads work", "threads exit_while_working", {"ends": "status 9"}),
+         ("quick_exit while threads work", "threads exit_while_working quick", {"ends": "status 9"}),
          ("destructors of thread data", "threads thread_destructors"))
 
     kind("daemons",
@@ -105,7 +111,7 @@ def table():
          stderr="exact")
 
     kind("system call filters",
-         *[(f"{action}, {'before CUDA' if when == 'first' else 'after CUDA began'}{', one thread' * bool(alone)}", f"jails seccomp {when} {action} {alone}", {"trace": "told"})
+         *[(f"{action}, {'before CUDA' if when == 'first' else 'after CUDA began'}{', one thread' * bool(alone)}", f"jails seccomp {when} {action} {alone}", {"trace": "told", "ends": "status 4"})
            for action in ("errno", "nosys", "trap", "thread", "process")
            for when in ("first", "after") for alone in ("", "alone")])
 
@@ -174,7 +180,7 @@ def table():
 
     kind("many threads",
          ("800 short threads", "threads short 800", {"bytes_per_event": 60}),
-         ("10000 short threads", "threads short 10000", {"bytes_per_event": 60, "runs": 1}),
+         ("10000 short threads", "threads short 10000", {"bytes_per_event": 60, "runs": 1, "slow": True}),
          ("500 threads together", "threads together 500", {"bytes_per_event": 100}))
 
     kind("processes",
@@ -230,14 +236,14 @@ def table():
          ("only the host's threads get them", "signals whose_thread"),
          ("waits for all signals", "signals wait_for_all"),
          ("masks, pending signals and handlers", "signals masks"),
-         ("SIGPIPE kills", "signals broken_pipe"),
+         ("SIGPIPE kills", "signals broken_pipe", {"ends": "signal SIGPIPE"}),
          ("SIGPIPE is handled", "signals broken_pipe handled"),
          *[(f"children, {how}", f"signals children {how}", {"shim_env": QUIET}) for how in ("count", "nowait", "wait")],
          ("alarm and timers", "signals timers"),
          ("a small stack for handlers", "signals other_stack"),
          ("jumps out of handlers", "stacks handler_stack"),
          ("SIGSEGV handled by jumps", "signals faults"),
-         *[(f"dies of {name}", f"signals dies {number}") for name, number in
+         *[(f"dies of {name}", f"signals dies {number}", {"ends": f"signal {name}"}) for name, number in
            (("SIGABRT", 6), ("SIGSEGV", 11), ("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2))])
 
     kind("threads",
@@ -279,10 +285,10 @@ def table():
            for order, value in (("behind", path), ("before", path + ":{shim}"))])
 
     kind("C++",
-         *[(title, f"objects {name}", {"needs": ("file:{bin}/host_objects",)}) for title, name in
-           (("exceptions through C frames", "exceptions"), ("exceptions in threads", "exceptions_in_threads"),
-            ("static objects go", "static"), ("thread_local objects go", "thread_local"), ("operator new calls CUDA", "new"),
-            ("std::terminate is replaced", "terminates"), ("nobody catches", "uncaught"))])
+         *[(title, f"objects {name}", {"needs": ("file:{bin}/host_objects",), "ends": ends or "status 0"}) for title, name, ends in
+           (("exceptions through C frames", "exceptions", ""), ("exceptions in threads", "exceptions_in_threads", ""),
+            ("static objects go", "static", ""), ("thread_local objects go", "thread_local", ""), ("operator new calls CUDA", "new", ""),
+            ("std::terminate is replaced", "terminates", "status 5"), ("nobody catches", "uncaught", "signal SIGABRT"))])
 
     kind("sanitizers and debuggers",
          *[(f"{name} sanitizer, {what}", f"{command.split()[0]}_{name} {command.partition(' ')[2]}",
@@ -291,12 +297,16 @@ def table():
            for what, command in (("ordinary", "processes ordinary"), ("threads", "threads together 50"))],
          ("strace", ["strace", "-f", "-o", "../strace", "{bin}/host_processes", "ordinary"], {"needs": ("strace",)}),
          ("gdb", ["gdb", "-q", "-nx", "-batch", "-ex", "run", "--args", "{bin}/host_threads", "together", "20"],
-          {"needs": ("gdb",), "slow": True}),
+          {"needs": ("gdb",), "slow": True, "mask": (r"0x[0-9a-f]+", r"(LWP|process) \d+")}),
          ("gdb attaches", ["{here}/attach.sh", "{bin}/host_processes", "ordinary", "200000"], {"needs": ("gdb",), "slow": True}),
          ("valgrind", ["valgrind", "-q", "--error-exitcode=9", "{bin}/host_processes", "ordinary"],
-          {"needs": ("valgrind",), "timeout_s": 120, "slow": True}),
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True, "mask": VALGRIND}),
          ("valgrind, threads", ["valgrind", "-q", "--error-exitcode=9", "{bin}/host_threads", "together", "20"],
-          {"needs": ("valgrind",), "timeout_s": 120, "slow": True}))
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True, "mask": VALGRIND}),
+         ("valgrind, no native stacks", ["valgrind", "-q", "--error-exitcode=9", "{bin}/host_threads", "together", "20"],
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True, "mask": VALGRIND, "shim_env": {"VRAMTRACE_NATIVE_STACKS": "0"}}),
+         ("helgrind, no native stacks", ["valgrind", "-q", "--tool=helgrind", "--error-exitcode=9", "{bin}/host_threads", "together", "10"],
+          {"needs": ("valgrind",), "timeout_s": 120, "slow": True, "mask": VALGRIND, "shim_env": {"VRAMTRACE_NATIVE_STACKS": "0"}}))
 
     kind("Python",
          *[(name.replace("_", " "), ["{python}", "{here}/python_hosts.py", name], {"shim_env": QUIET if quiet else {}})
@@ -304,27 +314,35 @@ def table():
                                ("pool_fork", 1), ("pool_spawn", 1), ("pool_forkserver", 1), ("queue_between_processes", 1),
                                ("futures", 1), ("processes", 0), ("coroutines", 0), ("subinterpreters", 0), ("interrupted", 0),
                                ("handlers", 0), ("at_exit", 0), ("collector", 0), ("traced", 0), ("counted", 0), ("warned", 0),
-                               ("standard_streams", 1), ("failing", 1), ("terminal", 0), ("kernel_of_notebook", 0))],
-         ("fault handler", ["{python}", "{here}/python_hosts.py", "fault_handler"]),
-         ("interrupted by SIGINT at once", ["{python}", "{here}/python_hosts.py", "interrupted", "now"]),
+                               ("standard_streams", 1), ("terminal", 0), ("kernel_of_notebook", 0))],
+         ("fault handler", ["{python}", "{here}/python_hosts.py", "fault_handler"], {"ends": "signal SIGABRT", "mask": (r"0x[0-9a-f]+",)}),
+         ("interrupted by SIGINT", ["{python}", "{here}/python_hosts.py", "interrupted", "now"], {"ends": "signal SIGINT"}),
+         ("an exception that nobody catches", ["{python}", "{here}/python_hosts.py", "failing"], {"ends": "status 1", "shim_env": QUIET}),
          ("-X dev", ["{python}", "-X", "dev", "{here}/python_hosts.py", "threads"]),
          ("-X dev, warnings", ["{python}", "-X", "dev", "{here}/python_hosts.py", "warned"]),
          ("-W error", ["{python}", "-W", "error", "{here}/python_hosts.py", "warned"]),
          ("-X tracemalloc", ["{python}", "-X", "tracemalloc", "{here}/python_hosts.py", "plain"]),
          ("-I -S", ["{python}", "-I", "-S", "{here}/python_hosts.py", "plain"]),
          ("PYTHONMALLOC=debug", ["{python}", "{here}/python_hosts.py", "plain"], {"env": {**PYTHON, "PYTHONMALLOC": "debug"}}),
-         ("as a module of unittest", ["{python}", "-m", "unittest", "-q", "unittest_host"], {"env": {**PYTHON, "PYTHONPATH": "{here}"}}),
+         ("as a module of unittest", ["{python}", "-m", "unittest", "-q", "unittest_host"], {"env": {**PYTHON, "PYTHONPATH": "{here}"}, "mask": (r"[0-9.]+s\b",)}),
+         env=PYTHON)
+
+    kind("other languages",
+         ("Python embedded, three rounds", ["{bin}/host_embed", "{libpython}", "rounds"], {"needs": ("file:{libpython}",)}),
+         ("Python embedded, threads of the host", ["{bin}/host_embed", "{libpython}", "threads"], {"needs": ("file:{libpython}",)}),
+         ("Java", ["java", "-Xshare:off", "{here}/Host.java", "{bin}/host_foreign.so"], {"needs": ("javac",), "slow": True}),
+         ("JavaScript", ["node", "{here}/host.js", "{bin}/host_foreign.so"], {"needs": ("node",)}),
          env=PYTHON)
 
     kind("bystanders",
-         ("sh", ["sh", "-c", "echo $((1 + 1)); exit 3"]),
-         ("bash", ["bash", "-c", "set -m; sleep 0.1 & wait; for i in 1 2 3; do echo $i | cat; done; kill -TERM $$"], {"needs": ("bash",)}),
+         ("sh", ["sh", "-c", "echo $((1 + 1)); exit 3"], {"ends": "status 3"}),
+         ("bash", ["bash", "-c", "set -m; sleep 0.1 & wait; for i in 1 2 3; do echo $i | cat; done; kill -TERM $$"], {"needs": ("bash",), "ends": "signal SIGTERM"}),
          ("perl", ["perl", "-e", "print join(',', sort { $a <=> $b } 3, 1, 2); fork; wait"], {"needs": ("perl",)}),
          ("node", ["node", "-e", "new Promise(done => setTimeout(done, 20)).then(() => console.log('fine'))"], {"needs": ("node",)}),
          ("java", ["java", "-version"], {"needs": ("java",)}),
          ("git", ["git", "--version"], {"needs": ("git",)}),
          ("tar", ["sh", "-c", "tar cf - /etc/hostname 2>/dev/null | tar tf -"], {"needs": ("tar",)}),
-         ("timeout", ["timeout", "0.3", "sleep", "5"]),
+         ("timeout", ["timeout", "0.3", "sleep", "5"], {"ends": "status 124"}),
          ("xargs", ["sh", "-c", "seq 20 | xargs -P 4 -n 2 echo | sort"]),
          ("env -i", ["env", "-i", "/bin/echo", "fine"]),
          ("Python", ["{python}", "-c", "import os; print(len(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task')))"]),
@@ -332,9 +350,9 @@ def table():
          stderr="exact", trace="none")
 
     kind("shells and supervisors around CUDA",
-         ("timeout kills it", ["timeout", "0.3", "{bin}/host_processes", "ordinary", "100000000"]),
+         ("timeout kills it", ["timeout", "0.3", "{bin}/host_processes", "ordinary", "100000000"], {"ends": "status 124"}),
          ("timeout, it ends", ["timeout", "20", "{bin}/host_processes", "ordinary"]),
-         ("timeout -k", ["timeout", "-s", "INT", "-k", "1", "0.3", "{bin}/host_processes", "ordinary", "100000000"]),
+         ("timeout -k", ["timeout", "-s", "INT", "-k", "1", "0.3", "{bin}/host_processes", "ordinary", "100000000"], {"ends": "status 124"}),
          ("a pipe's end goes", ["sh", "-c", "{bin}/host_processes ordinary 1000 | true"]),
          ("jobs of a shell", ["bash", "-c", "for i in 1 2 3; do {bin}/host_processes ordinary $i > out$i & done; wait; cat out?"],
           {"needs": ("bash",), "shim_env": QUIET}),
@@ -348,8 +366,10 @@ def table():
          *[(name, [f"{{cache}}/venv-hosts/bin/python", "{here}/python_hosts.py", way], {"env": PYTHON})
            for name, way in (("greenlet", "greenlets"), ("gevent", "gevents"))],
          ("gunicorn, CUDA in the workers", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "gunicorn"]),
-         ("gunicorn, CUDA before the fork", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "gunicorn", "preload"]),
-         ("uWSGI", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "uwsgi"]),
+         ("gunicorn, CUDA before the fork", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "gunicorn", "preload"],
+          {"env": {**PYTHON, "HOST_EARLY": "1"}}),
+         ("uWSGI, CUDA before the fork", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "uwsgi"],
+          {"env": {**PYTHON, "HOST_EARLY": "1"}}),
          ("uWSGI, CUDA in each worker", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "uwsgi", "lazy"]),
          ("Ray, tasks and actors", ["{cache}/venv-hosts/bin/python", "{here}/server.py", "ray"], {"timeout_s": 120, "runs": 1}),
          env=PYTHON, needs=("file:{cache}/venv-hosts/bin/python",), slow=True, shim_env=QUIET)
