@@ -12,7 +12,8 @@ unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
     return LA_FLG_BINDTO | LA_FLG_BINDFROM;
 }
 
-uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintptr_t *to, unsigned *flags, const char *name)
+uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintptr_t *to, unsigned *flags,
+                       const char *name)
 {
     (void)index, (void)from, (void)to, (void)flags, (void)name;
     return symbol->st_value;

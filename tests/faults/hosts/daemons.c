@@ -54,7 +54,8 @@ static void at_exit(void)
         host_say("%d bytes at the other end\n", waiting);
 }
 
-/* fork, setsid, fork; descriptor 2 is WHAT: file, socket, pipe, nobody, closed. CUDA begins BEFORE or AFTER that. */
+/* fork, setsid, fork; descriptor 2 is WHAT: file, socket, pipe, nobody, closed. CUDA begins BEFORE or AFTER
+ * that. */
 static int daemonize(int count, char **arguments)
 {
     if (count != 2)

@@ -1,4 +1,5 @@
-/* Hosts that count on their descriptors: which numbers are free, what is behind them, what comes out of them. */
+/* Hosts that count on their descriptors: which numbers are free, what is behind them, what comes out of them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ static void look_at(int number)
         return;
     }
     if (S_ISREG(status.st_mode))
-        host_say("%d: file, %ld bytes, at %ld\n", number, (long)status.st_size, (long)lseek(number, 0, SEEK_CUR));
+        host_say("%d: file, %ld bytes, at %ld\n", number, (long)status.st_size,
+                 (long)lseek(number, 0, SEEK_CUR));
     else if (S_ISSOCK(status.st_mode) && recv(number, text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
         host_say("%d: socket, “%s” waits\n", number, text);
     else if (!ioctl(number, FIONREAD, &waiting))
@@ -79,7 +81,8 @@ static void open_sockets(void)
 {
     int ends[2];
     for (int i = 0; i < 2; i++) {
-        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || write(ends[0], "hello", 5) != 5 || write(ends[1], "you", 3) != 3)
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || write(ends[0], "hello", 5) != 5 ||
+            write(ends[1], "you", 3) != 3)
             exit(3);
         host_say("sockets %d %d\n", ends[0], ends[1]);
     }
@@ -95,7 +98,8 @@ static void open_pipes(void)
     }
 }
 
-/* close_all WHEN WHAT: closes every descriptor before or after its first CUDA call, opens its own, and works. */
+/* close_all WHEN WHAT: closes every descriptor before or after its first CUDA call, opens its own, and works.
+ */
 static int close_all(int count, char **arguments)
 {
     if (count != 2)
@@ -252,8 +256,8 @@ static void *busy_with_files(void *argument)
             ++*wrong;
             continue;
         }
-        if (write(ends[1], &round, sizeof round) != sizeof round || read(ends[0], &value, sizeof value) != sizeof value ||
-            value != round)
+        if (write(ends[1], &round, sizeof round) != sizeof round ||
+            read(ends[0], &value, sizeof value) != sizeof value || value != round)
             ++*wrong;
         if (close(ends[0]) || close(ends[1]))
             ++*wrong;
@@ -278,10 +282,35 @@ static int busy(int count, char **arguments)
     return 0;
 }
 
+/* The host has numbers of its own choice, by dup2, high ones too. */
+static int chooses(int count, char **arguments)
+{
+    (void)count, (void)arguments;
+    int file = open("own", O_RDWR | O_CREAT | O_TRUNC, 0644), wrong = 0;
+    struct stat status, now;
+    host_begin();
+    host_pairs(10);
+    if (write(file, "mine\n", 5) != 5 || fstat(file, &status))
+        return 3;
+    for (int number = 3; number < 1020; number++)
+        if (number != file)
+            dup2(file, number);
+    threads_of_pairs();
+    host_pairs(20000);
+    for (int number = 3; number < 1020; number++)
+        wrong += fstat(number, &now) || now.st_ino != status.st_ino || now.st_dev != status.st_dev;
+    host_say("%d are another's, at %ld\n", wrong, (long)lseek(file, 0, SEEK_CUR));
+    return 0;
+}
+
 static const struct host_way ways[] = {
-    {"close_all", close_all},         {"lowest", lowest},
-    {"select", select_all},           {"inherited", inherited},
-    {"close_on_exec", close_on_exec}, {"closed", closed_from_start},
+    {"close_all", close_all},
+    {"lowest", lowest},
+    {"select", select_all},
+    {"inherited", inherited},
+    {"close_on_exec", close_on_exec},
+    {"closed", closed_from_start},
     {"busy", busy},
+    {"chooses", chooses},
 };
 HOST_MAIN(ways)

@@ -1,4 +1,4 @@
-/* Hosts that change their environment in one thread while others begin CUDA (which none should, and many do). */
+/* Hosts that change their environment in some threads while others begin CUDA. None should, and many do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +46,13 @@ static int change(int count, char **arguments)
     pthread_t changing[2], calling[4];
     if (count != 1)
         return 2;
-    host_begin();
+    host_find();
     for (int i = 0; i < 2; i++)
         changing[i] = host_thread(changes, arguments[0], 0);
     while (atomic_load(&ready) < 2)
         usleep(100);
     usleep(2000);
+    host_start(); /* in the middle of it */
     for (int i = 0; i < 4; i++)
         calling[i] = host_thread(calls, NULL, 0);
     for (int i = 0; i < 4; i++)
@@ -80,12 +81,17 @@ static int kept(int count, char **arguments)
     return 0;
 }
 
-/* The host empties everything before it begins: no settings, no preload for its children. */
+/* cleared WHEN: the host empties its environment, before its first call or after it. */
 static int cleared(int count, char **arguments)
 {
-    (void)count, (void)arguments;
-    host_begin();
+    if (count != 1)
+        return 2;
+    host_find();
+    if (!strcmp(arguments[0], "after"))
+        host_start();
     clearenv();
+    if (!strcmp(arguments[0], "before"))
+        host_start();
     host_pairs(10);
     host_say("%s\n", getenv("PATH") ? "not empty" : "empty");
     return 0;

@@ -1,10 +1,12 @@
-/* What a Java or JavaScript program loads to use CUDA. Both have compilers of their own, whose code no unwinder knows, and
- * handle signals that others take for faults. No header of theirs: the few names are declared here. */
+/* What a Java or JavaScript program loads to use CUDA. Both have compilers of their own, whose code no
+ * unwinder knows, and handle signals that others take for faults. No header of theirs: the few names are
+ * declared here. */
 #include <stddef.h>
 
 #include "host_calls.h"
 
-/* class Host { static native void begin(); static native void pairs(int count); static native void use(); } */
+/* class Host { static native void begin(); static native void pairs(int count); static native void use(); }
+ */
 void Java_Host_begin(void *environment, void *class);
 void Java_Host_pairs(void *environment, void *class, int count);
 void Java_Host_use(void *environment, void *class);
@@ -29,9 +31,10 @@ void Java_Host_use(void *environment, void *class)
 
 /* Node's interface for modules in C. */
 typedef void *napi_callback(void *environment, void *information);
-int napi_create_function(void *environment, const char *name, size_t bytes, napi_callback *callback, void *data, void **result)
+int napi_create_function(void *environment, const char *name, size_t bytes, napi_callback *callback,
+                         void *data, void **result) __attribute__((weak));
+int napi_set_named_property(void *environment, void *object, const char *name, void *value)
     __attribute__((weak));
-int napi_set_named_property(void *environment, void *object, const char *name, void *value) __attribute__((weak));
 void *napi_register_module_v1(void *environment, void *exports);
 
 static void *begin(void *environment, void *information)

@@ -48,7 +48,8 @@ static struct host_slot *slot(void)
         return mine;
     for (mine = book; mine < book + HOST_SLOTS; mine++) {
         int32_t owner = 0;
-        if (atomic_load(&mine->pid) == pid || atomic_compare_exchange_strong(&mine->pid, &owner, pid) || owner == pid) {
+        if (atomic_load(&mine->pid) == pid || atomic_compare_exchange_strong(&mine->pid, &owner, pid) ||
+            owner == pid) {
             __atomic_store_n(&own_slot, mine, __ATOMIC_RELEASE);
             return mine;
         }
@@ -71,6 +72,11 @@ void host_find(void)
 void host_begin(void)
 {
     host_find();
+    host_start();
+}
+
+void host_start(void)
+{
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
     int (*create)(void **, unsigned, int) = (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
@@ -133,8 +139,8 @@ void host_block_pair(void)
     for (int part = 0; part < 2; part++) {
         atomic_fetch_add(&mine->begun, 1);
         if (report)
-            report((void *)(uintptr_t)(number * BLOCK_BYTES), part ? -BLOCK_BYTES : BLOCK_BYTES, part ? 0 : BLOCK_BYTES,
-                   1 << 20, 1);
+            report((void *)(uintptr_t)(number * BLOCK_BYTES), part ? -BLOCK_BYTES : BLOCK_BYTES,
+                   part ? 0 : BLOCK_BYTES, 1 << 20, 1);
         atomic_fetch_add(&mine->done, 1);
     }
 }
@@ -221,7 +227,9 @@ void host_nap_ms(int milliseconds)
 {
     double until = host_seconds() + milliseconds / 1e3;
     for (double left; (left = until - host_seconds()) > 0;)
-        nanosleep(&(struct timespec){.tv_sec = (time_t)left, .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)}, NULL);
+        nanosleep(&(struct timespec){.tv_sec = (time_t)left,
+                                     .tv_nsec = (long)((left - (double)(time_t)left) * 1e9)},
+                  NULL);
 }
 
 pthread_t host_thread(void *(*run)(void *), void *argument, size_t stack_bytes)

@@ -1,8 +1,9 @@
 /* What the hosts share: CUDA found at run time, and a book of every call that they make, which outlives them.
  *
- * run.py gives each run an empty book (HOST_BOOK, a file of HOST_SLOTS slots). Every process that calls CUDA through these
- * functions takes a slot. begun is raised before a call, done after it succeeded: so even of a host that was killed in the
- * middle it is known to one call for each thread what it did. Nothing here knows of the shim, or of the stand-in. */
+ * run.py gives each run an empty book (HOST_BOOK, a file of HOST_SLOTS slots). Every process that calls CUDA
+ * through these functions takes a slot. begun is raised before a call, done after it succeeded: so even of a
+ * host that was killed in the middle it is known to one call for each thread what it did. Nothing here knows
+ * of the shim, or of the stand-in. */
 #ifndef HOST_H
 #define HOST_H
 
@@ -27,10 +28,10 @@ struct host_way {
     int (*run)(int count, char **arguments);
 };
 int host_main(int count, char **arguments, const struct host_way *ways, size_t way_count);
-#define HOST_MAIN(ways)                                                                                                \
-    int main(int count, char **arguments)                                                                              \
-    {                                                                                                                  \
-        return host_main(count, arguments, ways, sizeof(ways) / sizeof *(ways));                                       \
+#define HOST_MAIN(ways)                                                                                      \
+    int main(int count, char **arguments)                                                                    \
+    {                                                                                                        \
+        return host_main(count, arguments, ways, sizeof(ways) / sizeof *(ways));                             \
     }
 
 #endif

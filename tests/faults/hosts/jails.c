@@ -21,14 +21,18 @@ static _Atomic int trapped;
 static void on_trap(int number, siginfo_t *information, void *context)
 {
     (void)number, (void)information, (void)context;
-    atomic_fetch_add(&trapped, 1); /* the call's result is then what was in its register: the number of the call */
+    atomic_fetch_add(&trapped,
+                     1); /* the call's result is then what was in its register: the number of the call */
 }
 
-/* What a program in a sandbox still needs, of which the stand-in's calls need nothing but futex. All else is forbidden. */
+/* What a program in a sandbox still needs, of which the stand-in's calls need nothing but futex. All else is
+ * forbidden. */
 static const int allowed[] = {
-    SYS_write, SYS_futex, SYS_exit, SYS_exit_group, SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_mmap, SYS_munmap, SYS_mprotect,
-    SYS_brk, SYS_madvise, SYS_clone, SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_getpid, SYS_gettid, SYS_nanosleep,
-    SYS_clock_nanosleep, SYS_sched_yield, SYS_tgkill, SYS_rt_sigaction,
+    SYS_write,          SYS_futex,        SYS_exit,      SYS_exit_group,      SYS_rt_sigreturn,
+    SYS_rt_sigprocmask, SYS_mmap,         SYS_munmap,    SYS_mprotect,        SYS_brk,
+    SYS_madvise,        SYS_clone,        SYS_clone3,    SYS_set_robust_list, SYS_rseq,
+    SYS_getpid,         SYS_gettid,       SYS_nanosleep, SYS_clock_nanosleep, SYS_sched_yield,
+    SYS_tgkill,         SYS_rt_sigaction,
 };
 
 /* forbid ACTION: everything but those, for all threads (TSYNC) or for this one. */
@@ -46,7 +50,8 @@ static int forbid(unsigned action, bool all_threads)
     struct sock_fprog program = {.len = (unsigned short)used, .filter = code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return -1;
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, all_threads ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, all_threads ? SECCOMP_FILTER_FLAG_TSYNC : 0,
+                        &program);
 }
 
 static void *in_jail(void *argument)
@@ -132,14 +137,16 @@ static int drop_user(int count, char **arguments)
     return 0;
 }
 
-/* namespaces WHICH: newns newpid newnet newuser newipc, after CUDA began or before. Threads forbid some of them. */
+/* namespaces WHICH: newns newpid newnet newuser newipc, after CUDA began or before. Threads forbid some of
+ * them. */
 static int namespaces(int count, char **arguments)
 {
     static const struct {
         const char *name;
         int flag;
-    } kinds[] = {{"mount", CLONE_NEWNS}, {"pid", CLONE_NEWPID},   {"net", CLONE_NEWNET},
-                 {"user", CLONE_NEWUSER}, {"ipc", CLONE_NEWIPC}, {"files", CLONE_FILES}, {"fs", CLONE_FS}};
+    } kinds[] = {{"mount", CLONE_NEWNS},  {"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET},
+                 {"user", CLONE_NEWUSER}, {"ipc", CLONE_NEWIPC}, {"files", CLONE_FILES},
+                 {"fs", CLONE_FS}};
     if (count != 2)
         return 2;
     bool first = !strcmp(arguments[1], "first");
@@ -172,7 +179,8 @@ static int no_proc(int count, char **arguments)
         host_begin();
         host_pairs(10);
     }
-    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) || umount2("/proc", MNT_DETACH)) {
+    if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        umount2("/proc", MNT_DETACH)) {
         host_say("/proc stays: %s\n", strerror(errno));
         return 3;
     }
@@ -218,9 +226,9 @@ static int process_settings(int count, char **arguments)
     prctl(PR_GET_PDEATHSIG, &signal_number);
     prctl(PR_GET_CHILD_SUBREAPER, &reaper);
     prctl(PR_GET_NAME, name);
-    host_say("dumpable %d, death %d, new privileges %d, slack %d, keep %d, reaper %d, name %s\n", prctl(PR_GET_DUMPABLE),
-             signal_number, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_GET_TIMERSLACK), prctl(PR_GET_KEEPCAPS), reaper,
-             name);
+    host_say("dumpable %d, death %d, new privileges %d, slack %d, keep %d, reaper %d, name %s\n",
+             prctl(PR_GET_DUMPABLE), signal_number, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
+             prctl(PR_GET_TIMERSLACK), prctl(PR_GET_KEEPCAPS), reaper, name);
     return 0;
 }
 
@@ -269,15 +277,10 @@ static int memory_score(int count, char **arguments)
 }
 
 static const struct host_way ways[] = {
-    {"seccomp", seccomp},
-    {"chroot", change_root},
-    {"chdir", change_folder},
-    {"drop_user", drop_user},
-    {"namespaces", namespaces},
-    {"no_proc", no_proc},
-    {"read_only", read_only},
-    {"process_settings", process_settings},
-    {"parent_dies", parent_dies},
-    {"memory_score", memory_score},
+    {"seccomp", seccomp},         {"chroot", change_root},
+    {"chdir", change_folder},     {"drop_user", drop_user},
+    {"namespaces", namespaces},   {"no_proc", no_proc},
+    {"read_only", read_only},     {"process_settings", process_settings},
+    {"parent_dies", parent_dies}, {"memory_score", memory_score},
 };
 HOST_MAIN(ways)

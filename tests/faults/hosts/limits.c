@@ -203,12 +203,28 @@ static int idle(int count, char **arguments)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
     host_nap_ms(1000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    host_measure("idle_cpu_ms", (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) / 1e6,
-                 20);
+    host_measure(
+        "idle_cpu_ms",
+        (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) / 1e6, 20);
     return 0;
 }
 
-/* All memory is locked into the card's computer: WHEN it is before or after the first call. */
+/* How much memory the process has at the end of its work. */
+static int resident(int count, char **arguments)
+{
+    (void)count, (void)arguments;
+    struct rusage usage;
+    host_begin();
+    for (int i = 0; i < 20; i++) {
+        host_pairs(5000);
+        pthread_join(host_thread(one_pair, NULL, 0), NULL);
+    }
+    getrusage(RUSAGE_SELF, &usage);
+    host_measure("resident_mib", (double)usage.ru_maxrss / 1024, 16);
+    return 0;
+}
+
+/* All memory is locked, before the first call or after it. */
 static int lock_memory(int count, char **arguments)
 {
     if (count != 1)
@@ -252,7 +268,9 @@ static int pending_signals(int count, char **arguments)
     set_limit(RLIMIT_SIGPENDING, 16);
     host_begin();
     host_pairs(20);
-    while (made < 100 && !timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1}, &timer))
+    while (made < 100 &&
+           !timer_create(CLOCK_MONOTONIC,
+                         &(struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1}, &timer))
         made++;
     host_say("%d timers\n", made);
     return 0;
@@ -268,6 +286,7 @@ static const struct host_way ways[] = {
     {"stack", stack},
     {"processor_time", processor_time},
     {"idle", idle},
+    {"resident", resident},
     {"lock_memory", lock_memory},
     {"lock_little", lock_little},
     {"pending_signals", pending_signals},

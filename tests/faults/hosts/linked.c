@@ -1,4 +1,5 @@
-/* A host that is linked with libcuda: no dlopen, no dlsym. It counts nothing itself but what it says in its book. */
+/* A host that is linked with libcuda: no dlopen, no dlsym. It counts nothing itself but what it says in its
+ * book. */
 #include <cuda.h>
 #include <stdlib.h>
 

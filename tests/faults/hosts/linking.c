@@ -82,7 +82,8 @@ static const char *found(void *address)
 static int lookups(int count, char **arguments)
 {
     (void)arguments;
-    static const char *const names[] = {"cuMemAlloc_v2", "cuMemAlloc", "cuInit", "cudaMalloc", "cuNoSuchFunction"};
+    static const char *const names[] = {"cuMemAlloc_v2", "cuMemAlloc", "cuInit", "cudaMalloc",
+                                        "cuNoSuchFunction"};
     if (count)
         dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -96,8 +97,8 @@ static int lookups(int count, char **arguments)
             host_say(", handle %s", found(dlsym(driver, names[i])));
         host_say("\n");
     }
-    host_say("malloc: default %s, next %s, version %s\n", found(dlsym(RTLD_DEFAULT, "malloc")), found(dlsym(RTLD_NEXT, "malloc")),
-             found(dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.2.5")));
+    host_say("malloc: default %s, next %s, version %s\n", found(dlsym(RTLD_DEFAULT, "malloc")),
+             found(dlsym(RTLD_NEXT, "malloc")), found(dlvsym(RTLD_DEFAULT, "dlsym", "GLIBC_2.2.5")));
     return 0;
 }
 
@@ -109,7 +110,8 @@ static int next(int count, char **arguments)
     host_begin();
     int (*alloc)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(RTLD_NEXT, "cuMemAlloc_v2");
     int (*plain)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
-    host_say("next %s, default %s\n", alloc ? "is there" : "is not there", plain ? "is there" : "is not there");
+    host_say("next %s, default %s\n", alloc ? "is there" : "is not there",
+             plain ? "is there" : "is not there");
     if (alloc)
         host_free(host_alloc_by(alloc, 4096));
     if (plain)
@@ -200,8 +202,14 @@ static int vector_of_program(int count, char **arguments)
 }
 
 static const struct host_way ways[] = {
-    {"constructor", constructor}, {"destructor", destructor}, {"only_at_exit", only_at_exit}, {"lookups", lookups},
-    {"next", next},               {"plugin", plugin},         {"reload", reload},             {"malloc_hook", malloc_hook},
+    {"constructor", constructor},
+    {"destructor", destructor},
+    {"only_at_exit", only_at_exit},
+    {"lookups", lookups},
+    {"next", next},
+    {"plugin", plugin},
+    {"reload", reload},
+    {"malloc_hook", malloc_hook},
     {"names", vector_of_program},
 };
 HOST_MAIN(ways)

@@ -12,7 +12,8 @@ extern "C" {
 #include <thread>
 #include <vector>
 
-namespace {
+namespace
+{
 
 bool news, inside;
 std::string way;
@@ -40,7 +41,10 @@ extern "C" void throws_after_call()
     throw std::runtime_error("mine");
 }
 
-extern "C" __attribute__((noinline)) void through_c(void (*function)()) { function(); }
+extern "C" __attribute__((noinline)) void through_c(void (*function)())
+{
+    function();
+}
 
 int exceptions()
 {
@@ -146,17 +150,23 @@ int uncaught()
     throw std::bad_alloc();
 }
 
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
 
 int main(int count, char **arguments)
 {
     static const struct {
         const char *name;
         int (*run)();
-    } ways[] = {{"exceptions", exceptions},         {"exceptions_in_threads", exceptions_in_threads},
-                {"static", static_objects},         {"thread_local", thread_objects},
-                {"new", own_new},                   {"terminates", terminates},
+    } ways[] = {{"exceptions", exceptions}, {"exceptions_in_threads", exceptions_in_threads},
+                {"static", static_objects}, {"thread_local", thread_objects},
+                {"new", own_new},           {"terminates", terminates},
                 {"uncaught", uncaught}};
     way = count > 1 ? arguments[1] : "";
     for (const auto &entry : ways)

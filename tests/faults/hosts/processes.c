@@ -1,9 +1,11 @@
 /* Hosts that make processes, in every way there is. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -174,8 +176,8 @@ static void forks_in_handler(int number)
     errno = saved;
 }
 
-/* fork() in a handler, at any place of a call. The driver's own lock would be held in the child, bare as well: so the
- * framework's report it is. */
+/* fork() in a handler, at any place of a call. The driver's own lock would be held in the child, bare as
+ * well: so the framework's report it is. */
 static int fork_in_handler(int count, char **arguments)
 {
     (void)count, (void)arguments;
@@ -361,6 +363,117 @@ static int killed(int count, char **arguments)
     return 0;
 }
 
+/* meddles HOW: something of the host tidies up the folder of the traces while they are written. */
+static int meddles(int count, char **arguments)
+{
+    if (count != 1)
+        return 2;
+    host_begin();
+    host_pairs(1000);
+    DIR *folder = opendir("../trace");
+    if (!folder || chdir("../trace"))
+        return 3;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (!strcmp(arguments[0], "truncate") ? truncate(entry->d_name, 0)
+            : !strcmp(arguments[0], "remove") ? unlink(entry->d_name)
+                                              : rename(entry->d_name, "moved.vrt"))
+            host_say("could not: %s\n", strerror(errno));
+    }
+    closedir(folder);
+    for (int i = 0; i < 20; i++) {
+        host_pairs(2000);
+        host_nap_ms(5);
+    }
+    host_say("fine\n");
+    return 0;
+}
+
+/* Stopped and continued, as by a shell's jobs, while it works. */
+static int stopped(int count, char **arguments)
+{
+    (void)count, (void)arguments;
+    int status = 0, stops = 0;
+    pid_t child = fork();
+    if (!child) {
+        host_begin();
+        for (int i = 0; i < 60; i++) {
+            host_pairs(100);
+            host_nap_ms(10);
+        }
+        exit(8);
+    }
+    for (int i = 0; i < 5; i++) {
+        host_nap_ms(60);
+        kill(child, SIGSTOP);
+        stops += waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status);
+        host_nap_ms(60);
+        kill(child, SIGCONT);
+    }
+    host_wait(child, "child");
+    host_say("%d stops\n", stops);
+    return 0;
+}
+
+/* What the host does around each fork calls CUDA too. */
+static int handlers_of_fork(int count, char **arguments)
+{
+    (void)count, (void)arguments;
+    host_begin();
+    host_pairs(10);
+    pthread_atfork(host_block_pair, host_block_pair, host_block_pair);
+    for (int i = 0; i < 10; i++) {
+        pid_t child = fork();
+        if (!child)
+            blocks_and_exit(3, i);
+        host_wait(child, "child");
+    }
+    return 0;
+}
+
+static void *exits(void *argument)
+{
+    host_use_context();
+    host_pairs(10);
+    if (!strcmp(argument, "thread"))
+        exit(11);
+    _exit(11);
+}
+
+static void on_alarm(int number)
+{
+    (void)number;
+    _exit(11);
+}
+
+static void aborts(void)
+{
+    host_pair();
+    abort();
+}
+
+/* ends HOW: in a way that is not a return from main. */
+static int ends(int count, char **arguments)
+{
+    if (count != 1)
+        return 2;
+    host_begin();
+    host_pairs(10);
+    if (!strcmp(arguments[0], "handler")) {
+        signal(SIGALRM, on_alarm);
+        setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20000}}, NULL);
+        for (;;)
+            host_pair();
+    }
+    if (!strcmp(arguments[0], "atexit")) {
+        atexit(aborts);
+        return 0;
+    }
+    pthread_join(host_thread(exits, arguments[0], 0), NULL);
+    return 0;
+}
+
 static const struct host_way ways[] = {
     {"ordinary", ordinary},
     {"bystander", bystander},
@@ -378,5 +491,9 @@ static const struct host_way ways[] = {
     {"traced", traced},
     {"watched", watched},
     {"killed", killed},
+    {"meddles", meddles},
+    {"stopped", stopped},
+    {"handlers_of_fork", handlers_of_fork},
+    {"ends", ends},
 };
 HOST_MAIN(ways)

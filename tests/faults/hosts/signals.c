@@ -1,4 +1,5 @@
-/* Hosts that live by signals: handlers that call CUDA, jump out of it, wait for all, count them, block them. */
+/* Hosts that live by signals: handlers that call CUDA, jump out of it, wait for all, count them, block them.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -42,8 +43,8 @@ static void jump(int number)
     }
 }
 
-/* Jumps out of calls, at any place of them. Those that take the stand-in's lock would keep it, bare as well; so the
- * framework's report is what is jumped out of: without the shim there is nothing inside. */
+/* Jumps out of calls, at any place of them. Those that take the stand-in's lock would keep it, bare as well;
+ * so the framework's report is what is jumped out of: without the shim there is nothing inside. */
 static int jumps(int count, char **arguments)
 {
     (void)count, (void)arguments;
@@ -94,7 +95,8 @@ static int calls_in_handler(int count, char **arguments)
     return 0;
 }
 
-/* storm RESTART|NONE: a thousand signals a second; slow calls of the host are interrupted as often as without us. */
+/* storm RESTART|NONE: a thousand signals a second; slow calls of the host are interrupted as often as without
+ * us. */
 static int storm(int count, char **arguments)
 {
     if (count != 1)
@@ -183,7 +185,8 @@ static int wait_for_all(int count, char **arguments)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     pthread_t worker = host_thread(works, NULL, 0);
-    const int numbers[] = {SIGUSR1, SIGTERM, SIGHUP, SIGINT, SIGCHLD, SIGRTMIN, SIGRTMAX, SIGPROF, SIGIO, SIGWINCH};
+    const int numbers[] = {SIGUSR1,  SIGTERM,  SIGHUP,  SIGINT, SIGCHLD,
+                           SIGRTMIN, SIGRTMAX, SIGPROF, SIGIO,  SIGWINCH};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         kill(getpid(), numbers[i]);
         host_nap_ms(5);
@@ -290,7 +293,8 @@ static int children(int count, char **arguments)
     while (wait(NULL) > 0)
         reaped++;
     host_say("reaped %d, %s; signals %s\n", reaped, strerror(errno),
-             !strcmp(arguments[0], "count") ? atomic_load(&handled) == 20 ? "20" : "another number" : "not counted");
+             !strcmp(arguments[0], "count") ? atomic_load(&handled) == 20 ? "20" : "another number"
+                                            : "not counted");
     return 0;
 }
 
@@ -301,7 +305,8 @@ static int timers(int count, char **arguments)
     (void)count, (void)arguments;
     set_handler(SIGALRM, handle, SA_RESTART);
     set_handler(SIGUSR1, handle, SA_RESTART);
-    timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1}, &timer);
+    timer_create(CLOCK_MONOTONIC, &(struct sigevent){.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1},
+                 &timer);
     timer_settime(timer, 0, &(struct itimerspec){.it_value = {.tv_nsec = 200000000}}, NULL);
     alarm(1);
     host_begin();
@@ -334,7 +339,8 @@ static int other_stack(int count, char **arguments)
     int spoiled = 0;
     for (int i = 0; i < 4096; i++)
         spoiled += memory[i] != 0x5a;
-    host_say("the same stack: %d, spoiled below it: %d\n", now.ss_sp == stack.ss_sp && now.ss_size == stack.ss_size, spoiled);
+    host_say("the same stack: %d, spoiled below it: %d\n",
+             now.ss_sp == stack.ss_sp && now.ss_size == stack.ss_size, spoiled);
     return 0;
 }
 

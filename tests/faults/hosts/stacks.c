@@ -1,4 +1,5 @@
-/* Hosts whose stacks are not what a walk expects: coroutines, stacks made by hand, code without unwind information. */
+/* Hosts whose stacks are not what a walk expects: coroutines, stacks made by hand, code without unwind
+ * information. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,7 +58,8 @@ static int coroutines(int count, char **arguments)
 }
 
 /* Calls function on a stack of its own, with nothing above it to return to but this. */
-__attribute__((naked, noipa)) static void call_on(void *top __attribute__((unused)), void (*function)(void) __attribute__((unused)))
+__attribute__((naked, noipa)) static void call_on(void *top __attribute__((unused)),
+                                                  void (*function)(void) __attribute__((unused)))
 {
     __asm__("push %rbp\n\t"
             "push %rbx\n\t"
@@ -84,7 +86,8 @@ static int handmade(int count, char **arguments)
 }
 
 /* Code made at run time, without a word of how to unwind it: sub rsp, 0x28; call *rdi; add rsp, 0x28; ret. */
-static const unsigned char machine_code[] = {0x48, 0x83, 0xec, 0x28, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x28, 0xc3};
+static const unsigned char machine_code[] = {0x48, 0x83, 0xec, 0x28, 0xff, 0xd7,
+                                             0x48, 0x83, 0xc4, 0x28, 0xc3};
 /* The same with a frame pointer that points nowhere. */
 static const unsigned char spoiled_code[] = {0x55, 0x48, 0xc7, 0xc5, 0x01, 0x00, 0x00, 0x00, 0x48, 0x83,
                                              0xec, 0x20, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x20, 0x5d, 0xc3};
@@ -187,8 +190,8 @@ static int handler_stack(int count, char **arguments)
 }
 
 static const struct host_way ways[] = {
-    {"coroutines", coroutines}, {"handmade", handmade},   {"jit", jit},
-    {"jit_goes", jit_goes},     {"recursion", recursion}, {"stack_used", stack_used},
+    {"coroutines", coroutines},       {"handmade", handmade},   {"jit", jit},
+    {"jit_goes", jit_goes},           {"recursion", recursion}, {"stack_used", stack_used},
     {"handler_stack", handler_stack},
 };
 HOST_MAIN(ways)

@@ -10,7 +10,7 @@ shim_env  variables only where the shim is: its settings. {trace} is the folder 
 stderr    "line": our one line at the end is taken out before comparing. "exact": any byte of ours is a difference
 trace     "whole": what is recorded and what is told as lost add up to what the host did. "told": nothing may be recorded,
           if our line says so. "sum": whole, but of all processes together, since they share memory. "silent": nothing may be recorded,
-          and nothing said. "none": no trace may be there
+          and nothing said. "none": no trace may be there. "any": not looked at, since the host spoils it
 files     names that may be in the host's folder with the shim only, as patterns
 ends      how it ends bare, so that a host that does not do its work is found out
 mask      patterns of what is another in every run: addresses, times
@@ -70,6 +70,7 @@ def table():
          ("children inherit", "descriptors inherited"),
          ("close on exec", "descriptors close_on_exec"),
          ("threads open and close all the time", "descriptors busy"),
+         ("chooses all numbers by dup2", "descriptors chooses"),
          *[(f"begins with {numbers} closed", f"descriptors closed {numbers}", {"stderr": "exact" if "2" in numbers else "line"})
            for numbers in ("0", "1", "2", "12", "012")])
 
@@ -130,6 +131,7 @@ def table():
          ("small stack of main", "limits stack 256"),
          ("a second of processor time", "limits processor_time"),
          ("sleeps", "limits idle"),
+         ("how much memory it has", "limits resident"),
          ("locks all memory, first", "limits lock_memory first"),
          ("locks all memory, after", "limits lock_memory after"),
          ("locks all memory, and may lock little", "limits lock_little", {"needs": ("root",), "trace": "told"}),
@@ -165,6 +167,9 @@ def table():
          ("/dev/full", "processes ordinary", {"shim_env": {"VRAMTRACE_OUT": "/dev/full"}, "trace": "told"}),
          ("/dev/stderr", "processes ordinary", {"shim_env": {"VRAMTRACE_OUT": "/dev/stderr"}, "trace": "told"}),
          ("a name too long", "processes ordinary", {"shim_env": {"VRAMTRACE_OUT": "x" * 300 + ".vrt"}, "trace": "told"}),
+         ("the trace is truncated", "processes meddles truncate", {"trace": "any"}),
+         ("the trace is removed", "processes meddles remove", {"trace": "silent"}),
+         ("the trace is moved", "processes meddles rename"),
          ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {"VRAMTRACE_OUT": "/proc/self/x.vrt"}, "trace": "told"}))
 
     kind("killed", ("killed at its start", "processes killed 50", {"stderr": "exact", "runs": 1}))
@@ -176,7 +181,8 @@ def table():
     kind("environment",
          *[(f"{how}env in threads", f"environment change {how}") for how in ("set", "unset", "put", "clear")],
          ("the environment is kept", "environment kept"),
-         ("clears the environment", "environment cleared"))
+         ("clears the environment, first", "environment cleared before"),
+         ("clears the environment, after", "environment cleared after"))
 
     kind("many threads",
          ("800 short threads", "threads short 800", {"bytes_per_event": 60}),
@@ -202,6 +208,12 @@ def table():
          ("exec while threads work", "processes exec_after threads"),
          ("exec of a program without CUDA", "processes exec_bystander"),
          ("exec that fails", "processes exec_fails"),
+         ("stopped and continued", "processes stopped"),
+         ("handlers of fork call CUDA", "processes handlers_of_fork", {"shim_env": QUIET}),
+         ("exit in a thread", "processes ends thread", {"ends": "status 11"}),
+         ("_exit in a thread", "processes ends at_once", {"ends": "status 11"}),
+         ("_exit in a signal's handler", "processes ends handler", {"ends": "status 11"}),
+         ("abort at exit", "processes ends atexit", {"ends": "signal SIGABRT"}),
          ("traced by its parent", "processes traced"),
          ("each system call is watched", "processes watched"))
 
@@ -243,6 +255,7 @@ def table():
          ("a small stack for handlers", "signals other_stack"),
          ("jumps out of handlers", "stacks handler_stack"),
          ("SIGSEGV handled by jumps", "signals faults"),
+         ("started with signals ignored", ["sh", "-c", "trap '' HUP INT TERM PIPE CHLD; exec {bin}/host_signals masks"]),
          *[(f"dies of {name}", f"signals dies {number}", {"ends": f"signal {name}"}) for name, number in
            (("SIGABRT", 6), ("SIGSEGV", 11), ("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2))])
 

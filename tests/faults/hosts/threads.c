@@ -33,7 +33,8 @@ static void *until_cancelled(void *argument)
         pthread_mutex_lock(&lock);
         pthread_cleanup_push(unlock, &lock);
         if (argument) {
-            /* Of all this only a loop that touches nothing may be cancelled asynchronously. The call is not. */
+            /* Of all this only a loop that touches nothing may be cancelled asynchronously. The call is not.
+             */
             pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
             host_pair();
             pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
@@ -70,7 +71,8 @@ static double time_of_forks(int count)
     return (host_seconds() - began) * 1000 / count;
 }
 
-/* cancel KIND COUNT: deferred, asynchronous, or first: cancelled before its first call, which is pending in it. */
+/* cancel KIND COUNT: deferred, asynchronous, or first: cancelled before its first call, which is pending in
+ * it. */
 static int cancel(int count, char **arguments)
 {
     if (count != 2)
@@ -100,14 +102,15 @@ static int cancel(int count, char **arguments)
     double after = time_of_forks(20);
     pthread_mutex_lock(&lock);
     host_pairs(10);
-    host_say("ended %d, lock is free, cleaned up: %s\n", ended, atomic_load(&cleaned) >= threads / 2 ? "yes" : "no");
+    host_say("ended %d, lock is free, cleaned up: %s\n", ended,
+             atomic_load(&cleaned) >= threads / 2 ? "yes" : "no");
     host_measure("fork_ms_before", before, 40);
     host_measure("fork_ms_after", after, 40);
     return 0;
 }
 
-/* A thread whose cancellation is pending, in a state where it may come: the call is no place for it where the bare one
- * is none. The stand-in's calls take a lock only, so they are none. */
+/* A thread whose cancellation is pending, in a state where it may come: the call is no place for it where the
+ * bare one is none. The stand-in's calls take a lock only, so they are none. */
 static void *pending(void *argument)
 {
     host_use_context();
@@ -263,9 +266,9 @@ static void *settings_of_thread(void *argument)
     pthread_getaffinity_np(pthread_self(), sizeof set, &set);
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     pthread_getschedparam(pthread_self(), &policy, &parameters);
-    int used = snprintf(line, sizeof line, "%s: %s, nice %d, policy %d, processors %s, blocked", (const char *)argument, name,
-                        getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid)), policy,
-                        CPU_ISSET(0, &set) && CPU_COUNT(&set) == 1 ? "first" : "all");
+    int used = snprintf(line, sizeof line, "%s: %s, nice %d, policy %d, processors %s, blocked",
+                        (const char *)argument, name, getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid)),
+                        policy, CPU_ISSET(0, &set) && CPU_COUNT(&set) == 1 ? "first" : "all");
     for (int number = 1; number < 65; number++)
         if (sigismember(&mask, number) == 1)
             used += snprintf(line + used, sizeof line - (size_t)used, " %d", number);
@@ -381,7 +384,8 @@ static void *many_pairs(void *argument)
     return NULL;
 }
 
-/* Threads stand still in the middle of their calls, for a second; the others go on, and their events are recorded. */
+/* Threads stand still in the middle of their calls, for a second; the others go on, and their events are
+ * recorded. */
 static int freeze_one(int count, char **arguments)
 {
     (void)count, (void)arguments;
