@@ -7,8 +7,8 @@
     tests/faults/hosts/run.py --json FILE                       the same for programs
 
 Compared: how it ended, what it wrote to its two streams and to its folder, what it left running, how long it took
-(median; two seconds more are allowed), and figures that it measured itself. Of what differs between two bare runs too, only
-what no bare run showed is a difference. Then the traces: all can be read, and hold what the host did (host.h).
+(median; two seconds more are allowed), and figures that it measured itself. A difference is what no bare run showed. Then the
+traces: all can be read, and hold what the host did (host.h).
 
 Environment: VRAMTRACE_BUILD, the build folder.
 """
@@ -250,7 +250,7 @@ def read_streams(host, streams, seen):
 
 def masked(host, text):
     for pattern in host.mask:
-        text = re.sub(pattern, "…", text)
+        text = re.sub(pattern, "", text)
     return text
 
 
@@ -278,7 +278,8 @@ def check_traces(host, folder, places, seen):
         told = subprocess.run([ANALYZER, "info", "--json", path], capture_output=True, text=True)
         if told.returncode:
             if "empty" not in told.stderr:
-                problems.append(f"a trace cannot be read, and is not told to be empty: {told.stderr.strip().rpartition(': ')[2]}")
+                why = told.stderr.strip().rpartition(": ")[2]
+                problems.append(f"a trace cannot be read, and is not told to be empty: {why}")
             continue
         info = json.loads(told.stdout)
         kinds = info["counts"]["kinds"]
@@ -301,13 +302,14 @@ def check_traces(host, folder, places, seen):
         if recorded[process] > begun[process]:
             problems.append(f"{recorded[process]} events are recorded of {begun[process]} calls")
         if recorded[process] + lost[process] < done[process] and not said:
-            problems.append(f"{recorded[process]} of {done[process]} calls are recorded, {lost[process]} are told as lost")
+            problems.append(f"{recorded[process]} of {done[process]} calls are recorded, {lost[process]} told as lost")
     if host.bytes_per_event and disk_bytes > host.bytes_per_event * sum(done.values()) + 65536:
         problems.append(f"{disk_bytes / max(1, sum(done.values())):.0f} bytes of trace for each event "
                         f"({host.bytes_per_event:.0f} are allowed)")
 
 
 def short(text, limit=160):
+    text = re.sub(r"(.)\1{19,}", lambda found: found[0][:3] + "…", text)
     text = text if len(text) <= limit else text[:limit] + " …"
     return text.replace("\n", " ⏎ ")
 
@@ -345,22 +347,34 @@ def compare(bare_runs, shim_runs):
         shim = [run.measures[name] for run in shim_runs if name in run.measures]
         if not bare or not shim:
             continue
-        allowed, before, after = bare[0][1], statistics.median(v for v, _ in bare), statistics.median(v for v, _ in shim)
+        allowed = bare[0][1]
+        before, after = (statistics.median(value for value, _ in part) for part in (bare, shim))
         if (after - before > allowed) if allowed > 0 else (after - before < allowed):
             found[f"{name}: bare {before:g}, preloaded {after:g} ({allowed:+g} is allowed)"] += len(shim)
     before = statistics.median(run.seconds for run in bare_runs)
     after = statistics.median(run.seconds for run in shim_runs)
     if after > before + MORE_SECONDS:
         found[f"time: bare {before:.1f} s, preloaded {after:.1f} s"] += len(shim_runs)
-    return [text if count == len(shim_runs) else f"{text} ({count} of {len(shim_runs)} runs)"
-            for text, count in found.items()]
+    return counted(found, len(shim_runs))
+
+
+def counted(found, runs):
+    """The sentences, once for those that differ in paths and numbers only."""
+    texts, counts = {}, collections.Counter()
+    for text, count in found.items():
+        text = re.sub(re.escape(tempfile.gettempdir()) + r"/hosts\.\w+/\w+/", "", text)
+        key = re.sub(r"\d+", "#", text)
+        texts.setdefault(key, text)
+        counts[key] += count
+    return [text if counts[key] >= runs else f"{text} ({counts[key]} of {runs} runs)" for key, text in texts.items()]
 
 
 def says(runs):
     """How they ended, in a few words for the table."""
     ends = collections.Counter(run.ended for run in runs)
     seconds = statistics.median(run.seconds for run in runs)
-    return ", ".join(f"{end}" if count == len(runs) else f"{count}× {end}" for end, count in ends.items()) + f", {seconds:.2f} s"
+    ends = [end if count == len(runs) else f"{count}× {end}" for end, count in ends.items()]
+    return ", ".join([*ends, f"{seconds:.2f} s"])
 
 
 def try_host(host, runs, keep=None):
@@ -383,7 +397,8 @@ def try_in(host, runs, folder):
     result.update(bare=says(bare), preloaded=says(shim), differences=compare(bare, shim))
     for run in bare:
         if run.ended != host.ends:
-            result["unsound"] = f"bare it ended with {run.ended}, and should with {host.ends}: {short(run.stdout + run.stderr)}"
+            result["unsound"] = (f"bare it ended with {run.ended}, and should with {host.ends}: "
+                                 f"{short(run.stdout + run.stderr)}")
     first = bare[0].compared()
     result["unsteady"] = sorted({field for run in bare for field, value in run.compared().items()
                                  if first.get(field) != value})
@@ -394,8 +409,10 @@ def run_apart(host, runs):
     """The same in a process of its own, to which what a host leaves behind comes."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
         told = pathlib.Path(folder) / "result.json"
-        subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
-                        f"{host.kind}/{host.name}"], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
+                               f"{host.kind}/{host.name}"], capture_output=True, text=True)
+        if not told.exists():
+            raise RuntimeError(done.stdout + done.stderr)
         return json.loads(told.read_text())[0]
 
 
@@ -407,10 +424,10 @@ def markdown(results):
     tried = [result for result in results if not result["missing"]]
     differ = [result for result in tried if result["differences"] and not result["known"]]
     text = ["# Reliability", "",
-            "Each host runs bare and under the shim, over the tests' stand-in for CUDA. Compared: how it ended, what it wrote to "
-            "stdout, stderr and into files, what came through its sockets and pipes, its descriptors and threads as it saw them, "
-            "processes left behind, time (the median may be 2 s longer), and its trace: readable, and events recorded plus events "
-            "told as lost are the calls that the host counted itself.", "",
+            "Each host runs bare and under the shim, over the tests' stand-in for CUDA. Compared: how it ended, what it wrote "
+            "to stdout, stderr and into files, what came through its sockets and pipes, its descriptors and threads as it saw "
+            "them, processes left behind, time (the median may be 2 s longer), and its trace: readable, and events recorded "
+            "plus events told as lost are the calls that the host counted itself.", "",
             f"    tests/faults/hosts/run.py --markdown docs/reliability.md    # made by this, on {platform.system()} "
             f"{platform.machine()}, {os.cpu_count()} processors", "",
             f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, "
@@ -420,14 +437,16 @@ def markdown(results):
     for result in results:
         if result["kind"] != kind:
             kind = result["kind"]
-            text += ["", f"## {kind[0].upper()}{kind[1:]}", "", "| host | runs | bare | preloaded | differences |", "|---|---|---|---|---|"]
+            text += ["", f"## {kind[0].upper()}{kind[1:]}", "", "| host | runs | bare | preloaded | differences |",
+                     "|---|---|---|---|---|"]
         if result["missing"]:
             text.append(f"| {cell(result['name'])} | 0 | | | not run here: needs {result['missing']} |")
             continue
         differences = "<br>".join(cell(part) for part in result["differences"]) or "none"
         if result["known"] and result["differences"]:
             differences = "known: " + cell(result["known"])
-        text.append(f"| {cell(result['name'])} | {result['runs']} | {result['bare']} | {result['preloaded']} | {differences} |")
+        text.append("| " + " | ".join([cell(result["name"]), str(result["runs"]), result["bare"], result["preloaded"],
+                                       differences]) + " |")
     return "\n".join(text) + "\n"
 
 

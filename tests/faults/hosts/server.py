@@ -1,9 +1,8 @@
-"""Servers and frameworks whose workers use CUDA: server.py WHICH [HOW]. Starts one, asks it some, stops it, says what came."""
+"""Servers and frameworks whose workers use CUDA: server.py WHICH [HOW] starts one, asks it some, and stops it."""
 import ctypes
 import http.client
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import sys
@@ -22,8 +21,8 @@ def load():
 
 
 def application_of(early):
-    """A WSGI application. Begun before the fork, CUDA does not work in workers, as with a real driver: then it reports what
-    a framework would."""
+    """A WSGI application. Begun before the fork, CUDA does not work in workers, as with a real driver: then it reports
+    what a framework would."""
     library = load() if early else None
     lock = threading.Lock()
     if early:
@@ -71,7 +70,7 @@ def serve(command, port):
     if set(answers) != {(200, b"fine\n")}:
         sys.stderr.write(pathlib.Path("log").read_text())
         sys.exit(1)
-    server.send_signal(signal.SIGINT if "uwsgi" in command[0] else signal.SIGTERM)
+    server.terminate()
     print("status", server.wait(20))
     os.remove("log")
 
@@ -84,14 +83,16 @@ def gunicorn(how):
 
 def uwsgi(how):
     port = free_port()
-    serve([str(BIN / "uwsgi"), "--master", "--processes", "2", "--threads", "2", "--die-on-term", "--http-socket",
-           f"127.0.0.1:{port}", *(["--lazy-apps"] if how else []), "--module", "server:application"], port)
+    serve([str(BIN / "uwsgi"), "--master", "--processes", "2", "--threads", "2", "--die-on-term", "--no-threads-wait",
+           "--worker-reload-mercy", "2", "--http-socket", f"127.0.0.1:{port}", *(["--lazy-apps"] if how else []),
+           "--module", "server:application"], port)
 
 
 def ray(_):
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
     import ray as framework
-    framework.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir="/tmp/ray-host")
+    framework.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+                   _temp_dir="/tmp/ray-host")
 
     @framework.remote
     def task(number):
