@@ -1,5 +1,4 @@
-/* Hosts that count on their descriptors: which numbers are free, what is behind them, what comes out of them.
- */
+/* Hosts that count on their descriptors: which numbers are free, what is behind them, what comes out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -98,8 +97,7 @@ static void open_pipes(void)
     }
 }
 
-/* close_all WHEN WHAT: closes every descriptor before or after its first CUDA call, opens its own, and works.
- */
+/* close_all WHEN WHAT: closes all descriptors before or after its first CUDA call, opens its own, works. */
 static int close_all(int count, char **arguments)
 {
     if (count != 2)

@@ -5,8 +5,7 @@
 
 #include "host_calls.h"
 
-/* class Host { static native void begin(); static native void pairs(int count); static native void use(); }
- */
+/* The native functions of Host.java. */
 void Java_Host_begin(void *environment, void *class);
 void Java_Host_pairs(void *environment, void *class, int count);
 void Java_Host_use(void *environment, void *class);

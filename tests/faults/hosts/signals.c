@@ -1,5 +1,4 @@
-/* Hosts that live by signals: handlers that call CUDA, jump out of it, wait for all, count them, block them.
- */
+/* Hosts that live by signals: handlers that call CUDA, jump out of it, wait for all, count, block them. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

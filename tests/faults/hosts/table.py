@@ -85,7 +85,7 @@ def table():
     kind("cancelled threads",
          ("cancelled, deferred, with a lock", "threads cancel deferred 200"),
          ("cancelled at its first call", "threads cancel first 200"),
-         ("cancelled asynchronously, between calls", "threads cancel asynchronous 100"),
+         ("cancelled asynchronously, inside of calls", "threads cancel asynchronous 100"),
          ("cancellation pending, from the first call", "threads cancel_pending"),
          ("cancellation pending, later", "threads cancel_pending later"))
 

@@ -25,25 +25,37 @@ static void unlock(void *argument)
 
 static void *until_cancelled(void *argument)
 {
-    int type;
+    (void)argument;
     host_use_context();
-    pthread_setcanceltype(argument ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED, &type);
     atomic_fetch_add(&in_loop, 1);
     for (;;) {
         pthread_mutex_lock(&lock);
         pthread_cleanup_push(unlock, &lock);
-        if (argument) {
-            /* Of all this only a loop that touches nothing may be cancelled asynchronously. The call is not.
-             */
-            pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-            host_pair();
-            pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-        } else {
-            host_pair();
-        }
+        host_pair();
         pthread_cleanup_pop(1);
         pthread_testcancel();
     }
+}
+
+static void count_cleaned(void *argument)
+{
+    atomic_fetch_add((_Atomic int *)argument, 1);
+}
+
+/* At any place of a call. The driver's lock would be left taken, bare as well: so the framework's report it
+ * is. */
+static void *cancelled_anywhere(void *argument)
+{
+    int type;
+    (void)argument;
+    host_block_pair();
+    pthread_cleanup_push(count_cleaned, &cleaned);
+    atomic_fetch_add(&in_loop, 1);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    for (;;)
+        host_block_pair();
+    pthread_cleanup_pop(0);
+    return NULL;
 }
 
 static void *cancelled_at_first_call(void *argument)
@@ -71,26 +83,24 @@ static double time_of_forks(int count)
     return (host_seconds() - began) * 1000 / count;
 }
 
-/* cancel KIND COUNT: deferred, asynchronous, or first: cancelled before its first call, which is pending in
- * it. */
+/* cancel KIND COUNT: deferred; asynchronous; or first, which is cancelled at its first call. */
 static int cancel(int count, char **arguments)
 {
     if (count != 2)
         return 2;
     bool first = !strcmp(arguments[0], "first");
-    void *asynchronous = strcmp(arguments[0], "asynchronous") ? NULL : &lock;
     int threads = atoi(arguments[1]), ended = 0;
-    if (!first) {
-        host_begin();
+    void *(*body)(void *) = first                                  ? cancelled_at_first_call
+                            : strcmp(arguments[0], "asynchronous") ? until_cancelled
+                                                                   : cancelled_anywhere;
+    host_begin();
+    if (!first)
         host_pair();
-    } else {
-        host_begin();
-    }
     double before = time_of_forks(5);
     for (int i = 0; i < threads; i++) {
         void *result;
         atomic_store(&in_loop, 0);
-        pthread_t thread = host_thread(first ? cancelled_at_first_call : until_cancelled, asynchronous, 0);
+        pthread_t thread = host_thread(body, NULL, 0);
         while (!atomic_load(&in_loop))
             sched_yield();
         if (i % 4)
