@@ -322,8 +322,8 @@ def table():
            for name, extra in (("address", {}), ("undefined", {}), ("thread", {"VRAMTRACE_NATIVE_STACKS": "0"}))
            for what, command in (("ordinary", "processes ordinary"), ("threads", "threads together 50"))],
          ("strace", "$ strace -f -o ../strace {bin}/host_processes ordinary", {"needs": ("strace",)}),
-         ("gdb", "$ gdb -q -nx -batch -ex run --args {bin}/host_threads together 20",
-          {"needs": ("gdb",), "slow": True, "mask": (r"\[(New )?Thread [^\]]*\]\n", r"process \d+")}),
+         ("gdb", "$ gdb -q -nx -batch -ex 'set print thread-events off' -ex run --args {bin}/host_threads together 20",
+          {"needs": ("gdb",), "slow": True, "mask": (r"process \d+",)}),
          ("gdb attaches", "$ {here}/attach.sh {bin}/host_processes ordinary 200000", {"needs": ("gdb",), "slow": True}),
          ("valgrind", "$ valgrind -q --error-exitcode=9 {bin}/host_processes ordinary",
           VALGRIND),
