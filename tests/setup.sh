@@ -6,7 +6,8 @@
 #   . tests/setup.sh                for scripts: the functions, nothing run
 #
 # setup_packages       Debian/Ubuntu packages, by apt (sudo where not root)
-# setup_hosts          allocators of hosts that the shim is tested in; goes on without what cannot be had
+# setup_hosts          what hosts bring that the shim is tested in; goes on without what cannot be had
+# setup_servers        debuggers and a virtual environment with servers: the long form of tests/faults/hosts runs them
 # setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
@@ -31,8 +32,12 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
     libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
-# What programs bring that the shim runs in: allocators of their own. Tests of one that is not there are skipped.
-setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0"
+# What programs bring that the shim runs in: allocators of their own, C++, a tracer. Tests of one that is not there are
+# skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace"
+setup_debuggers="gdb valgrind nodejs default-jdk-headless"
+
+setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
 setup_say() { echo "setup: $*" >&2; }
 
@@ -57,6 +62,30 @@ setup_hosts() {
     command -v dpkg-query >/dev/null || return 0
     missing=$(setup_not_installed $setup_allocators)
     [ -z "$missing" ] || setup_install $missing || setup_say "without them some tests are skipped:$missing"
+}
+
+setup_servers() {
+    local base missing
+    if command -v dpkg-query >/dev/null; then
+        missing=$(setup_not_installed $setup_debuggers)
+        command -v javac >/dev/null && missing=${missing/ default-jdk-headless/}
+        command -v node >/dev/null && missing=${missing/ nodejs/}
+        [ -z "${missing// /}" ] || setup_install $missing || setup_say "without them some hosts are left out:$missing"
+    fi
+    setup_servers_venv=$VRAMTRACE_CACHE/venv-hosts
+    [ "$(cat "$setup_servers_venv/.servers" 2>/dev/null)" = "$setup_servers_packages" ] && return 0
+    base=$(setup_base_python) || return 1
+    setup_locked setup_install_servers "$base"
+}
+
+setup_install_servers() {
+    [ -x "$setup_servers_venv/bin/python" ] || "$1" -m venv "$setup_servers_venv" >&2 || return 1
+    setup_say "installing $setup_servers_packages into $setup_servers_venv"
+    "$setup_servers_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_servers_packages >&2 || {
+        setup_say "could not install them: the hosts that need them are left out"
+        return 1
+    }
+    printf '%s' "$setup_servers_packages" >"$setup_servers_venv/.servers"
 }
 
 setup_not_installed() {
@@ -226,9 +255,9 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,8 +19,16 @@ struct slot {
 
 static struct slot *slots, *own;
 static pid_t opener;
+static char *path;
 
-static void take_slot(const char *path)
+/* Once: a host may change its environment later, while its threads allocate. */
+__attribute__((constructor)) static void read_path(void)
+{
+    const char *text = getenv("VRAMTRACE_STANDIN_SHARED");
+    path = text != NULL && *text != '\0' ? strdup(text) : NULL;
+}
+
+static void take_slot(void)
 {
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *mapped = MAP_FAILED;
@@ -41,13 +50,12 @@ static void take_slot(const char *path)
 
 uint64_t standin_used_by_others(CUdevice device)
 {
-    const char *path = getenv("VRAMTRACE_STANDIN_SHARED");
     uint64_t sum = 0;
-    if (path == NULL || *path == '\0')
+    if (path == NULL)
         return 0;
     if (opener != getpid()) {
         opener = getpid();
-        take_slot(path);
+        take_slot();
     }
     for (int i = 0; slots != NULL && i < SLOTS; i++) {
         pid_t process = __atomic_load_n(&slots[i].process, __ATOMIC_ACQUIRE);

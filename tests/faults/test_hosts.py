@@ -1,0 +1,43 @@
+"""Programs that would notice the shim do not (hosts/table.py): each runs with it and without it, and is the same."""
+import concurrent.futures
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "hosts"))
+import run as hosts  # noqa: E402
+from table import table  # noqa: E402
+
+LONG = bool(os.environ.get("VRAMTRACE_HOSTS_LONG"))
+ALL = table()
+
+
+def test_names_are_their_own():
+    assert len({(host.kind, host.name) for host in ALL}) == len(ALL)
+
+
+def test_known_differences_stand_in_the_readme():
+    readme = " ".join((hosts.ROOT / "README.md").read_text().split())
+    assert [host.known for host in ALL if host.known and host.known not in readme] == []
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    """They run two at a time, in processes of their own, those that were selected."""
+    wanted = [item.callspec.params["host"] for item in request.session.items if "results" in getattr(item, "fixturenames", ())]
+    wanted = [host for host in wanted if LONG or not host.slow]
+    with concurrent.futures.ThreadPoolExecutor(2) as team:
+        yield {id(host): team.submit(hosts.run_apart, host, host.runs if LONG else 1) for host in wanted}
+
+
+@pytest.mark.parametrize("host", ALL, ids=lambda host: f"{host.kind}: {host.name}")
+def test_host(host, results):
+    if host.slow and not LONG:
+        pytest.skip("only in the long form: VRAMTRACE_HOSTS_LONG=1")
+    result = results[id(host)].result()
+    if result["missing"]:
+        pytest.skip(f"needs {result['missing']}")
+    assert not result["unsound"]
+    assert result["known"] or not result["differences"]
