@@ -30,7 +30,6 @@
 enum {
     POLL_MS = 100,             /* new definitions are named within this time, while their code is still loaded */
     CHUNK_AGE_POLLS = 30,      /* events alone may wait this long in the ring: they are as safe there */
-    CHUNK_MAXIMUM_EVENTS = 1 << 16,
     CHUNK_DEFINITIONS_BYTES = 3 << 20, /* no more are begun: readers bound what a chunk may unpack to (4 MiB, or by its size) */
     ZSTD_LEVEL = 3,
     LAST_TURNS = 100,
@@ -87,7 +86,7 @@ static void take_records(struct writer *writer)
 {
     const struct vt_ring *ring = &writer->session->ring;
     const struct vt_record_head *head;
-    while (writer->event_count < CHUNK_MAXIMUM_EVENTS && writer->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    while (writer->event_count < VT_CHUNK_EVENTS && writer->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
            (head = vt_ring_at(&writer->session->ring, &writer->position))) {
         writer->position += head->slots;
@@ -302,7 +301,7 @@ static void *writer_main(void *context)
     atomic_store(&session->writer_ready, 1);
     syscall(SYS_futex, &session->writer_ready, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     touch_ring(session);
-    writer.events = malloc(CHUNK_MAXIMUM_EVENTS * sizeof *writer.events);
+    writer.events = malloc(VT_CHUNK_EVENTS * sizeof *writer.events);
     int result = writer.seen && writer.compressor && writer.events ? write_until_stopped(&writer) : -ENOMEM;
     if (result == 0)
         close_file(session);
