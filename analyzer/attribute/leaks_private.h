@@ -161,6 +161,27 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder);
 /* Bytes of a class alive at each step's end: in finder->series. -ENOMEM. */
 int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class);
 
+/* Of blocks alive at a look. */
+struct vt_leak_hold {
+    uint64_t bytes;
+    uint32_t first_step, last_step; /* that made them */
+};
+void vt_leak_hold_add(struct vt_leak_hold *hold, const struct vt_leak_hold *more);
+
+/* leak_graphs.c: what of each leak a graph keeps. */
+struct vt_leak_graph_part {
+    uint32_t leak; /* index */
+    struct vt_leak_hold hold;
+};
+struct vt_leak_graphs;
+int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **graphs);
+void vt_leak_graphs_free(struct vt_leak_graphs *graphs);
+/* What follows is of what is alive then; events ascend. */
+void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event);
+/* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. Returns 0 or -ENOMEM. */
+int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes, const struct vt_leak_graph_part **parts,
+                        size_t *count);
+
 /* leak_holders.c: which Python name holds each leak. */
 int vt_leak_holders_find(struct vt_leak_finder *finder);
 

@@ -22,8 +22,8 @@ static bool repeats(struct vt_growth *growth)
     cr_assert_eq(vt_growth_repeats(all, STEPS, 1, STEPS - 1, growth, &repeats), 0);
     cr_assert_eq(vt_growth_repeats(changes, count, 1, STEPS - 1, &same, &also), 0);
     cr_assert_eq(repeats, also);
-    if (repeats)
-        cr_assert_arr_eq(growth, &same, sizeof same);
+    cr_assert(!repeats || (growth->first_step == same.first_step && growth->last_step == same.last_step &&
+                           growth->records == same.records && growth->rise == same.rise));
     return repeats;
 }
 
