@@ -137,6 +137,8 @@ struct vt_refusal {
     uint64_t total_bytes;  /* of the card, where free_known */
     uint32_t driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
     bool ends_run;         /* nothing was allocated after it */
+    uint32_t asker_stack;  /* that tells who asked: the forward operator's where it was asked in backward */
+    const char *asker_module; /* NULL = not known */
     /* What this process held on the device; known for the last refusal only. */
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT];
 };
