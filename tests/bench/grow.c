@@ -282,7 +282,9 @@ static void groups(struct run *run)
     free(born);
 }
 
-/* Text of looks. */
+/* Text of looks; a record holds no more than 4 MiB. */
+#define PART_BYTES ((size_t)1 << 20)
+
 struct text {
     char *data;
     size_t bytes, capacity;
@@ -291,8 +293,18 @@ struct text {
 
 static void put_look(struct run *run, struct text *text)
 {
-    text->data[text->bytes] = '\0';
-    builder_look_part(run->builder, ++run->look, 0, 1, text->data);
+    uint32_t parts = (uint32_t)(text->bytes / PART_BYTES + 1);
+    char *part = malloc(PART_BYTES + 1);
+    REQUIRE(part);
+    run->look++;
+    for (uint32_t i = 0; i < parts; i++) {
+        size_t left = text->bytes - (size_t)i * PART_BYTES, bytes = left < PART_BYTES ? left : PART_BYTES;
+        memcpy(part, text->data + (size_t)i * PART_BYTES, bytes);
+        part[bytes] = '\0';
+        builder_look_part(run->builder, run->look, i, parts, part);
+        builder_end_chunk(run->builder);
+    }
+    free(part);
     put_event(run, (struct vt_event){.kind = VT_EVENT_LOOK, .detail = run->look, .device_index = -1});
     text->bytes = 0;
 }
