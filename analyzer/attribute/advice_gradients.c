@@ -1,8 +1,9 @@
 /* Advice on gradients that live through forward.
  *
- * From each optimizer's step on that a gradient outlives it was not needed, until its backward makes it again: the
- * new one, which is added to it and freed, would have taken its place. Gradients and passes may both be many, so what
- * all gradients would not have held is added up for each pass, and never gradient by gradient and pass by pass. */
+ * From each optimizer's step on that a gradient outlives it was not needed, until its backward makes it
+ * again: the new one, which is added to it and freed, would have taken its place. Gradients and passes may
+ * both be many, so what all gradients would not have held is added up for each pass, and never gradient by
+ * gradient and pass by pass. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +33,10 @@ struct search {
     size_t span_count;
     struct pass *passes; /* [0] is none */
     uint32_t pass_count;
-    uint32_t *waits;  /* by span: the optimizer's span since which a forward but no backward has come, VT_NEVER = none */
-    uint32_t *makers; /* by span: the next one from there on of an optimizer that makes something, VT_NEVER = none */
+    uint32_t *waits; /* by span: the optimizer's span since which a forward but no backward has come, VT_NEVER
+                        = none */
+    uint32_t *makers; /* by span: the next one from there on of an optimizer that makes something, VT_NEVER =
+                         none */
     struct made *list;
     size_t count;
 };
@@ -77,8 +80,8 @@ static int list_backward(struct search *search)
         const struct vt_allocation *block = &replay->allocations[i];
 
         if (vt_whatif_counts(&search->adviser->whatif, block) && block->phase == VT_PHASE_BACKWARD)
-            list[search->count++] =
-                (struct made){block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
+            list[search->count++] = (struct made){
+                block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
     qsort(list, search->count, sizeof *list, compare_made);
     for (size_t i = 1; i < search->count; i++)
@@ -151,8 +154,8 @@ static uint32_t first_later(const struct search *search, uint32_t pass)
     return low;
 }
 
-/* Notes for each pass what it is that a gradient was not needed, as if nothing was made again. True if it ever was
- * not. */
+/* Notes for each pass what it is that a gradient was not needed, as if nothing was made again. True if it
+ * ever was not. */
 static bool drop_gradient(struct search *search, const struct made *made, uint32_t *stack_id)
 {
     const struct vt_allocation *gradient = allocation_of(search, made);
@@ -175,15 +178,16 @@ static bool drop_gradient(struct search *search, const struct made *made, uint32
     /* freed between forward and backward, or never used again */
     if (wait == VT_NEVER || wait <= span)
         return dropped;
-    vt_whatif_less(&search->adviser->whatif, search->spans[wait].last_event + 1, gradient->free_event, gradient->bytes);
+    vt_whatif_less(&search->adviser->whatif, search->spans[wait].last_event + 1, gradient->free_event,
+                   gradient->bytes);
     return true;
 }
 
 /* ---- Made again ---- */
 
-/* All that backward made in one place, by pass. Where a gradient and what its pass made again are alive together, one
- * of them would do: at any moment that is each pair of a gradient, and of what was made again in a pass in which it
- * would not have been there. */
+/* All that backward made in one place, by pass. Where a gradient and what its pass made again are alive
+ * together, one of them would do: at any moment that is each pair of a gradient, and of what was made again
+ * in a pass in which it would not have been there. */
 struct place {
     const struct made *made;
     size_t count;

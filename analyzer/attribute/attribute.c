@@ -20,7 +20,7 @@ struct vt_attribution_tables {
     struct vt_owner *owners;
     size_t owner_count;
     struct vt_owned *owned; /* by allocation */
-    uint32_t *look_of; /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    uint32_t *look_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
 };
 
 /* What follows from the kind alone. */
@@ -152,7 +152,8 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
                        uint32_t source, uint32_t index)
 {
     const struct vt_owned *seen = &placed->owned[source];
-    int error = vt_reserve(&tables->owners, capacity, tables->owner_count + seen->count, sizeof *tables->owners);
+    int error =
+        vt_reserve(&tables->owners, capacity, tables->owner_count + seen->count, sizeof *tables->owners);
     if (error)
         return error;
     tables->owned[index] = (struct vt_owned){.first = (uint32_t)tables->owner_count, .count = seen->count};
@@ -166,14 +167,15 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
     return 0;
 }
 
-/* Owners of all: those that looks saw, and copies of them for what is the same of another step. Where several tensors
- * lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
+/* Owners of all: those that looks saw, and copies of them for what is the same of another step. Where several
+ * tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     struct vt_replay *replay = attribution->replay;
     struct vt_attribution_tables *tables = attribution->tables;
     size_t capacity = 0;
-    uint32_t *copies = calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
+    uint32_t *copies =
+        calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
     int error = 0;
     tables->owned = calloc(replay->allocation_count + 1, sizeof *tables->owned);
     if (!tables->owned || !copies)

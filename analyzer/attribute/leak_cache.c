@@ -113,7 +113,8 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
     while (!error && walk.step + 1 < finder->step_count)
         end_step(&walk);
     if (!error)
-        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1, &growth, &repeats);
+        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1, &growth,
+                                  &repeats);
     if (!error && repeats)
         error = add_cache(finder, &walk, &growth);
     if (!error)

@@ -1,5 +1,6 @@
-/* Which blocks of leaks an autograd graph keeps. Of the graphs that a census tells of, each may hold all that those
- * before it hold (a sum that goes on through all steps), so their blocks are summed up by trees, not one by one. */
+/* Which blocks of leaks an autograd graph keeps. Of the graphs that a census tells of, each may hold all that
+ * those before it hold (a sum that goes on through all steps), so their blocks are summed up by trees, not
+ * one by one. */
 #include "attribute/leaks_private.h"
 
 #include <errno.h>
@@ -14,13 +15,13 @@ struct numbered {
 
 struct vt_leak_graphs {
     const struct vt_allocation *allocations;
-    size_t count, leaves;     /* leaves: of each tree, a power of two */
+    size_t count, leaves; /* leaves: of each tree, a power of two */
     struct numbered *by_number, *by_leak;
-    uint32_t *earlier;        /* tree over by_number: the least place + 1 of the one before it of the same leak */
-    struct vt_leak_hold *alive; /* tree over by_leak: sums of those alive at the look */
-    uint32_t *made, *freed;   /* places in by_leak, in order of their events */
+    uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
+    struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the look */
+    uint32_t *made, *freed;         /* places in by_leak, in order of their events */
     size_t made_count, freed_count; /* of them, those that are done with */
-    uint32_t *part_of;        /* by leak: place in parts, VT_NEVER = none */
+    uint32_t *part_of;              /* by leak: place in parts, VT_NEVER = none */
     struct vt_leak_graph_part *parts;
     size_t part_count, part_capacity;
 };
@@ -230,7 +231,8 @@ static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct r
         return 0;
     uint32_t at = graphs->part_of[leak];
     if (at == VT_NEVER) {
-        int error = vt_reserve(&graphs->parts, &graphs->part_capacity, graphs->part_count + 1, sizeof *graphs->parts);
+        int error =
+            vt_reserve(&graphs->parts, &graphs->part_capacity, graphs->part_count + 1, sizeof *graphs->parts);
         if (error)
             return error;
         at = graphs->part_of[leak] = (uint32_t)graphs->part_count++;
@@ -240,9 +242,10 @@ static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct r
     return 0;
 }
 
-/* Each leak that has a number in the range, once: at the first place of it, before which there is none. `node` of the
- * tree has the places from `low`, so many. */
-static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places, const struct range *range)
+/* Each leak that has a number in the range, once: at the first place of it, before which there is none.
+ * `node` of the tree has the places from `low`, so many. */
+static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
+                     const struct range *range)
 {
     if (low >= range->end || low + places <= range->begin || graphs->earlier[node] > range->begin)
         return 0;
@@ -252,8 +255,8 @@ static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, siz
     return error ? error : add_leaks(graphs, node * 2 + 1, low + places / 2, places / 2, range);
 }
 
-int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes, const struct vt_leak_graph_part **parts,
-                        size_t *count)
+int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                        const struct vt_leak_graph_part **parts, size_t *count)
 {
     for (size_t i = 0; i < graphs->part_count; i++)
         graphs->part_of[graphs->parts[i].leak] = VT_NEVER;

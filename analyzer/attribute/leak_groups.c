@@ -78,8 +78,7 @@ static int list_kept(struct cluster *cluster)
             uint32_t allocation = finder->order[class->first + k];
             if (!vt_leak_is_kept(finder, allocation))
                 continue;
-            int error =
-                vt_reserve(&cluster->kept, &capacity, cluster->kept_count + 1, sizeof *cluster->kept);
+            int error = vt_reserve(&cluster->kept, &capacity, cluster->kept_count + 1, sizeof *cluster->kept);
             if (error)
                 return error;
             cluster->kept[cluster->kept_count++] =
@@ -139,7 +138,8 @@ static int collect(struct cluster *cluster, uint32_t step)
     uint32_t end = vt_leak_first_at(finder, last.last_event + 1);
     cluster->count = 0;
     for (uint32_t i = 0; i < 9; i++) { /* births may be one step off */
-        uint64_t key = pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
+        uint64_t key =
+            pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
         int error = collect_pattern(cluster, key, begin, end);
         if (error)
             return error;
@@ -189,8 +189,8 @@ static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
     return 0;
 }
 
-/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which the next
- * step's graph may hold. Returns how many. */
+/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which
+ * the next step's graph may hold. Returns how many. */
 static size_t put_graph_first(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
                               struct vt_leak_block *sorted)
 {

@@ -92,12 +92,13 @@ static int add_graph(struct search *search, const struct vt_look_holder *holder)
     size_t count;
     int error = vt_leak_graphs_find(search->graphs, holder->nodes, &parts, &count);
     for (size_t i = 0; !error && i < count; i++)
-        error =
-            add_share(search, &(struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
+        error = add_share(search,
+                          &(struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
     return error;
 }
 
-static struct candidate *candidate_of(struct search *search, uint32_t leak, const struct vt_look_holder *holder)
+static struct candidate *candidate_of(struct search *search, uint32_t leak,
+                                      const struct vt_look_holder *holder)
 {
     uint64_t key = key_of(leak, holder->holder);
     uint32_t at = vt_index_get(&search->names, key);
@@ -161,7 +162,8 @@ static int judge_look(struct search *search, uint32_t look, size_t *first_held)
     if (search->share_count > 1)
         qsort(search->shares, search->share_count, sizeof *search->shares, compare_shares);
     for (size_t i = 0, end; i < search->share_count && !error; i = end) {
-        for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak; end++)
+        for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak;
+             end++)
             ;
         error = judge_leak(search, i, end);
     }
@@ -193,7 +195,8 @@ static void find_owners(const struct vt_leak_finder *finder)
         uint32_t class = finder->class_of[i];
         uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
-        if (!leak || leak->holder || !block->owner || block->step < leak->first_step || !vt_leak_is_kept(finder, i))
+        if (!leak || leak->holder || !block->owner || block->step < leak->first_step ||
+            !vt_leak_is_kept(finder, i))
             continue;
         leak->first_owner = leak->first_owner ? leak->first_owner : block->owner;
         leak->last_owner = block->owner;

@@ -1,5 +1,6 @@
-/* Runs of the script: from one backward pass or optimizer's step to the next. What a leak kept of one, and what became
- * of the rest of it. Leaks may be many and runs long, so what is asked of a run is found without walking it. */
+/* Runs of the script: from one backward pass or optimizer's step to the next. What a leak kept of one, and
+ * what became of the rest of it. Leaks may be many and runs long, so what is asked of a run is found without
+ * walking it. */
 #include "attribute/leaks_private.h"
 
 #include <errno.h>
@@ -20,9 +21,10 @@ static bool is_pass(const struct vt_leak_span *own, const struct vt_span *span)
     return span->phase == VT_PHASE_OPTIMIZER || (span->phase == VT_PHASE_BACKWARD && !own->makes_nodes);
 }
 
-/* True if a run may go on from one span to the other, which are next to each other; a step's border is none for
- * training. */
-static bool goes_on(const struct vt_leak_finder *finder, const struct vt_span *span, const struct vt_span *next)
+/* True if a run may go on from one span to the other, which are next to each other; a step's border is none
+ * for training. */
+static bool goes_on(const struct vt_leak_finder *finder, const struct vt_span *span,
+                    const struct vt_span *next)
 {
     return finder->ran.count > 0 || span->step == next->step;
 }
@@ -38,7 +40,8 @@ static int read_spans(struct vt_leak_finder *finder)
         own[i].makes_nodes = makes_nodes(finder->trace, &spans[i]);
         own[i].pass = is_pass(&own[i], &spans[i]);
         bool on = i > 0 && goes_on(finder, &spans[i - 1], &spans[i]);
-        own[i].phase_first = on && spans[i - 1].phase == spans[i].phase ? own[i - 1].phase_first : (uint32_t)i;
+        own[i].phase_first =
+            on && spans[i - 1].phase == spans[i].phase ? own[i - 1].phase_first : (uint32_t)i;
         own[i].other_first = on && !own[i - 1].pass ? own[i - 1].other_first : (uint32_t)i;
     }
     for (size_t i = count; i-- > 0;) {
@@ -81,15 +84,17 @@ static bool is_source(const char *operator_name)
 
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
-    bool source = allocation->category == VT_CATEGORY_INPUT ||
-                  (allocation->stack_id < finder->trace->stack_count && finder->runs.sources[allocation->stack_id]);
+    bool source =
+        allocation->category == VT_CATEGORY_INPUT ||
+        (allocation->stack_id < finder->trace->stack_count && finder->runs.sources[allocation->stack_id]);
     return source && allocation->phase != VT_PHASE_BACKWARD;
 }
 
 static int read_allocations(struct vt_leak_finder *finder)
 {
     struct vt_leak_runs *runs = &finder->runs;
-    uint32_t count = (uint32_t)finder->replay->allocation_count, stacks = (uint32_t)finder->trace->stack_count;
+    uint32_t count = (uint32_t)finder->replay->allocation_count,
+             stacks = (uint32_t)finder->trace->stack_count;
     runs->sources = calloc(stacks + 1, 1);
     runs->released = calloc((size_t)count + 1, sizeof *runs->released);
     runs->gone = calloc((size_t)count + 1, sizeof *runs->gone);
@@ -156,7 +161,8 @@ void vt_leak_run_at(const struct vt_leak_finder *finder, uint32_t event, struct 
     const struct vt_span *spans = finder->attribution->spans, *span = vt_span_at(finder->attribution, event);
     const struct vt_leak_span *own = &finder->runs.spans[span - spans];
     *run = (struct vt_leak_run){.step = span->step,
-                                .first_event = spans[own->pass ? own->phase_first : own->other_first].first_event,
+                                .first_event =
+                                    spans[own->pass ? own->phase_first : own->other_first].first_event,
                                 .last_event = spans[own->pass ? own->phase_last : own->other_last].last_event,
                                 .phase = span->phase};
 }
@@ -180,8 +186,8 @@ static int compare_event(const void *allocation, const void *event)
 uint32_t vt_leak_first_at(const struct vt_leak_finder *finder, uint32_t event)
 {
     const struct vt_replay *replay = finder->replay;
-    return (uint32_t)vt_lower_bound(replay->allocations, replay->allocation_count, sizeof *replay->allocations,
-                                    &event, compare_event);
+    return (uint32_t)vt_lower_bound(replay->allocations, replay->allocation_count,
+                                    sizeof *replay->allocations, &event, compare_event);
 }
 
 static int compare_step(const void *allocation, const void *step)
@@ -193,8 +199,8 @@ static int compare_step(const void *allocation, const void *step)
 static uint32_t first_of_step(const struct vt_leak_finder *finder, uint32_t step)
 {
     const struct vt_replay *replay = finder->replay;
-    return (uint32_t)vt_lower_bound(replay->allocations, replay->allocation_count, sizeof *replay->allocations, &step,
-                                    compare_step);
+    return (uint32_t)vt_lower_bound(replay->allocations, replay->allocation_count,
+                                    sizeof *replay->allocations, &step, compare_step);
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -203,8 +209,8 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* When what is gone of the allocations [first, end) was freed, in order: *frees, as many as runs.gone tells. Made once
- * for each part of a run. */
+/* When what is gone of the allocations [first, end) was freed, in order: *frees, as many as runs.gone tells.
+ * Made once for each part of a run. */
 static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end, const uint32_t **frees)
 {
     struct vt_leak_runs *runs = &finder->runs;
@@ -212,7 +218,8 @@ static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end,
     uint32_t at = vt_index_get(&runs->part_index, key);
     if (at == VT_INDEX_NONE) {
         size_t count = runs->gone[end] - runs->gone[first];
-        int error = vt_reserve(&runs->frees, &runs->free_capacity, runs->free_count + count, sizeof *runs->frees);
+        int error =
+            vt_reserve(&runs->frees, &runs->free_capacity, runs->free_count + count, sizeof *runs->frees);
         at = (uint32_t)runs->free_count;
         if (!error)
             error = vt_index_put(&runs->part_index, key, at);
@@ -232,7 +239,8 @@ static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end,
 static int count_rest(struct vt_leak_finder *finder, struct vt_leak_run *run, uint32_t step)
 {
     const struct vt_leak_runs *runs = &finder->runs;
-    uint32_t first = vt_leak_first_at(finder, run->first_event), end = vt_leak_first_at(finder, run->last_event + 1);
+    uint32_t first = vt_leak_first_at(finder, run->first_event),
+             end = vt_leak_first_at(finder, run->last_event + 1);
     uint32_t step_first = first_of_step(finder, step), step_end = first_of_step(finder, step + 1);
     uint32_t input = runs->next_input[vt_leak_first_at(finder, run->last_graph + 1)];
     uint32_t before = vt_leak_first_at(finder, run->last_graph);

@@ -160,7 +160,8 @@ void vt_leak_judge(const struct vt_leak_finder *finder, const struct vt_leak_run
 {
     const struct vt_allocation *holding = largest(finder, blocks, count);
     for (size_t i = 0; i < count && graph; i++)
-        if (blocks[i].in_graph && (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
+        if (blocks[i].in_graph &&
+            (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
             holding = allocation_of(finder, &blocks[i]); /* the last: all before hang on its node */
     leak->verdict = (uint8_t)verdict_of(finder, run, holding, graph, every);
     leak->stack_id = holding->stack_id;

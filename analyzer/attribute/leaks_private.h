@@ -35,11 +35,12 @@ struct vt_leak_span {
 struct vt_leak_runs {
     struct vt_leak_span *spans;
     uint8_t *sources;          /* by stack: it brings or makes values */
-    uint32_t *released, *gone; /* by allocation, of those before it: part of a graph that the engine released, or that
-                                  went without it; one more than there are allocations */
+    uint32_t *released, *gone; /* by allocation, of those before it: part of a graph that the engine released,
+                                  or that went without it; one more than there are allocations */
     uint32_t *next_input;      /* by allocation: the first from there on that is an input */
-    uint32_t *next_node;       /* by event: the next that tells of a node, VT_NEVER if something else begins before it */
-    uint32_t *frees;           /* of parts of runs */
+    uint32_t
+        *next_node; /* by event: the next that tells of a node, VT_NEVER if something else begins before it */
+    uint32_t *frees; /* of parts of runs */
     size_t free_count, free_capacity;
     struct vt_index part_index; /* a part's first and end allocation → frees */
 };
@@ -64,9 +65,9 @@ struct vt_leak_finder {
     uint32_t *order;      /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
-    uint8_t *made_node;     /* by event: an autograd node was made for it */
-    struct vt_index ran;    /* nodes that backward ran */
-    struct vt_index engine; /* threads that run backward */
+    uint8_t *made_node;            /* by event: an autograd node was made for it */
+    struct vt_index ran;           /* nodes that backward ran */
+    struct vt_index engine;        /* threads that run backward */
     struct vt_leak_change *series; /* scratch */
     size_t series_count, series_capacity;
     struct vt_leak_runs runs;
@@ -80,7 +81,8 @@ static inline uint64_t vt_leak_node(uint64_t sequence)
     return sequence & ~UINT64_C(1);
 }
 
-static inline bool vt_leak_was_run(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+static inline bool vt_leak_was_run(const struct vt_leak_finder *finder,
+                                   const struct vt_allocation *allocation)
 {
     return vt_index_get(&finder->ran, vt_leak_node(allocation->sequence)) != VT_INDEX_NONE;
 }
@@ -90,7 +92,7 @@ struct vt_growth {
     uint32_t first_step, last_step, records;
     uint64_t rise; /* between them */
 };
-/* Whether a series grows over and over from one step to the other, up to the end. -ENOMEM. */
+/* leak_growth.c: whether a series grows over and over from one step to the other, up to the end. -ENOMEM. */
 int vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
                       struct vt_growth *growth, bool *repeats);
 
@@ -179,8 +181,8 @@ void vt_leak_graphs_free(struct vt_leak_graphs *graphs);
 /* What follows is of what is alive then; events ascend. */
 void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event);
 /* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. Returns 0 or -ENOMEM. */
-int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes, const struct vt_leak_graph_part **parts,
-                        size_t *count);
+int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                        const struct vt_leak_graph_part **parts, size_t *count);
 
 /* leak_holders.c: which Python name holds each leak. */
 int vt_leak_holders_find(struct vt_leak_finder *finder);

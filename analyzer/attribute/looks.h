@@ -27,7 +27,7 @@ struct vt_placed {
     struct vt_owner *owners; /* of what looks saw, by allocation, then by address */
     size_t owner_count, owner_capacity;
     struct vt_owned *owned; /* by allocation */
-    uint32_t *look_of; /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
+    uint32_t *look_of;      /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
     uint32_t
         *like; /* by allocation: one that a look saw and that is the same of another step, VT_NEVER = none */
     struct vt_look_counts counts;

@@ -7,7 +7,7 @@
 struct vt_whatif {
     const struct vt_replay *replay;
     int device_index;
-    bool blocks;      /* the framework's are what counts */
+    bool blocks; /* the framework's are what counts */
     /* Modulo 2^64, since the sums of a hostile trace have no bound; as signed numbers: */
     uint64_t *used;    /* by event: bytes in use after it, as the report's peak counts them */
     uint64_t *changes; /* by event, and one beyond the last: added to all from there on */

@@ -14,9 +14,9 @@
  * by 5 to 40. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
-/* An event takes at least as many bytes here as it has columns there, but several times that in memory: of events
- * there may be so many for each stored byte, and the first chunk's. The most regular traces have one for three bytes,
- * since the clock's last bits cannot be packed. */
+/* An event takes at least as many bytes here as it has columns there, but several times that in memory: of
+ * events there may be so many for each stored byte, and the first chunk's. The most regular traces have one
+ * for three bytes, since the clock's last bits cannot be packed. */
 #define EVENTS_RATIO 8u
 /* Places tried when the next chunk has to be searched for past a damaged one. */
 #define SEARCH_TRIES 256

@@ -276,7 +276,8 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
     size_t at = 0;
     while (bytes - at >= sizeof(struct vt_record_head)) {
         const struct vt_record_head *record = (const struct vt_record_head *)(data + at);
-        if (record->bytes < sizeof *record || record->bytes > bytes - at || record->bytes > RECORD_BYTES_LIMIT)
+        if (record->bytes < sizeof *record || record->bytes > bytes - at ||
+            record->bytes > RECORD_BYTES_LIMIT)
             return -EBADMSG;
         int error = vt_definition_add(trace, record);
         if (error == -ENOMEM)

@@ -1,5 +1,5 @@
-/* Who asked for what was refused: the stack that tells a person, and the module. Memory may run out very often, so all
- * refusals are gone through together. */
+/* Who asked for what was refused: the stack that tells a person, and the module. Memory may run out very
+ * often, so all refusals are gone through together. */
 #include "trace/index.h"
 #include "view/report_parts.h"
 
@@ -41,8 +41,8 @@ static bool is_backward(uint64_t sequence)
     return sequence % 2 && sequence != VT_SEQUENCE_NO_NUMBER;
 }
 
-/* The stack of the forward operator whose node runs, as attribution joins them (attribute/join.c); 0 = not known, or
- * not in backward. */
+/* The stack of the forward operator whose node runs, as attribution joins them (attribute/join.c); 0 = not
+ * known, or not in backward. */
 static uint32_t forward_stack(const struct vt_replay *replay, const struct nodes *nodes, uint32_t event_index)
 {
     const struct vt_trace *trace = replay->trace;
@@ -110,16 +110,20 @@ static uint64_t *list_selves(const struct vt_trace *trace)
 }
 
 /* Notes an allocation that bears its module's name as the latest of that module. */
-static int note_module(const struct vt_report *report, const uint64_t *selves, size_t at, struct vt_index *latest)
+static int note_module(const struct vt_report *report, const uint64_t *selves, size_t at,
+                       struct vt_index *latest)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[at];
     uint32_t stack_id = vt_telling_stack(allocation);
     uint64_t self = stack_id < report->trace->stack_count ? selves[stack_id] : 0;
 
-    return self && !allocation->owner && vt_shown_module(allocation) ? vt_index_put(latest, self, (uint32_t)at) : 0;
+    return self && !allocation->owner && vt_shown_module(allocation)
+               ? vt_index_put(latest, self, (uint32_t)at)
+               : 0;
 }
 
-static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves, const struct vt_refusal *refusal)
+static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves,
+                            const struct vt_refusal *refusal)
 {
     return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
 }
@@ -150,7 +154,8 @@ static int find_modules(struct vt_report *report, const uint64_t *selves)
         struct vt_refusal *refusal = &report->refusals[i];
         uint32_t at;
 
-        for (; !result && next > 0 && replay->allocations[next - 1].alloc_event > refusal->event_index; next--)
+        for (; !result && next > 0 && replay->allocations[next - 1].alloc_event > refusal->event_index;
+             next--)
             result = note_module(report, selves, next - 1, &after);
         at = vt_index_get(&after, asking_self(report, selves, refusal));
         if (!refusal->asker_module && at != VT_INDEX_NONE && at - next < NEAR)

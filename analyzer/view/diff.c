@@ -94,7 +94,8 @@ static int compare_with_line(const void *function, const void *line)
  * all of it. */
 static int32_t first_line(const struct functions *functions, const struct vt_group *group)
 {
-    const struct vt_trace_code line = {.file = group->file, .name = group->function, .first_line = group->line};
+    const struct vt_trace_code line = {
+        .file = group->file, .name = group->function, .first_line = group->line};
     const struct vt_trace_code *key = &line, *found;
     size_t after = vt_lower_bound(functions->items, functions->count, sizeof key, &key, compare_with_line);
 

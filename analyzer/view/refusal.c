@@ -98,8 +98,8 @@ static uint32_t last_gain(const struct vt_trace *trace)
     return VT_NEVER;
 }
 
-static void describe(const struct vt_report *report, uint32_t event_index, uint32_t driver_tries, uint32_t gain,
-                     struct vt_refusal *refusal)
+static void describe(const struct vt_report *report, uint32_t event_index, uint32_t driver_tries,
+                     uint32_t gain, struct vt_refusal *refusal)
 {
     const struct vt_event *event = &report->trace->events[event_index];
     const struct vt_span *span =

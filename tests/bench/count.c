@@ -1,5 +1,6 @@
-/* Counts the work of a program that is built with -fsanitize-coverage=trace-pc: the compiler calls this for each basic
- * block. The count goes to the file that VRAMTRACE_WORK names. Unlike time it is the same on a busy machine. */
+/* Counts the work of a program that is built with -fsanitize-coverage=trace-pc: the compiler calls this for
+ * each basic block. The count goes to the file that VRAMTRACE_WORK names. Unlike time it is the same on a
+ * busy machine. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Makes traces of a wanted size, to see how the analyzer's time grows: grow SHAPE EVENTS OUT [SOURCE].
  *
- * `steps` repeats the steps of a recorded trace, SOURCE. The others are made up, and each is the worst case of
- * one part of the analyzer. Stacks look like PyTorch's. */
+ * `steps` repeats the steps of a recorded trace, SOURCE. The others are made up, and each is the worst case
+ * of one part of the analyzer. Stacks look like PyTorch's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ struct run {
     struct builder *builder;
     uint64_t wanted, events;
     uint32_t main_code, call_code, layer_code, net_code, evaluate_code, step_code, apply_code;
-    uint32_t parameter, input, forward[2], evaluate, loss, loss_gradient, backward, gradient, state, main_free,
-        engine_free;
+    uint32_t parameter, input, forward[2], evaluate, loss, loss_gradient, backward, gradient, state,
+        main_free, engine_free;
     uint64_t addmm;
     uint64_t next_address, t_ns, node, allocated;
     uint32_t random, look, codes;
@@ -119,10 +119,10 @@ static void begin(struct run *run)
                                 FRAMES({run->layer_code, 2, 0xa00 + i}, {run->call_code, 6, 0xa00 + i},
                                        {run->net_code, (int32_t)i * 2, 0x900}, {run->call_code, 6, 0x900},
                                        {run->main_code, 6, 0}));
-    run->evaluate = stack(run, &addmm, 1,
-                          FRAMES({run->layer_code, 2, 0xa00}, {run->call_code, 6, 0xa00},
-                                 {run->net_code, 0, 0x900}, {run->call_code, 6, 0x900},
-                                 {run->main_code, 30, 0}));
+    run->evaluate =
+        stack(run, &addmm, 1,
+              FRAMES({run->layer_code, 2, 0xa00}, {run->call_code, 6, 0xa00}, {run->net_code, 0, 0x900},
+                     {run->call_code, 6, 0x900}, {run->main_code, 30, 0}));
     run->loss = stack(run, &addmm, 1, FRAMES({run->main_code, 8, 0}));
     run->loss_gradient = stack(run, &addmm, 1, FRAMES({grads, 2, 0}, {run->main_code, 10, 0}));
     run->backward = builder_stack(b, ENGINE, both, 2, NULL, 0);
@@ -202,8 +202,7 @@ static void forwards(struct run *run)
     train_step(run);
     release(run, run->main_free, alloc(run, run->forward[1], BLOCK, run->node * 2), BLOCK);
     while (run->events < run->wanted)
-        release(run, run->main_free, alloc(run, run->forward[1], BLOCK, run->node++ * 2 + 2),
-                BLOCK);
+        release(run, run->main_free, alloc(run, run->forward[1], BLOCK, run->node++ * 2 + 2), BLOCK);
 }
 
 /* Backward passes of a single step: gradients are added up and never used. */
@@ -346,14 +345,18 @@ static void holders(struct run *run)
         train_step(run);
         if (step % (steps / LOOKS + 1) == steps / LOOKS)
             for (size_t i = count / 2; i < count; i++)
-                say(&text, "H\tlocal\tlist 'kept_%zu' in main(), %zu items\tkept\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\tX\t%llu-%llu\n",
+                say(&text,
+                    "H\tlocal\tlist 'kept_%zu' in main(), %zu "
+                    "items\tkept\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\tX\t%llu-%llu\n",
                     i / 7, i, (unsigned long long)kept[i], BLOCK, (unsigned long long)kept[i], BLOCK,
                     (unsigned long long)first_node, (unsigned long long)(first_node + i));
         if (text.bytes)
             put_look(run, &text);
     }
     for (size_t i = 0; i < count; i++)
-        say(&text, "H\tlocal\tlist 'kept_%zu' in main(), %zu items\tkept\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\tX\t%llu-%llu\n",
+        say(&text,
+            "H\tlocal\tlist 'kept_%zu' in main(), %zu "
+            "items\tkept\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\tX\t%llu-%llu\n",
             i / 7, i, (unsigned long long)kept[i], BLOCK, (unsigned long long)kept[i], BLOCK,
             (unsigned long long)first_node, (unsigned long long)(first_node + i));
     put_look(run, &text);
@@ -466,7 +469,8 @@ static void addresses(struct run *run)
 {
     struct text text = {0};
     for (uint32_t i = 0; run->events < run->wanted; i++) {
-        say(&text, "R\t%u\t%u\tNet\tmodel\nM\t%u\t%u\tNet\t\nM\t%u\t%u\tLinear\tlayer_%u\n", i % 2, 0x900, i % 2, 0x900, i % 2, 0xa00, i % 2);
+        say(&text, "R\t%u\t%u\tNet\tmodel\nM\t%u\t%u\tNet\t\nM\t%u\t%u\tLinear\tlayer_%u\n", i % 2, 0x900,
+            i % 2, 0x900, i % 2, 0xa00, i % 2);
         put_look(run, &text);
         train_step(run);
     }

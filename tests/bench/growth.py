@@ -32,7 +32,7 @@ COMMANDS = {
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
     "info": ("info", "--verify", "TRACE"),
 }
-TOO_LONG_S = 20
+TOO_LONG_S = 60
 
 
 def grow(shape, events, path, source=None):

@@ -413,8 +413,9 @@ static struct vt_trace *open_zeros(struct builder *builder, uint32_t chunks, uin
     ((struct vt_file_header *)file)->chunks_end = (uint64_t)(end - file);
     char error[512];
     struct vt_trace *trace;
-    cr_assert_eq(vt_trace_open(builder_write_bytes(builder, file, (size_t)(end - file)), &trace, error, sizeof error),
-                 0, "%s", error);
+    cr_assert_eq(
+        vt_trace_open(builder_write_bytes(builder, file, (size_t)(end - file)), &trace, error, sizeof error),
+        0, "%s", error);
     *stored = chunks * packed_bytes;
     free(payload);
     free(packed);

@@ -33,11 +33,12 @@ Test(whatif, tells_the_peak_and_what_it_would_be)
     vt_whatif_free(&whatif);
 }
 
-/* Sizes that no device has: any answer will do, but there is one. (This test is built so that a signed overflow ends
- * it.) */
+/* Sizes that no device has: any answer will do, but there is one. (This test is built so that a signed
+ * overflow ends it.) */
 Test(whatif, sums_may_overflow)
 {
-    struct vt_allocation blocks[] = {block(0, VT_NEVER, HUGE), block(1, 5, HUGE), block(2, 4, HUGE), block(3, 6, HUGE)};
+    struct vt_allocation blocks[] = {block(0, VT_NEVER, HUGE), block(1, 5, HUGE), block(2, 4, HUGE),
+                                     block(3, 6, HUGE)};
     struct vt_replay replay = {.trace = &trace, .allocations = blocks, .allocation_count = 4};
     struct vt_whatif whatif;
     cr_assert_eq(vt_whatif_make(&replay, 0, &whatif), 0);
