@@ -11,6 +11,7 @@ import os
 import pathlib
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,15 +46,16 @@ def arguments_of(name, trace, program=VRAMTRACE):
     return [program, *(argument.replace("TRACE", str(trace)) for argument in COMMANDS[name])]
 
 
+def limit_cpu():
+    resource.setrlimit(resource.RLIMIT_CPU, (TOO_LONG_S, TOO_LONG_S + 1))
+
+
 def cpu_seconds(name, trace, program):
     """CPU time of one command; None if it took too long. 1 is no failure: that is what checks and diffs find."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with subprocess.Popen(arguments_of(name, trace, program), stdout=subprocess.DEVNULL) as process:
-        try:
-            code = process.wait(TOO_LONG_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return None
+    code = subprocess.run(arguments_of(name, trace, program), stdout=subprocess.DEVNULL, preexec_fn=limit_cpu).returncode
+    if code == -signal.SIGXCPU:
+        return None
     if code not in (0, 1):
         sys.exit(f"growth.py: {name} of {trace} ended with {code}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
