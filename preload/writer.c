@@ -33,7 +33,6 @@
 enum {
     POLL_MS = 100,             /* new definitions are named within this time, while their code is still loaded */
     CHUNK_AGE_POLLS = 30,      /* events alone may wait this long in the ring: they are as safe there */
-    CHUNK_MAXIMUM_EVENTS = 1 << 16,
     CHUNK_DEFINITIONS_BYTES = 3 << 20, /* no more are begun: readers bound what a chunk may unpack to (4 MiB, or by its size) */
     ZSTD_LEVEL = 3,
     LAST_TURNS = 100,
@@ -97,7 +96,7 @@ static void take_records(struct writer *writer)
 {
     const struct vt_ring *ring = &writer->session->ring;
     const struct vt_record_head *head;
-    while (writer->event_count < CHUNK_MAXIMUM_EVENTS && writer->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    while (writer->event_count < VT_CHUNK_EVENTS && writer->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
            (head = vt_ring_at(&writer->session->ring, &writer->position))) {
         writer->position += head->slots;
@@ -379,7 +378,7 @@ static struct writer *make_writer(struct vt_session *session)
     writer->seen = vt_seen_make();
     writer->compressor =
         ZSTD_createCCtx_advanced((ZSTD_customMem){compressor_take, compressor_give_back, NULL});
-    writer->events = vt_memory_grow(NULL, 0, CHUNK_MAXIMUM_EVENTS * sizeof *writer->events);
+    writer->events = vt_memory_grow(NULL, 0, VT_CHUNK_EVENTS * sizeof *writer->events);
     return writer->seen && writer->compressor && writer->events ? writer : NULL;
 }
 

@@ -62,7 +62,7 @@ int vt_advise_in_place(struct vt_adviser *adviser)
             continue;
         vt_whatif_less(&adviser->whatif, output->alloc_event,
                        input->free_event < output->free_event ? input->free_event : output->free_event,
-                       (int64_t)output->bytes);
+                       output->bytes);
         count++;
         if (output->bytes > most) {
             most = output->bytes;
@@ -232,8 +232,7 @@ static void drop_member(struct vt_adviser *adviser, const struct kept *kept, siz
     }
     for (size_t i = 0; i < count; i++)
         if (i != output)
-            vt_whatif_less(&adviser->whatif, made + 1, needed,
-                           (int64_t)allocations[kept[i].allocation].bytes);
+            vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i].allocation].bytes);
 }
 
 /* The first that backward makes for each member, by the forward operators it belongs to: sorted like the

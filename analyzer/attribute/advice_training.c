@@ -1,4 +1,4 @@
-/* Advice on the training loop: gradients, evaluation, the optimizer. */
+/* Advice on the training loop: evaluation, the optimizer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,145 +6,6 @@
 
 #include "attribute/advice_private.h"
 #include "trace/index.h"
-
-/* ---- Gradients that live through forward ---- */
-
-struct made {
-    uint32_t stack_id, pass, order; /* order: how manieth of its stack and size in its pass */
-    uint64_t bytes;
-    uint32_t allocation;
-};
-
-static int compare_made(const void *left, const void *right)
-{
-    const struct made *a = left, *b = right;
-
-    if (a->stack_id != b->stack_id)
-        return a->stack_id < b->stack_id ? -1 : 1;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? -1 : 1;
-    if (a->pass != b->pass)
-        return a->pass < b->pass ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
-}
-
-/* All that backward made, so that what one pass made can be found for the same in another. */
-static struct made *list_backward(const struct vt_adviser *adviser, size_t *count)
-{
-    const struct vt_replay *replay = adviser->replay;
-    struct made *list = calloc(replay->allocation_count + 1, sizeof *list);
-
-    *count = 0;
-    for (uint32_t i = 0; list && i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-
-        if (vt_whatif_counts(&adviser->whatif, block) && block->phase == VT_PHASE_BACKWARD)
-            list[(*count)++] =
-                (struct made){block->stack_id, adviser->passes[block->alloc_event], 0, block->bytes, i};
-    }
-    if (!list)
-        return NULL;
-    qsort(list, *count, sizeof *list, compare_made);
-    for (size_t i = 1; i < *count; i++)
-        if (list[i].stack_id == list[i - 1].stack_id && list[i].bytes == list[i - 1].bytes &&
-            list[i].pass == list[i - 1].pass)
-            list[i].order = list[i - 1].order + 1;
-    return list;
-}
-
-/* What the pass made in the place of `like`, NULL = nothing that can be told. */
-static const struct vt_allocation *same_of_pass(const struct vt_adviser *adviser, const struct made *list,
-                                                size_t count, const struct made *like, uint32_t pass)
-{
-    struct made key = *like;
-    size_t at;
-
-    key.pass = pass;
-    key.allocation = 0;
-    at = vt_lower_bound(list, count, sizeof *list, &key, compare_made) + like->order;
-    return at < count && list[at].stack_id == like->stack_id && list[at].bytes == like->bytes &&
-                   list[at].pass == pass
-               ? &adviser->replay->allocations[list[at].allocation]
-               : NULL;
-}
-
-/* From each optimizer step on that a gradient outlives it was not needed, until its backward makes it again:
- * the new one, which is added to it and freed, would have taken its place. Adds up how many blocks that is
- * true of. */
-static uint64_t drop_gradient(struct vt_adviser *adviser, const struct made *list, size_t count,
-                              const struct made *made, uint32_t *stack_id)
-{
-    const struct vt_attribution *attribution = adviser->attribution;
-    const struct vt_allocation *gradient = &adviser->replay->allocations[made->allocation];
-    uint32_t from = VT_NEVER;
-    uint64_t times = 0;
-    bool forward = false;
-
-    for (size_t i = (size_t)(vt_span_at(attribution, gradient->alloc_event) - attribution->spans);
-         i < attribution->span_count && attribution->spans[i].first_event < gradient->free_event; i++) {
-        const struct vt_span *span = &attribution->spans[i];
-        const struct vt_allocation *again;
-        uint32_t end;
-
-        if (span->first_event <= gradient->alloc_event)
-            continue;
-        if (span->phase == VT_PHASE_OPTIMIZER) {
-            from = span->last_event + 1;
-            forward = false;
-            for (uint32_t event = span->first_event; !*stack_id && event <= span->last_event; event++)
-                if (attribution->trace->events[event].kind == VT_EVENT_ALLOC)
-                    *stack_id = attribution->trace->events[event].stack_id;
-        } else if (span->phase == VT_PHASE_FORWARD || span->phase == VT_PHASE_EVAL) {
-            forward |= from != VT_NEVER;
-        } else if (span->phase == VT_PHASE_BACKWARD && from != VT_NEVER) {
-            again = same_of_pass(adviser, list, count, made, adviser->passes[span->first_event]);
-            end = again && again->free_event != VT_NEVER ? again->free_event : span->first_event;
-            if (forward)
-                vt_whatif_less(&adviser->whatif, from,
-                               end < gradient->free_event ? end : gradient->free_event,
-                               (int64_t)gradient->bytes);
-            times += forward;
-            from = VT_NEVER;
-        }
-    }
-    /* freed between forward and backward, or never used again */
-    if (from != VT_NEVER && forward)
-        vt_whatif_less(&adviser->whatif, from, gradient->free_event, (int64_t)gradient->bytes);
-    return times + (from != VT_NEVER && forward);
-}
-
-int vt_advise_gradients(struct vt_adviser *adviser)
-{
-    struct vt_advice *advice;
-    uint64_t times = 0, bytes = 0;
-    uint32_t stack_id = 0;
-    size_t count;
-    struct made *list = list_backward(adviser, &count);
-    char text[24];
-
-    if (!list)
-        return -ENOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const struct vt_allocation *block = &adviser->replay->allocations[list[i].allocation];
-
-        if (block->category != VT_CATEGORY_GRADIENT ||
-            !drop_gradient(adviser, list, count, &list[i], &stack_id))
-            continue;
-        times++;
-        bytes += block->bytes;
-    }
-    free(list);
-    advice = vt_advise(adviser, "zero_grad", vt_whatif_saves(&adviser->whatif));
-    if (!advice)
-        return 0;
-    snprintf(advice->what, sizeof advice->what, "optimizer.zero_grad(set_to_none=True) right after its step");
-    snprintf(advice->why, sizeof advice->why,
-             "%llu gradients (%s) stay alive from the optimizer's step through the next forward, which has "
-             "no use for them",
-             (unsigned long long)times, vt_format_bytes(bytes, text));
-    advice->stack_id = stack_id;
-    return 0;
-}
 
 /* ---- Evaluation with gradients on ---- */
 
@@ -257,7 +118,7 @@ static void drop_graph(struct evaluation *evaluation, const struct graph_block *
         evaluation->stacks[block->stack_id] |= DROPPED;
         if (i + READERS < count)
             vt_whatif_less(&adviser->whatif, allocations[blocks[i + READERS].allocation].alloc_event,
-                           block->free_event, (int64_t)block->bytes);
+                           block->free_event, block->bytes);
     }
     *stack_id = *stack_id ? *stack_id : allocations[blocks[0].allocation].stack_id;
 }
@@ -349,23 +210,23 @@ static const char *optimizer_class(const struct vt_trace *trace)
 static uint64_t most_alive(const struct vt_adviser *adviser, enum vt_category category)
 {
     const struct vt_replay *replay = adviser->replay;
-    int64_t *changes = calloc(replay->trace->event_count + 1, sizeof *changes), sum = 0, most = 0;
+    uint64_t *changes = calloc(replay->trace->event_count + 1, sizeof *changes), sum = 0, most = 0;
 
     for (size_t i = 0; changes && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
         if (block->category != category || !vt_whatif_counts(&adviser->whatif, block))
             continue;
-        changes[block->alloc_event] += (int64_t)block->bytes;
+        changes[block->alloc_event] += block->bytes;
         if (block->free_event != VT_NEVER)
-            changes[block->free_event] -= (int64_t)block->bytes;
+            changes[block->free_event] -= block->bytes;
     }
     for (size_t i = 0; changes && i < replay->trace->event_count; i++) {
         sum += changes[i];
-        most = sum > most ? sum : most;
+        most = (int64_t)sum > (int64_t)most ? sum : most;
     }
     free(changes);
-    return (uint64_t)most;
+    return most;
 }
 
 /* State is for parameters that are trained: those that have gradients, which are as large, but whose blocks
@@ -395,7 +256,7 @@ static int advise_state(struct vt_adviser *adviser)
             continue;
         state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
         stack_id = stack_id ? stack_id : block->stack_id;
-        vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, (int64_t)(block->bytes / 2));
+        vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes / 2);
     }
     name = optimizer_class(replay->trace);
     name = name ? name : optimizer_file(replay->trace, stack_id);
@@ -451,13 +312,13 @@ static int advise_foreach(struct vt_adviser *adviser)
             if (span->phase != VT_PHASE_OPTIMIZER || block->category != VT_CATEGORY_TEMPORARY ||
                 !vt_whatif_counts(&adviser->whatif, block) || !is_foreach(adviser, block->stack_id))
                 continue;
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, (int64_t)block->bytes);
+            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
             largest = block->bytes > largest ? block->bytes : largest;
             all += block->bytes;
             stack_id = stack_id ? stack_id : block->stack_id;
         }
         /* one parameter's at a time: its square root and the quotient made of it */
-        vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, -(int64_t)largest * 2);
+        vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, 0 - largest * 2);
         most = all > most ? all : most;
     }
     advice = vt_advise(adviser, "foreach", vt_whatif_saves(&adviser->whatif));

@@ -18,7 +18,9 @@ struct vt_attribution_tables {
     struct vt_module_tree *module_tree;
     struct vt_phases phases;
     struct vt_owner *owners;
-    uint32_t *look_of; /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    size_t owner_count;
+    struct vt_owned *owned; /* by allocation */
+    uint32_t *look_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
 };
 
 /* What follows from the kind alone. */
@@ -145,38 +147,62 @@ static int set_modules(struct vt_attribution *attribution)
     return error;
 }
 
-/* Owners of all: those that looks saw, and copies of them for what is the same of another step. */
+/* Puts copies of the owners that a look saw in `source` to those of all, for an allocation. */
+static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, const struct vt_placed *placed,
+                       uint32_t source, uint32_t index)
+{
+    const struct vt_owned *seen = &placed->owned[source];
+    int error =
+        vt_reserve(&tables->owners, capacity, tables->owner_count + seen->count, sizeof *tables->owners);
+    if (error)
+        return error;
+    tables->owned[index] = (struct vt_owned){.first = (uint32_t)tables->owner_count, .count = seen->count};
+    for (uint32_t i = 0; i < seen->count; i++) {
+        struct vt_owner *owner = &tables->owners[tables->owner_count++];
+        *owner = placed->owners[seen->first + i];
+        owner->allocation = index;
+        if (source != index)
+            owner->evidence = VT_EVIDENCE_STRONG;
+    }
+    return 0;
+}
+
+/* Owners of all: those that looks saw, and copies of them for what is the same of another step. Where several
+ * tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     struct vt_replay *replay = attribution->replay;
-    size_t count = 0, capacity = 0, own;
-    struct vt_owner **owners = &attribution->tables->owners;
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+    struct vt_attribution_tables *tables = attribution->tables;
+    size_t capacity = 0;
+    uint32_t *copies =
+        calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
+    int error = 0;
+    tables->owned = calloc(replay->allocation_count + 1, sizeof *tables->owned);
+    if (!tables->owned || !copies)
+        error = -ENOMEM;
+    for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *allocation = &replay->allocations[i];
         uint32_t source = placed->like[i] != VT_NEVER ? placed->like[i] : i;
         if (placed->look_of[source] == VT_NEVER)
             continue;
-        const struct vt_owner *seen = vt_owners_find(placed->owners, placed->owner_count, source, &own);
-        int error = vt_reserve(owners, &capacity, count + own, sizeof **owners);
-        if (error)
-            return error;
-        for (size_t k = 0; k < own; k++) {
-            (*owners)[count] = seen[k];
-            (*owners)[count].allocation = i;
-            if (source != i)
-                (*owners)[count].evidence = VT_EVIDENCE_STRONG;
-            if (own == 1)
-                (*owners)[count].share_bytes = allocation->bytes;
-            count++;
+        if (source != i && copies[source]) {
+            tables->owned[i] = tables->owned[copies[source]];
+        } else {
+            error = copy_owners(tables, &capacity, placed, source, i);
+            if (source != i && placed->owned[source].count > 1)
+                copies[source] = i;
         }
+        if (!error && tables->owned[i].count == 1)
+            tables->owners[tables->owned[i].first].share_bytes = allocation->bytes;
         allocation->owner = replay->allocations[source].owner;
         allocation->module = replay->allocations[source].module;
         allocation->rounding_bytes = replay->allocations[source].rounding_bytes + allocation->bytes -
                                      replay->allocations[source].bytes;
     }
-    attribution->owners = *owners;
-    attribution->owner_count = count;
-    return 0;
+    free(copies);
+    attribution->owners = tables->owners;
+    attribution->owner_count = tables->owner_count;
+    return error;
 }
 
 static int list_held(struct vt_attribution *attribution)
@@ -215,6 +241,7 @@ static int set_names(struct vt_attribution *attribution)
     attribution->look_counts = placed.counts;
     tables->look_of = placed.look_of;
     free(placed.owners);
+    free(placed.owned);
     free(placed.like);
     return error;
 }
@@ -293,6 +320,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
         vt_phases_free(&tables->phases);
         free(tables->operators);
         free(tables->owners);
+        free(tables->owned);
         free(tables->look_of);
         vt_module_tree_free(tables->module_tree);
         vt_names_free(tables->names);
@@ -337,7 +365,9 @@ const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t st
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,
                                     size_t *count)
 {
-    return vt_owners_find(attribution->owners, attribution->owner_count, allocation, count);
+    const struct vt_owned *owned = attribution->tables->owned;
+    *count = owned && allocation < attribution->replay->allocation_count ? owned[allocation].count : 0;
+    return *count > 0 ? attribution->owners + owned[allocation].first : NULL;
 }
 
 const struct vt_look *vt_look_of(const struct vt_attribution *attribution, uint32_t allocation)

@@ -19,7 +19,7 @@ struct vt_owner {
     const char *dtype, *shape; /* "" = not known */
     uint64_t bytes;            /* its own, without the rest of the block */
     uint64_t share_bytes; /* of the block's, with what is left over; an allocation's add up to its bytes */
-    uint32_t allocation;  /* index in replay->allocations */
+    uint32_t allocation;  /* index in replay->allocations: the first that has it */
     uint8_t evidence;     /* exact: seen there; strong: known from the same place of another step */
 };
 
@@ -44,7 +44,7 @@ struct vt_attribution {
     struct vt_span *spans; /* in order, without gaps over all events */
     size_t span_count;
     uint32_t step_count;
-    const struct vt_owner *owners; /* by allocation, then by address */
+    const struct vt_owner *owners; /* of an allocation together, by address; several may share theirs */
     size_t owner_count;
     const struct vt_held *held; /* by allocation, then by address, latest look first */
     size_t held_count;

@@ -59,6 +59,14 @@ static int cast_votes(struct votes *votes)
     return 0;
 }
 
+/* The first event of a batch in [first, end), `end` if there is none. */
+static uint32_t next_batch(const struct vt_finder *finder, uint32_t first, uint32_t end)
+{
+    while (first < end && finder->signs[first] != SIGN_SOURCE && finder->signs[first] != SIGN_DATA)
+        first++;
+    return first;
+}
+
 /* Labels as evaluation what runs without nodes between [first, end), from a batch before it to the next one.
  */
 static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
@@ -70,12 +78,9 @@ static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
         bool at_end = i == end;
         bool batch = !at_end && (finder->signs[i] == SIGN_SOURCE || finder->signs[i] == SIGN_DATA);
         if (at_end || votes->cast[i] == VOTE_NODE) {
-            uint32_t stop = i;
-            for (uint32_t k = last_vote + 1; k < i && !at_end && stop == i; k++)
-                if (finder->signs[k] == SIGN_SOURCE || finder->signs[k] == SIGN_DATA)
-                    stop = k; /* the next batch */
             if (open && count >= 2)
-                memset(finder->labels + start, VT_PHASE_EVAL, stop - start);
+                memset(finder->labels + start, VT_PHASE_EVAL,
+                       (at_end ? end : next_batch(finder, last_vote + 1, i)) - start);
             count = 0;
             open = false;
         } else if (votes->cast[i] == VOTE_NO_NODE) {

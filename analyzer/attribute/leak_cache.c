@@ -10,13 +10,20 @@
 
 struct walk {
     const struct vt_leak_finder *finder;
-    uint64_t *segments; /* by step: bytes at its end */
-    uint64_t *holes;    /* by step: 1 where a segment was made although as much was free */
+    struct vt_leak_change *segments; /* by step: bytes at its end */
+    uint64_t *holes;                 /* by step: 1 where a segment was made although as much was free */
     uint32_t step;
     uint64_t segment_bytes, cached; /* before this event */
     uint32_t stack_id;              /* that last made a segment */
     uint64_t used;                  /* the most within the last whole step: without what is cached */
 };
+
+/* The next step begins with what there is. */
+static void end_step(struct walk *walk)
+{
+    walk->step++;
+    walk->segments[walk->step] = (struct vt_leak_change){walk->step, walk->segment_bytes};
+}
 
 static int visit(void *context, uint32_t event, const struct vt_counts *counts,
                  const uint64_t categories[VT_CATEGORY_COUNT])
@@ -25,14 +32,14 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts,
     const struct vt_leak_finder *finder = walk->finder;
     uint64_t used = counts->driver_bytes - categories[VT_CATEGORY_CACHED];
     while (walk->step + 1 < finder->step_count && event > finder->borders[walk->step])
-        walk->segments[++walk->step] = walk->segment_bytes;
+        end_step(walk);
     if (event > finder->last_border)
         return 1;
     if (counts->segment_bytes > walk->segment_bytes) {
         walk->holes[walk->step] = walk->cached >= counts->segment_bytes - walk->segment_bytes;
         walk->stack_id = finder->trace->events[event].stack_id;
     }
-    walk->segment_bytes = walk->segments[walk->step] = counts->segment_bytes;
+    walk->segment_bytes = walk->segments[walk->step].bytes = counts->segment_bytes;
     walk->cached = categories[VT_CATEGORY_CACHED];
     if (walk->step + 1 == finder->step_count && used > walk->used)
         walk->used = used;
@@ -48,8 +55,8 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
         return 0; /* blocks need it */
     more = reserved - finder->leaks->bytes_per_step;
     for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
-        grown += walk->segments[step] > walk->segments[step - 1];
-        holes += walk->segments[step] > walk->segments[step - 1] && walk->holes[step];
+        grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
+        holes += walk->segments[step].bytes > walk->segments[step - 1].bytes && walk->holes[step];
     }
     bool fragments = holes * 2 > grown;
     struct vt_leak *leak = vt_leak_add(finder, fragments ? VT_LEAK_FRAGMENTATION : VT_LEAK_CACHE);
@@ -95,6 +102,7 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
 {
     struct walk walk = {.finder = finder};
     struct vt_growth growth;
+    bool repeats = false;
     int error = 0;
     walk.segments = calloc((size_t)finder->step_count + 1, sizeof *walk.segments);
     walk.holes = calloc((size_t)finder->step_count + 1, sizeof *walk.holes);
@@ -103,8 +111,11 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
     if (!error && vt_replay_walk(finder->replay, finder->device_index, visit, &walk) < 0)
         error = -ENOMEM;
     while (!error && walk.step + 1 < finder->step_count)
-        walk.segments[++walk.step] = walk.segment_bytes;
-    if (!error && vt_growth_repeats(walk.segments, 1, finder->step_count - 1, &growth))
+        end_step(&walk);
+    if (!error)
+        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1, &growth,
+                                  &repeats);
+    if (!error && repeats)
         error = add_cache(finder, &walk, &growth);
     if (!error)
         forecast(finder, walk.used);

@@ -113,7 +113,9 @@ static int read_bursts(struct vt_leak_finder *finder)
         uint32_t last = event;
         while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE)
             last++;
-        burst.after = last < finder->last_border ? last + 1 : last;
+        uint32_t first_after = last < finder->last_border ? last + 1 : last;
+        if (burst.after < first_after) /* else nothing has come since the burst before this one */
+            burst.after = first_after;
         while (burst.after < finder->last_border && !is_place(finder, burst.after))
             burst.after++;
         burst.step = vt_span_at(finder->attribution, event)->step;

@@ -23,56 +23,6 @@ static uint32_t period(const struct vt_leak_class *class)
     return (class->last_birth - class->first_birth + births / 2) / births;
 }
 
-/* ---- Runs of a step ---- */
-
-static int compare_event(const void *allocation, const void *event)
-{
-    uint32_t made = ((const struct vt_allocation *)allocation)->alloc_event, at = *(const uint32_t *)event;
-    return (made > at) - (made < at);
-}
-
-static size_t first_at(const struct vt_leak_finder *finder, uint32_t event)
-{
-    const struct vt_replay *replay = finder->replay;
-    return vt_lower_bound(replay->allocations, replay->allocation_count, sizeof *replay->allocations, &event,
-                          compare_event);
-}
-
-/* A backward pass that makes nodes itself (create_graph=True) goes on with the graph. */
-static bool makes_nodes(const struct vt_leak_finder *finder, const struct vt_span *span)
-{
-    const struct vt_event *events = finder->trace->events;
-    for (uint32_t i = span->first_event; i <= span->last_event; i++)
-        if (events[i].kind == VT_EVENT_NODE && events[i].detail != 0)
-            return true;
-    return false;
-}
-
-static bool is_pass(const struct vt_leak_finder *finder, const struct vt_span *span)
-{
-    return span->phase == VT_PHASE_OPTIMIZER ||
-           (span->phase == VT_PHASE_BACKWARD && !makes_nodes(finder, span));
-}
-
-/* Where the run that `event` is in begins and ends; a step's border is none for it. */
-static void set_run(const struct vt_leak_finder *finder, uint32_t event, struct vt_leak_run *run)
-{
-    const struct vt_attribution *attribution = finder->attribution;
-    const struct vt_span *span = vt_span_at(attribution, event), *first = span, *last = span;
-    const struct vt_span *end = attribution->spans + attribution->span_count;
-    bool trains = finder->ran.count > 0, pass = is_pass(finder, span);
-    while (first > attribution->spans && (trains || first[-1].step == span->step) &&
-           (pass ? first[-1].phase == span->phase : !is_pass(finder, &first[-1])))
-        first--;
-    while (last + 1 < end && (trains || last[1].step == span->step) &&
-           (pass ? last[1].phase == span->phase : !is_pass(finder, &last[1])))
-        last++;
-    *run = (struct vt_leak_run){.step = span->step,
-                                .first_event = first->first_event,
-                                .last_event = last->last_event,
-                                .phase = span->phase};
-}
-
 /* The step that stands for a class: the last in which it grew but the very last, whose blocks may be in use.
  */
 static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
@@ -89,47 +39,113 @@ static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt
 
 /* ---- Clusters ---- */
 
+/* What a class kept, under its pattern's key. */
+struct kept {
+    uint64_t key;
+    uint32_t allocation;
+};
+
 struct cluster {
     struct vt_leak_finder *finder;
     const struct vt_leak_class *leader;
-    uint8_t *member; /* by class */
+    struct kept *kept; /* of all classes that grow, by key, then in order */
+    size_t kept_count;
     struct vt_leak_block *blocks;
     size_t count, capacity;
 };
 
-static bool in_graph(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+/* The same for classes of one kind whose first and last births are the same. */
+static uint64_t pattern_key(uint8_t kind, uint32_t first_birth, uint32_t last_birth)
 {
-    const struct vt_span *span = vt_span_at(finder->attribution, allocation->alloc_event);
-    if (span->phase == VT_PHASE_BACKWARD)
-        return makes_nodes(finder, span);
-    return finder->made_node[allocation->alloc_event];
+    return ((uint64_t)first_birth << 32 | last_birth) * 8 + kind;
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+    const struct kept *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+}
+
+static int list_kept(struct cluster *cluster)
+{
+    const struct vt_leak_finder *finder = cluster->finder;
+    size_t capacity = 0;
+    for (size_t i = 0; i < finder->class_count; i++) {
+        const struct vt_leak_class *class = &finder->classes[i];
+        for (uint32_t k = 0; class->grows && class->group == VT_NO_CLASS && k < class->count; k++) {
+            uint32_t allocation = finder->order[class->first + k];
+            if (!vt_leak_is_kept(finder, allocation))
+                continue;
+            int error = vt_reserve(&cluster->kept, &capacity, cluster->kept_count + 1, sizeof *cluster->kept);
+            if (error)
+                return error;
+            cluster->kept[cluster->kept_count++] =
+                (struct kept){pattern_key(class->kind, class->first_birth, class->last_birth), allocation};
+        }
+    }
+    if (cluster->kept_count > 1)
+        qsort(cluster->kept, cluster->kept_count, sizeof *cluster->kept, compare_kept);
+    return 0;
+}
+
+static bool is_member(const struct cluster *cluster, const struct vt_leak_class *class)
+{
+    return class->grows && class->group == VT_NO_CLASS && same_pattern(cluster->leader, class);
+}
+
+/* Adds what classes of one pattern kept of the allocations [first, end). */
+static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first, uint32_t end)
+{
+    const struct vt_leak_finder *finder = cluster->finder;
+    const struct kept wanted = {key, first};
+    for (size_t i = vt_lower_bound(cluster->kept, cluster->kept_count, sizeof wanted, &wanted, compare_kept);
+         i < cluster->kept_count && cluster->kept[i].key == key && cluster->kept[i].allocation < end; i++) {
+        uint32_t index = cluster->kept[i].allocation;
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        if (!is_member(cluster, &finder->classes[finder->class_of[index]]))
+            continue;
+        int error =
+            vt_reserve(&cluster->blocks, &cluster->capacity, cluster->count + 1, sizeof *cluster->blocks);
+        if (error)
+            return error;
+        bool input = vt_leak_is_input(finder, allocation);
+        cluster->blocks[cluster->count++] =
+            (struct vt_leak_block){.allocation = index,
+                                   .in_graph = !input && vt_leak_in_graph(finder, allocation),
+                                   .input = input,
+                                   .hook = vt_leak_made_by_hook(finder, index)};
+    }
+    return 0;
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+    const struct vt_leak_block *left = a, *right = b;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
 }
 
 /* What the cluster kept of the runs that the step is made of. */
 static int collect(struct cluster *cluster, uint32_t step)
 {
     const struct vt_leak_finder *finder = cluster->finder;
-    const struct vt_replay *replay = finder->replay;
+    const struct vt_leak_class *leader = cluster->leader;
     struct vt_leak_run first, last;
-    set_run(finder, finder->borders[step - 1] + 1, &first);
-    set_run(finder, finder->borders[step], &last);
+    vt_leak_run_at(finder, finder->borders[step - 1] + 1, &first);
+    vt_leak_run_at(finder, finder->borders[step], &last);
+    uint32_t begin = vt_leak_first_at(finder, first.first_event);
+    uint32_t end = vt_leak_first_at(finder, last.last_event + 1);
     cluster->count = 0;
-    for (size_t i = first_at(finder, first.first_event);
-         i < replay->allocation_count && replay->allocations[i].alloc_event <= last.last_event; i++) {
-        uint32_t class = finder->class_of[i];
-        if (class == VT_NO_CLASS || !cluster->member[class] || !vt_leak_is_kept(finder, (uint32_t)i))
-            continue;
-        int error =
-            vt_reserve(&cluster->blocks, &cluster->capacity, cluster->count + 1, sizeof *cluster->blocks);
+    for (uint32_t i = 0; i < 9; i++) { /* births may be one step off */
+        uint64_t key =
+            pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
+        int error = collect_pattern(cluster, key, begin, end);
         if (error)
             return error;
-        bool input = vt_leak_is_input(finder, &replay->allocations[i]);
-        cluster->blocks[cluster->count++] =
-            (struct vt_leak_block){.allocation = (uint32_t)i,
-                                   .in_graph = !input && in_graph(finder, &replay->allocations[i]),
-                                   .input = input,
-                                   .hook = vt_leak_made_by_hook(finder, (uint32_t)i)};
     }
+    if (cluster->count > 1)
+        qsort(cluster->blocks, cluster->count, sizeof *cluster->blocks, compare_blocks);
     return 0;
 }
 
@@ -173,17 +189,20 @@ static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
     return 0;
 }
 
-/* Moves what the graph holds to the front: what was there before its end, and inputs, which the next step's
- * graph may hold. Returns how many. */
-static size_t put_graph_first(const struct vt_leak_finder *finder, struct vt_leak_run *run)
+/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which
+ * the next step's graph may hold. Returns how many. */
+static size_t put_graph_first(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
+                              struct vt_leak_block *sorted)
 {
-    size_t used = 0;
-    for (size_t i = 0; i < run->count; i++) {
-        struct vt_leak_block block = run->blocks[i];
-        if (!block.input && finder->replay->allocations[block.allocation].alloc_event > run->last_graph)
-            continue;
-        memmove(run->blocks + used + 1, run->blocks + used, (i - used) * sizeof block);
-        run->blocks[used++] = block;
+    size_t used = 0, count = 0;
+    for (int held = 1; held >= 0; held--) {
+        for (size_t i = 0; i < run->count; i++) {
+            const struct vt_leak_block *block = &run->blocks[i];
+            bool before = finder->replay->allocations[block->allocation].alloc_event <= run->last_graph;
+            if ((block->input || before) == (held == 1))
+                sorted[count++] = *block;
+        }
+        used = held ? count : used;
     }
     return used;
 }
@@ -191,24 +210,26 @@ static size_t put_graph_first(const struct vt_leak_finder *finder, struct vt_lea
 /* Splits what a run kept: what its graph holds; then what hooks made, and the rest. */
 static int split_run(struct cluster *cluster, struct vt_leak_run *run)
 {
-    struct vt_leak_finder *finder = cluster->finder;
     size_t used = 0;
-    int error = 0;
-    vt_leak_judge_run(finder, run);
-    if (run->retained) {
-        used = put_graph_first(finder, run);
-        error = add_leak(cluster, run, run->blocks, used, true);
+    int error = vt_leak_judge_run(cluster->finder, run);
+    struct vt_leak_block *sorted = calloc(run->count + 1, sizeof *sorted);
+    struct vt_leak_block *rest = calloc(run->count + 1, sizeof *rest);
+    if (!sorted || !rest)
+        error = -ENOMEM;
+    if (!error && run->retained) {
+        used = put_graph_first(cluster->finder, run, sorted);
+        error = add_leak(cluster, run, sorted, used, true);
+    } else if (!error) {
+        memcpy(sorted, run->blocks, run->count * sizeof *sorted);
     }
-    struct vt_leak_block *rest = calloc(run->count - used + 1, sizeof *rest);
-    if (!rest)
-        return -ENOMEM;
     for (int hook = 1; hook >= 0 && !error; hook--) {
         size_t count = 0;
         for (size_t i = used; i < run->count; i++)
-            if (run->blocks[i].hook == (hook == 1))
-                rest[count++] = run->blocks[i];
+            if (sorted[i].hook == (hook == 1))
+                rest[count++] = sorted[i];
         error = add_leak(cluster, run, rest, count, false);
     }
+    free(sorted);
     free(rest);
     return error;
 }
@@ -220,7 +241,7 @@ static int split_cluster(struct cluster *cluster)
     int error = collect(cluster, sample_step(finder, cluster->leader));
     for (size_t i = 0; i < cluster->count && !error;) {
         struct vt_leak_run run;
-        set_run(finder, allocations[cluster->blocks[i].allocation].alloc_event, &run);
+        vt_leak_run_at(finder, allocations[cluster->blocks[i].allocation].alloc_event, &run);
         run.blocks = cluster->blocks + i;
         while (i < cluster->count &&
                allocations[cluster->blocks[i].allocation].alloc_event <= run.last_event) {
@@ -232,33 +253,50 @@ static int split_cluster(struct cluster *cluster)
     return error;
 }
 
-static uint32_t largest_class(const struct vt_leak_finder *finder)
+/* By what each step adds, the largest first. */
+static int compare_classes(const void *a, const void *b, void *classes)
 {
-    uint32_t largest = VT_NO_CLASS;
-    for (uint32_t i = 0; i < finder->class_count; i++) {
-        const struct vt_leak_class *class = &finder->classes[i];
-        if (class->grows && class->group == VT_NO_CLASS &&
-            (largest == VT_NO_CLASS || class->bytes_per_step > finder->classes[largest].bytes_per_step))
-            largest = i;
-    }
-    return largest;
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    uint64_t left_bytes = ((const struct vt_leak_class *)classes)[left].bytes_per_step;
+    uint64_t right_bytes = ((const struct vt_leak_class *)classes)[right].bytes_per_step;
+    if (left_bytes != right_bytes)
+        return left_bytes > right_bytes ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static uint32_t *list_leaders(const struct vt_leak_finder *finder, size_t *count)
+{
+    uint32_t *leaders = malloc((finder->class_count + 1) * sizeof *leaders);
+    *count = 0;
+    for (uint32_t i = 0; leaders && i < finder->class_count; i++)
+        if (finder->classes[i].grows && finder->classes[i].group == VT_NO_CLASS)
+            leaders[(*count)++] = i;
+    if (*count > 1)
+        qsort_r(leaders, *count, sizeof *leaders, compare_classes, finder->classes);
+    return leaders;
 }
 
 int vt_leak_groups_find(struct vt_leak_finder *finder)
 {
-    struct cluster cluster = {.finder = finder, .member = calloc(finder->class_count + 1, 1)};
-    int error = cluster.member ? 0 : -ENOMEM;
-    for (uint32_t at = 0; !error && (at = largest_class(finder)) != VT_NO_CLASS;) {
-        struct vt_leak_class *leader = &finder->classes[at];
+    struct cluster cluster = {.finder = finder};
+    size_t count;
+    uint32_t *leaders = list_leaders(finder, &count);
+    int error = leaders ? 0 : -ENOMEM;
+    if (!error && count > 0)
+        error = vt_leak_runs_read(finder);
+    if (!error && count > 0)
+        error = list_kept(&cluster);
+    for (size_t i = 0; i < count && !error; i++) {
+        struct vt_leak_class *leader = &finder->classes[leaders[i]];
+        if (leader->group != VT_NO_CLASS)
+            continue;
         cluster.leader = leader;
-        for (size_t i = 0; i < finder->class_count; i++)
-            cluster.member[i] = finder->classes[i].grows && finder->classes[i].group == VT_NO_CLASS &&
-                                same_pattern(leader, &finder->classes[i]);
         error = split_cluster(&cluster);
-        if (!error && leader->group == VT_NO_CLASS)
+        if (leader->group == VT_NO_CLASS)
             leader->grows = false; /* it kept nothing in the step that stands for it */
     }
-    free(cluster.member);
+    free(leaders);
+    free(cluster.kept);
     free(cluster.blocks);
     return error;
 }

@@ -7,125 +7,100 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* A block of a leak whose autograd node is known. */
-struct numbered {
-    uint64_t number;
-    uint32_t allocation;
-};
-
-/* Of blocks alive at a look. */
-struct hold {
-    uint64_t bytes;
-    uint32_t first_step, last_step; /* that made them */
-};
-
 struct candidate {
     const struct vt_look_holder *holder; /* the first seen of that name */
-    struct hold direct, by_graph;
+    struct vt_leak_hold direct, by_graph;
+};
+
+/* What one holder of a look has of one leak: a block, or blocks by its graph. */
+struct share {
+    uint32_t leak, order; /* order: in which they were found */
+    bool direct;
+    const struct vt_look_holder *holder;
+    struct vt_leak_hold hold;
 };
 
 struct search {
-    const struct vt_leak_finder *finder;
-    struct numbered *numbered; /* of the leak, by number */
-    size_t numbered_count;
-    struct candidate *candidates; /* of one look */
+    struct vt_leak_finder *finder;
+    struct vt_leak_graphs *graphs;
+    uint32_t *held; /* indices of attribution->held, by look, else in order */
+    size_t held_count;
+    struct share *shares; /* of one look */
+    size_t share_count, share_capacity;
+    struct candidate *candidates; /* of one leak in one look */
     size_t count, capacity;
-    struct vt_index names;
+    struct vt_index names;  /* of one look: leak and name → candidate */
+    struct candidate *best; /* by leak */
 };
 
-static uint64_t number_of(uint64_t sequence)
-{
-    return ((sequence & ((UINT64_C(1) << VT_SEQUENCE_THREAD_SHIFT) - 1)) - 2) / 2;
-}
-
 /* "list 'history' in __main__, 3 items" is the same later, when there are more. */
-static uint64_t key_of(const char *name)
+static uint64_t key_of(uint32_t leak, const char *name)
 {
     size_t bytes = strlen(name);
     const char *comma = strrchr(name, ',');
     if (comma && strstr(comma, " item"))
         bytes = (size_t)(comma - name);
-    return XXH3_64bits(name, bytes);
+    return XXH3_64bits_withSeed(name, bytes, leak);
 }
 
-static int compare_numbers(const void *a, const void *b)
+static int compare_shares(const void *a, const void *b)
 {
-    const struct numbered *left = a, *right = b;
-    return (left->number > right->number) - (left->number < right->number);
+    const struct share *left = a, *right = b;
+    if (left->leak != right->leak)
+        return left->leak < right->leak ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
 }
 
-static int number_blocks(struct search *search, uint32_t leak)
+static int add_share(struct search *search, const struct share *share)
+{
+    int error =
+        vt_reserve(&search->shares, &search->share_capacity, search->share_count + 1, sizeof *search->shares);
+    if (error)
+        return error;
+    search->shares[search->share_count] = *share;
+    search->shares[search->share_count].order = (uint32_t)search->share_count;
+    search->share_count++;
+    return 0;
+}
+
+/* The tensors themselves. `first` is where the look's begin in `held`; returns where they end. */
+static int add_direct(struct search *search, uint32_t look, size_t *first)
 {
     const struct vt_leak_finder *finder = search->finder;
-    size_t capacity = 0;
     int error = 0;
-    free(search->numbered);
-    search->numbered = NULL;
-    search->numbered_count = 0;
-    for (size_t i = 0; i < finder->replay->allocation_count && !error; i++) {
-        uint32_t class = finder->class_of[i];
-        uint64_t sequence = finder->replay->allocations[i].sequence;
-        if (class == VT_NO_CLASS || finder->classes[class].group != leak || sequence % 2 ||
-            sequence <= VT_SEQUENCE_NO_NUMBER ||
-            !finder->made_node[finder->replay->allocations[i].alloc_event])
-            continue; /* a later one carries the number of a node that is not its own */
-        error =
-            vt_reserve(&search->numbered, &capacity, search->numbered_count + 1, sizeof *search->numbered);
-        if (!error)
-            search->numbered[search->numbered_count++] = (struct numbered){number_of(sequence), (uint32_t)i};
+    for (; *first < search->held_count && !error; ++*first) {
+        const struct vt_held *held = &finder->attribution->held[search->held[*first]];
+        if (held->look > look)
+            break;
+        uint32_t class = finder->class_of[held->allocation];
+        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        const struct vt_allocation *block = &finder->replay->allocations[held->allocation];
+        if (held->look < look || leak == VT_NO_CLASS)
+            continue;
+        error = add_share(search, &(struct share){.leak = leak,
+                                                  .direct = true,
+                                                  .holder = held->holder,
+                                                  .hold = {block->bytes, block->step, block->step}});
     }
-    if (search->numbered_count > 1)
-        qsort(search->numbered, search->numbered_count, sizeof *search->numbered, compare_numbers);
     return error;
 }
 
-static size_t first_from(const struct search *search, uint64_t number)
+/* Blocks alive at the look whose nodes the holder's tensor keeps. */
+static int add_graph(struct search *search, const struct vt_look_holder *holder)
 {
-    return vt_lower_bound(search->numbered, search->numbered_count, sizeof *search->numbered,
-                          &(struct numbered){.number = number}, compare_numbers);
+    const struct vt_leak_graph_part *parts;
+    size_t count;
+    int error = vt_leak_graphs_find(search->graphs, holder->nodes, &parts, &count);
+    for (size_t i = 0; !error && i < count; i++)
+        error = add_share(search,
+                          &(struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
+    return error;
 }
 
-static void add_block(struct hold *hold, const struct vt_allocation *block)
+static struct candidate *candidate_of(struct search *search, uint32_t leak,
+                                      const struct vt_look_holder *holder)
 {
-    if (hold->bytes == 0 || block->step < hold->first_step)
-        hold->first_step = block->step;
-    if (hold->bytes == 0 || block->step > hold->last_step)
-        hold->last_step = block->step;
-    hold->bytes += block->bytes;
-}
-
-/* Blocks alive at the look whose nodes the holder's tensor keeps: "12-40,52-52". */
-static void add_graph(const struct search *search, const struct vt_look_holder *holder, uint32_t event,
-                      struct hold *hold)
-{
-    for (const char *at = holder->nodes; *at;) {
-        char *end;
-        uint64_t first = strtoull(at, &end, 10), last = *end == '-' ? strtoull(end + 1, &end, 10) : first;
-        for (size_t i = first_from(search, first);
-             i < search->numbered_count && search->numbered[i].number <= last; i++) {
-            const struct vt_allocation *block =
-                &search->finder->replay->allocations[search->numbered[i].allocation];
-            if (block->alloc_event < event && block->free_event > event)
-                add_block(hold, block);
-        }
-        if (*end != ',')
-            break;
-        at = end + 1;
-    }
-}
-
-static void unite(struct hold *hold, const struct hold *more)
-{
-    if (hold->bytes == 0 || more->first_step < hold->first_step)
-        hold->first_step = more->first_step;
-    if (hold->bytes == 0 || more->last_step > hold->last_step)
-        hold->last_step = more->last_step;
-    hold->bytes += more->bytes;
-}
-
-static struct candidate *candidate_of(struct search *search, const struct vt_look_holder *holder)
-{
-    uint64_t key = key_of(holder->holder);
+    uint64_t key = key_of(leak, holder->holder);
     uint32_t at = vt_index_get(&search->names, key);
     if (at != VT_INDEX_NONE)
         return &search->candidates[at];
@@ -136,37 +111,7 @@ static struct candidate *candidate_of(struct search *search, const struct vt_loo
     return &search->candidates[search->count++];
 }
 
-static int count_look(struct search *search, uint32_t leak, uint32_t look)
-{
-    const struct vt_leak_finder *finder = search->finder;
-    const struct vt_attribution *attribution = finder->attribution;
-    const struct vt_look *seen = &finder->trace->looks[look];
-    vt_index_free(&search->names);
-    search->names = (struct vt_index){0};
-    search->count = 0;
-    for (size_t i = 0; i < attribution->held_count; i++) {
-        const struct vt_held *held = &attribution->held[i];
-        uint32_t class = held->look == look ? finder->class_of[held->allocation] : VT_NO_CLASS;
-        if (class == VT_NO_CLASS || finder->classes[class].group != leak)
-            continue;
-        struct candidate *candidate = candidate_of(search, held->holder);
-        if (!candidate)
-            return -ENOMEM;
-        add_block(&candidate->direct, &finder->replay->allocations[held->allocation]);
-    }
-    for (size_t i = 0; i < seen->holder_count; i++) {
-        struct hold hold = {0};
-        add_graph(search, &seen->holders[i], seen->event_index, &hold);
-        struct candidate *candidate = hold.bytes ? candidate_of(search, &seen->holders[i]) : NULL;
-        if (hold.bytes && !candidate)
-            return -ENOMEM;
-        if (candidate)
-            unite(&candidate->by_graph, &hold);
-    }
-    return 0;
-}
-
-static const struct hold *best_of(const struct candidate *candidate)
+static const struct vt_leak_hold *best_of(const struct candidate *candidate)
 {
     return candidate->direct.bytes > candidate->by_graph.bytes ? &candidate->direct : &candidate->by_graph;
 }
@@ -183,6 +128,46 @@ static bool is_better(const struct candidate *candidate, const struct candidate 
     if (bytes > most + most / 10 || most > bytes + bytes / 10)
         return bytes > most;
     return candidate->direct.bytes >= best->direct.bytes;
+}
+
+/* The best of one leak among the shares of a look, [first, end). */
+static int judge_leak(struct search *search, size_t first, size_t end)
+{
+    uint32_t leak = search->shares[first].leak;
+    struct candidate *best = &search->best[leak];
+    size_t own = search->count;
+    for (size_t i = first; i < end; i++) {
+        const struct share *share = &search->shares[i];
+        struct candidate *candidate = candidate_of(search, leak, share->holder);
+        if (!candidate)
+            return -ENOMEM;
+        vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
+    }
+    for (size_t i = own; i < search->count; i++)
+        if (is_better(&search->candidates[i], best->holder ? best : NULL))
+            *best = search->candidates[i];
+    return 0;
+}
+
+static int judge_look(struct search *search, uint32_t look, size_t *first_held)
+{
+    const struct vt_look *seen = &search->finder->trace->looks[look];
+    search->share_count = search->count = 0;
+    vt_index_free(&search->names);
+    int error = add_direct(search, look, first_held);
+    if (!error)
+        vt_leak_graphs_at(search->graphs, seen->event_index);
+    for (size_t i = 0; i < seen->holder_count && !error; i++)
+        error = add_graph(search, &seen->holders[i]);
+    if (search->share_count > 1)
+        qsort(search->shares, search->share_count, sizeof *search->shares, compare_shares);
+    for (size_t i = 0, end; i < search->share_count && !error; i = end) {
+        for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak;
+             end++)
+            ;
+        error = judge_leak(search, i, end);
+    }
+    return error;
 }
 
 /* What looks and stacks say together. */
@@ -203,53 +188,75 @@ static void refine(struct vt_leak *leak)
 }
 
 /* Parameters, buffers and optimizer state have names of their own, and no other holder is told of them. */
-static void find_owners(const struct vt_leak_finder *finder, uint32_t number)
+static void find_owners(const struct vt_leak_finder *finder)
 {
-    struct vt_leak *leak = &finder->leaks->items[number];
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         const struct vt_allocation *block = &finder->replay->allocations[i];
         uint32_t class = finder->class_of[i];
-        if (class == VT_NO_CLASS || finder->classes[class].group != number || !block->owner ||
-            block->step < leak->first_step || !vt_leak_is_kept(finder, i))
+        uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
+        if (!leak || leak->holder || !block->owner || block->step < leak->first_step ||
+            !vt_leak_is_kept(finder, i))
             continue;
         leak->first_owner = leak->first_owner ? leak->first_owner : block->owner;
         leak->last_owner = block->owner;
         leak->owned_blocks++;
     }
-    if (leak->first_owner && strcmp(leak->first_owner, leak->last_owner) == 0)
-        leak->first_owner = leak->last_owner = NULL; /* a name that each step uses anew */
+    for (size_t i = 0; i < finder->leaks->count; i++) {
+        struct vt_leak *leak = &finder->leaks->items[i];
+        if (leak->first_owner && strcmp(leak->first_owner, leak->last_owner) == 0)
+            leak->first_owner = leak->last_owner = NULL; /* a name that each step uses anew */
+    }
 }
 
-static int find_holder(struct search *search, uint32_t number)
+static int compare_held(const void *a, const void *b, void *held)
 {
-    struct vt_leak *leak = &search->finder->leaks->items[number];
-    struct candidate best = {0};
-    int error = number_blocks(search, number);
-    for (uint32_t look = 0; look < search->finder->trace->look_count && !error; look++) {
-        if (search->finder->trace->looks[look].holder_count == 0)
-            continue;
-        error = count_look(search, number, look);
-        for (size_t i = 0; i < search->count && !error; i++)
-            if (is_better(&search->candidates[i], best.holder ? &best : NULL))
-                best = search->candidates[i];
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    uint32_t left_look = ((const struct vt_held *)held)[left].look;
+    uint32_t right_look = ((const struct vt_held *)held)[right].look;
+    if (left_look != right_look)
+        return left_look < right_look ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static int find_holders(struct search *search)
+{
+    const struct vt_leak_finder *finder = search->finder;
+    size_t first_held = 0;
+    search->held_count = finder->attribution->held_count;
+    search->held = calloc(search->held_count + 1, sizeof *search->held);
+    search->best = calloc(finder->leaks->count + 1, sizeof *search->best);
+    int error = search->held && search->best ? vt_leak_graphs_make(finder, &search->graphs) : -ENOMEM;
+    for (uint32_t i = 0; i < search->held_count && !error; i++)
+        search->held[i] = i;
+    if (search->held_count > 1 && !error)
+        qsort_r(search->held, search->held_count, sizeof *search->held, compare_held,
+                (void *)finder->attribution->held);
+    for (uint32_t look = 0; look < finder->trace->look_count && !error; look++)
+        if (finder->trace->looks[look].holder_count > 0)
+            error = judge_look(search, look, &first_held);
+    for (size_t i = 0; i < finder->leaks->count && !error; i++) {
+        struct vt_leak *leak = &finder->leaks->items[i];
+        const struct candidate *best = &search->best[i];
+        if (best->holder && (leak->rebuilt || best_of(best)->first_step != best_of(best)->last_step)) {
+            leak->holder = best->holder;
+            refine(leak);
+        }
     }
-    if (best.holder && (leak->rebuilt || best_of(&best)->first_step != best_of(&best)->last_step)) {
-        leak->holder = best.holder;
-        refine(leak);
-    }
-    if (!leak->holder)
-        find_owners(search->finder, number);
     return error;
 }
 
 int vt_leak_holders_find(struct vt_leak_finder *finder)
 {
     struct search search = {.finder = finder};
-    int error = 0;
-    for (uint32_t i = 0; i < finder->leaks->count && !error; i++)
-        error = find_holder(&search, i);
-    free(search.numbered);
+    int error = finder->leaks->count > 0 ? find_holders(&search) : 0;
+    if (!error)
+        find_owners(finder);
+    vt_leak_graphs_free(search.graphs);
+    free(search.held);
+    free(search.shares);
     free(search.candidates);
     vt_index_free(&search.names);
+    free(search.best);
     return error;
 }

@@ -69,8 +69,12 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
         if (!is_rebuilt(finder, class))
             continue;
         uint32_t from = finder->replay->allocations[finder->order[class->first]].step;
-        vt_leak_make_series(finder, class);
-        if (vt_growth_repeats(finder->series, from ? from : 1, finder->step_count - 1, &growth))
+        bool repeats = false;
+        error = vt_leak_make_series(finder, class);
+        if (!error)
+            error = vt_growth_repeats(finder->series, finder->series_count, from ? from : 1,
+                                      finder->step_count - 1, &growth, &repeats);
+        if (!error && repeats)
             error = add(finder, class, &growth);
     }
     return error;

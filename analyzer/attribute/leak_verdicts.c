@@ -11,74 +11,6 @@ static const struct vt_allocation *allocation_of(const struct vt_leak_finder *fi
     return &finder->replay->allocations[block->allocation];
 }
 
-static bool was_run(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    return vt_index_get(&finder->ran, vt_leak_node(allocation->sequence)) != VT_INDEX_NONE;
-}
-
-static bool freed_by_engine(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    const struct vt_trace *trace = finder->trace;
-    if (allocation->free_event == VT_NEVER)
-        return false;
-    uint32_t stack_id = trace->events[allocation->free_event].stack_id;
-    return stack_id > 0 && stack_id < trace->stack_count &&
-           vt_index_get(&finder->engine, trace->stacks[stack_id].thread_id) != VT_INDEX_NONE;
-}
-
-bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    static const char *const sources[] = {"aten::to", "aten::_to_copy", "aten::cuda", "aten::rand",
-                                          "aten::empty"};
-    const char *operator= vt_operator_of(finder->attribution, allocation->stack_id);
-    bool source = allocation->category == VT_CATEGORY_INPUT;
-    for (size_t i = 0; i < sizeof sources / sizeof *sources && operator; i++)
-        source |= strncmp(operator, sources[i], strlen(sources[i])) == 0;
-    return source && allocation->phase != VT_PHASE_BACKWARD;
-}
-
-/* A graph that is held has all that it saved; one that was released, by backward or with the variable that
- * held it, lost all but what is kept for itself. */
-void vt_leak_judge_run(const struct vt_leak_finder *finder, struct vt_leak_run *run)
-{
-    const struct vt_replay *replay = finder->replay;
-    size_t inputs = 0;
-    uint32_t step = run->step; /* of the graph: a run goes over a step's border */
-    for (size_t i = 0; i < run->count; i++) {
-        const struct vt_allocation *block = allocation_of(finder, &run->blocks[i]);
-        inputs += run->blocks[i].input;
-        if (!run->blocks[i].in_graph)
-            continue;
-        run->graph_count++;
-        run->last_graph = block->alloc_event;
-        step = block->step;
-        run->ran += was_run(finder, block);
-    }
-    size_t first = run->blocks[0].allocation;
-    while (first > 0 && replay->allocations[first - 1].alloc_event >= run->first_event)
-        first--;
-    for (size_t i = first;
-         i < replay->allocation_count && replay->allocations[i].alloc_event <= run->last_event; i++) {
-        const struct vt_allocation *other = &replay->allocations[i];
-        if (other->alloc_event > run->last_graph && vt_leak_is_input(finder, other))
-            break; /* what comes then is of another graph */
-        if (!finder->made_node[other->alloc_event] || other->step != step ||
-            vt_leak_is_kept(finder, (uint32_t)i))
-            continue;
-        bool released = freed_by_engine(finder, other);
-        run->released += released;
-        run->dropped +=
-            !released && other->alloc_event < run->last_graph && other->free_event > run->last_graph;
-    }
-    /* A graph that backward did not reach may hang on one that it did; a node of its own that shows nothing
-     * in backward is not enough to tell. */
-    size_t unreached = run->graph_count - run->ran;
-    run->reached = run->ran > 0 && unreached < 2;
-    if (run->graph_count == 0 || run->graph_count + inputs < 2)
-        return;
-    run->retained = run->reached ? run->released * 10 <= run->graph_count : run->dropped <= unreached;
-}
-
 /* ---- Names on stacks ---- */
 
 static bool ends_with(const char *text, const char *end)
@@ -217,15 +149,9 @@ static void explain(const struct vt_leak_finder *finder, const struct vt_leak_ru
 static void add_next_node(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
                           struct vt_leak *leak)
 {
-    const struct vt_event *events = finder->trace->events;
-    for (uint32_t i = run->last_graph + 1; i <= run->last_event && i < finder->trace->event_count; i++) {
-        if (events[i].kind == VT_EVENT_ALLOC && !finder->made_node[i])
-            return; /* something else begins */
-        if (events[i].kind == VT_EVENT_NODE && events[i].stack_id < finder->trace->stack_count) {
-            vt_leak_add_lines(finder, leak, events[i].stack_id, 1);
-            return;
-        }
-    }
+    uint32_t next = finder->runs.next_node[run->last_graph + 1];
+    if (next <= run->last_event && next != VT_NEVER)
+        vt_leak_add_lines(finder, leak, finder->trace->events[next].stack_id, 1);
 }
 
 void vt_leak_judge(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
@@ -234,7 +160,8 @@ void vt_leak_judge(const struct vt_leak_finder *finder, const struct vt_leak_run
 {
     const struct vt_allocation *holding = largest(finder, blocks, count);
     for (size_t i = 0; i < count && graph; i++)
-        if (blocks[i].in_graph && (run->reached || !was_run(finder, allocation_of(finder, &blocks[i]))))
+        if (blocks[i].in_graph &&
+            (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
             holding = allocation_of(finder, &blocks[i]); /* the last: all before hang on its node */
     leak->verdict = (uint8_t)verdict_of(finder, run, holding, graph, every);
     leak->stack_id = holding->stack_id;

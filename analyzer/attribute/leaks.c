@@ -41,8 +41,7 @@ static int find_borders(struct vt_leak_finder *finder)
 {
     const struct vt_attribution *attribution = finder->attribution;
     finder->borders = calloc(finder->step_count + 1, sizeof *finder->borders);
-    finder->series = calloc((size_t)finder->step_count + 2, sizeof *finder->series);
-    if (!finder->borders || !finder->series)
+    if (!finder->borders)
         return -ENOMEM;
     for (size_t i = 0; i < attribution->span_count; i++)
         if (attribution->spans[i].step <= finder->step_count)
@@ -178,93 +177,24 @@ static void sort_by_class(struct vt_leak_finder *finder)
 
 /* ---- Growth ---- */
 
-/* Early records that lie far from the others are of another cause: a buffer made at the start. */
-static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
+static int find_growth(struct vt_leak_finder *finder)
 {
-    uint32_t first = 0;
-    while (count - first > VT_LEAK_BIRTHS && (records[first + 1] - records[first]) * (count - first - 2) >
-                                                 3 * (records[count - 1] - records[first + 1]))
-        first++;
-    return first;
-}
-
-/* Whether it goes on to the end at the pace of the beginning: what fills a cache slows down and stops. */
-static bool goes_on(const uint64_t *series, const uint32_t *records, uint32_t count, uint32_t to)
-{
-    uint32_t first = records[0], last = records[count - 1], spread = last - first;
-    uint32_t middle = first + (to - first) / 2, early = 0, pause = 2;
-    if (2 * spread > pause * (count - 1))
-        pause = (2 * spread + count - 2) / (count - 1);
-    if (to - last >= pause || series[to] < series[last] - series[last] / 10)
-        return false;
-    for (uint32_t step = to - (to - first) / 4; step <= to; step++) /* what varies falls back */
-        if (series[step] < series[first] + (series[last] - series[first]) / 2)
-            return false;
-    for (uint32_t i = 0; i < count; i++)
-        early += records[i] <= middle;
-    return (count - early) * 2 >= early &&
-           series[last] - series[middle] >= (series[last] - series[first]) / 4;
-}
-
-bool vt_growth_repeats(const uint64_t *series, uint32_t from, uint32_t to, struct vt_growth *growth)
-{
-    uint32_t *records = calloc((size_t)to + 2, sizeof *records), count = 0;
-    uint64_t most = 0;
-    bool repeats = false;
-    for (uint32_t step = 0; step < from; step++) /* what was cleared before may be cleared again */
-        most = series[step] > most ? series[step] : most;
-    for (uint32_t step = from; records && step <= to; step++) {
-        if (series[step] <= most)
-            continue;
-        most = series[step];
-        records[count++] = step;
-    }
-    if (count >= VT_LEAK_BIRTHS) {
-        uint32_t first = skip_stray_records(records, count);
-        const uint32_t *kept = records + first;
-        count -= first;
-        *growth = (struct vt_growth){.first_step = kept[0],
-                                     .last_step = kept[count - 1],
-                                     .records = count,
-                                     .rise = series[kept[count - 1]] - series[kept[0]]};
-        repeats = goes_on(series, kept, count, to);
-    }
-    free(records);
-    return repeats;
-}
-
-/* Bytes of a class alive at each step's end. */
-void vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
-{
-    uint64_t *series = finder->series;
-    memset(series, 0, ((size_t)finder->step_count + 2) * sizeof *series);
-    for (uint32_t i = 0; i < class->count; i++) {
-        const struct vt_allocation *allocation =
-            &finder->replay->allocations[finder->order[class->first + i]];
-        uint32_t freed = vt_leak_free_step(finder, allocation);
-        if (allocation->step > finder->step_count)
-            continue;
-        series[allocation->step] += allocation->bytes;
-        series[freed <= finder->step_count ? freed : finder->step_count + 1] -= allocation->bytes;
-    }
-    for (uint32_t step = 1; step <= finder->step_count; step++)
-        series[step] += series[step - 1];
-}
-
-static void find_growth(struct vt_leak_finder *finder)
-{
-    for (size_t i = 0; i < finder->class_count; i++) {
+    int error = 0;
+    for (size_t i = 0; i < finder->class_count && !error; i++) {
         struct vt_leak_class *class = &finder->classes[i];
         struct vt_growth growth;
         if (class->births < VT_LEAK_BIRTHS)
             continue;
-        vt_leak_make_series(finder, class);
-        class->grows = vt_growth_repeats(finder->series, class->first_birth, finder->step_count - 1, &growth);
-        if (!class->grows)
+        error = vt_leak_make_series(finder, class);
+        if (!error)
+            error = vt_growth_repeats(finder->series, finder->series_count, class->first_birth,
+                                      finder->step_count - 1, &growth, &class->grows);
+        if (error || !class->grows)
             continue;
         class->since = growth.first_step;
         class->bytes_per_step = growth.rise / (growth.last_step - growth.first_step);
     }
+    return error;
 }
 
 /* ---- What was told of nodes ---- */
@@ -380,6 +310,8 @@ void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak
 {
     const struct vt_trace *trace = finder->trace;
     struct vt_frame frames[128];
+    if (leak->line_count == VT_LEAK_LINES)
+        return;
     size_t count = vt_trace_frames(trace, stack_id, frames, 128);
     size_t native = trace->stacks[stack_id].native_count;
     for (size_t i = native; i < count && i < 128 && leak->line_count < VT_LEAK_LINES && limit > 0; i++) {
@@ -435,8 +367,9 @@ static int find(struct vt_leak_finder *finder)
         error = vt_leak_cycles_find(finder);
     if (error)
         return error;
-    find_growth(finder);
-    error = vt_leak_groups_find(finder);
+    error = find_growth(finder);
+    if (!error)
+        error = vt_leak_groups_find(finder);
     if (!error)
         error = vt_leak_rebuilt_find(finder);
     if (!error)
@@ -474,6 +407,7 @@ int vt_leaks_find(const struct vt_attribution *attribution, int device_index, st
     free(finder.classes);
     free(finder.made_node);
     free(finder.series);
+    vt_leak_runs_free(&finder);
     vt_index_free(&finder.ran);
     vt_index_free(&finder.engine);
     if (error)

@@ -24,6 +24,33 @@ struct vt_leak_class {
     bool burst_inside;
 };
 
+/* A span, and how far a run goes that it is in: as spans. */
+struct vt_leak_span {
+    bool makes_nodes, pass;
+    uint32_t phase_first, phase_last; /* if it is a pass */
+    uint32_t other_first, other_last; /* if not */
+};
+
+/* What leak_runs.c knows of the whole trace. */
+struct vt_leak_runs {
+    struct vt_leak_span *spans;
+    uint8_t *sources;          /* by stack: it brings or makes values */
+    uint32_t *released, *gone; /* by allocation, of those before it: part of a graph that the engine released,
+                                  or that went without it; one more than there are allocations */
+    uint32_t *next_input;      /* by allocation: the first from there on that is an input */
+    uint32_t
+        *next_node; /* by event: the next that tells of a node, VT_NEVER if something else begins before it */
+    uint32_t *frees; /* of parts of runs */
+    size_t free_count, free_capacity;
+    struct vt_index part_index; /* a part's first and end allocation → frees */
+};
+
+/* A series of bytes by step: from each of these steps on. Steps ascend; before the first it is 0. */
+struct vt_leak_change {
+    uint32_t step;
+    uint64_t bytes;
+};
+
 struct vt_leak_finder {
     const struct vt_attribution *attribution;
     const struct vt_trace *trace;
@@ -38,10 +65,12 @@ struct vt_leak_finder {
     uint32_t *order;      /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
-    uint8_t *made_node;     /* by event: an autograd node was made for it */
-    struct vt_index ran;    /* nodes that backward ran */
-    struct vt_index engine; /* threads that run backward */
-    uint64_t *series;       /* scratch, by step */
+    uint8_t *made_node;            /* by event: an autograd node was made for it */
+    struct vt_index ran;           /* nodes that backward ran */
+    struct vt_index engine;        /* threads that run backward */
+    struct vt_leak_change *series; /* scratch */
+    size_t series_count, series_capacity;
+    struct vt_leak_runs runs;
     struct vt_leaks *leaks;
     size_t leak_capacity;
 };
@@ -52,13 +81,20 @@ static inline uint64_t vt_leak_node(uint64_t sequence)
     return sequence & ~UINT64_C(1);
 }
 
+static inline bool vt_leak_was_run(const struct vt_leak_finder *finder,
+                                   const struct vt_allocation *allocation)
+{
+    return vt_index_get(&finder->ran, vt_leak_node(allocation->sequence)) != VT_INDEX_NONE;
+}
+
 /* A run of growth: the steps in which a series exceeds all that it was before. */
 struct vt_growth {
     uint32_t first_step, last_step, records;
     uint64_t rise; /* between them */
 };
-/* Whether series[from] to series[to] grows over and over, up to the end. */
-bool vt_growth_repeats(const uint64_t *series, uint32_t from, uint32_t to, struct vt_growth *growth);
+/* leak_growth.c: whether a series grows over and over from one step to the other, up to the end. -ENOMEM. */
+int vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
+                      struct vt_growth *growth, bool *repeats);
 
 /* The step in which an allocation was freed; beyond the last for one that was not. */
 uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
@@ -88,7 +124,7 @@ struct vt_leak_run {
     uint8_t phase;
     struct vt_leak_block *blocks; /* in order */
     size_t count;
-    /* leak_verdicts.c: */
+    /* vt_leak_judge_run: */
     size_t graph_count;
     uint32_t last_graph; /* event of the last block in the graph */
     bool reached;        /* by backward */
@@ -97,9 +133,20 @@ struct vt_leak_run {
     uint32_t dropped;    /* blocks that outlived the making of the graph, and went without the engine */
     bool retained;       /* the graph holds them, and all of it is alive */
 };
+/* leak_runs.c; vt_leak_runs_read comes before all others. Return 0 or -ENOMEM. */
+int vt_leak_runs_read(struct vt_leak_finder *finder);
+void vt_leak_runs_free(struct vt_leak_finder *finder);
+/* The run that an event is in, without blocks. */
+void vt_leak_run_at(const struct vt_leak_finder *finder, uint32_t event, struct vt_leak_run *run);
+/* What is known of the run once it has its blocks. */
+int vt_leak_judge_run(struct vt_leak_finder *finder, struct vt_leak_run *run);
 /* Brought from elsewhere, not computed. */
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
-void vt_leak_judge_run(const struct vt_leak_finder *finder, struct vt_leak_run *run);
+bool vt_leak_in_graph(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
+/* The first allocation made at or after an event. */
+uint32_t vt_leak_first_at(const struct vt_leak_finder *finder, uint32_t event);
+
+/* leak_verdicts.c */
 bool vt_leak_made_by_hook(const struct vt_leak_finder *finder, uint32_t allocation);
 /* Verdict, evidence and lines of a leak whose blocks of that run are `blocks` (at least one). `every` = steps
  * from one time that it grows to the next. */
@@ -113,8 +160,29 @@ int vt_leak_cache_find(struct vt_leak_finder *finder);
 
 /* leak_rebuilt.c: one tensor that each step makes anew, out of itself and more. */
 int vt_leak_rebuilt_find(struct vt_leak_finder *finder);
-/* Bytes of a class alive at each step's end: in finder->series. */
-void vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class);
+/* Bytes of a class alive at each step's end: in finder->series. -ENOMEM. */
+int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class);
+
+/* Of blocks alive at a look. */
+struct vt_leak_hold {
+    uint64_t bytes;
+    uint32_t first_step, last_step; /* that made them */
+};
+void vt_leak_hold_add(struct vt_leak_hold *hold, const struct vt_leak_hold *more);
+
+/* leak_graphs.c: what of each leak a graph keeps. */
+struct vt_leak_graph_part {
+    uint32_t leak; /* index */
+    struct vt_leak_hold hold;
+};
+struct vt_leak_graphs;
+int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **graphs);
+void vt_leak_graphs_free(struct vt_leak_graphs *graphs);
+/* What follows is of what is alive then; events ascend. */
+void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event);
+/* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. Returns 0 or -ENOMEM. */
+int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                        const struct vt_leak_graph_part **parts, size_t *count);
 
 /* leak_holders.c: which Python name holds each leak. */
 int vt_leak_holders_find(struct vt_leak_finder *finder);

@@ -23,6 +23,7 @@ struct lives {
     uint32_t *made_before;            /* by event: blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
     uint32_t *pass_steps;             /* by pass: the step it is of */
+    uint32_t *last_passes;            /* by pass: the last pass of its step */
     uint32_t last_made;               /* event of the last block: frees after it are the end's */
     struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
 };
@@ -73,15 +74,21 @@ static int count_blocks(struct lives *lives)
     const struct vt_trace *trace = lives->replay->trace;
     const struct vt_phases *phases = lives->phases;
     lives->pass_steps = calloc(phases->pass_count + 1, sizeof *lives->pass_steps);
+    lives->last_passes = calloc(phases->pass_count + 1, sizeof *lives->last_passes);
     lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
     lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
     lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
-    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps)
+    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps ||
+        !lives->last_passes)
         return -ENOMEM;
     for (size_t i = 0; i < phases->pass_count; i++)
         lives->pass_steps[i] =
             phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[i].first_event)]
                 .step;
+    for (size_t i = phases->pass_count; i-- > 0;) {
+        bool ends_step = i + 1 == phases->pass_count || lives->pass_steps[i + 1] != lives->pass_steps[i];
+        lives->last_passes[i] = ends_step ? (uint32_t)i : lives->last_passes[i + 1];
+    }
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block))
@@ -97,13 +104,6 @@ static int count_blocks(struct lives *lives)
     return 0;
 }
 
-/* The last pass of its step? */
-static bool ends_step(const struct lives *lives, size_t pass)
-{
-    const struct vt_phases *phases = lives->phases;
-    return pass + 1 == phases->pass_count || lives->pass_steps[pass + 1] != lives->pass_steps[pass];
-}
-
 /* Whether it was alive when as many steps' last passes ended as are looked at. */
 static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
 {
@@ -111,7 +111,8 @@ static bool is_persistent(const struct lives *lives, const struct vt_allocation 
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
-        if (phases->passes[next].last_event < block->alloc_event || !ends_step(lives, next))
+        next = lives->last_passes[next];
+        if (phases->passes[next].last_event < block->alloc_event)
             continue;
         if (block->free_event <= phases->passes[next].last_event)
             return false;
@@ -256,12 +257,9 @@ static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
     const struct vt_replay *replay = lives->replay;
-    size_t last = 0;
     if (phases->pass_count == 0)
         return 0;
-    while (!ends_step(lives, last))
-        last++;
-    uint32_t at_event = phases->passes[last].last_event;
+    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
     int error = collect_gradients(lives, at_event);
     for (int rank = 3; rank > 0 && !error; rank--) {
         for (size_t i = 0; i < replay->allocation_count; i++) {
@@ -433,6 +431,7 @@ int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, co
     free(lives.first_step);
     free(lives.last_step);
     free(lives.pass_steps);
+    free(lives.last_passes);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);
     return error;

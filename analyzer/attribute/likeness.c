@@ -210,13 +210,8 @@ static int add_member(struct likeness *likeness, uint32_t index)
 
 static bool have_same_owners(const struct vt_placed *placed, uint32_t a, uint32_t b)
 {
-    size_t a_count, b_count;
-    const struct vt_owner *left = vt_owners_find(placed->owners, placed->owner_count, a, &a_count);
-    const struct vt_owner *right = vt_owners_find(placed->owners, placed->owner_count, b, &b_count);
-    bool same = a_count == b_count && a_count > 0;
-    for (size_t i = 0; same && i < a_count; i++)
-        same = left[i].name == right[i].name && (a_count == 1 || left[i].share_bytes == right[i].share_bytes);
-    return same;
+    const struct vt_owned *left = &placed->owned[a], *right = &placed->owned[b];
+    return left->count > 0 && left->count == right->count && left->key == right->key;
 }
 
 static int note_seen(struct likeness *likeness, uint64_t key, uint32_t allocation)
@@ -261,10 +256,8 @@ static bool has_room(const struct vt_placed *placed, const struct vt_allocation 
                      uint32_t allocation, uint32_t like)
 {
     uint64_t needed = allocations[like].bytes - allocations[like].rounding_bytes;
-    size_t count;
-    vt_owners_find(placed->owners, placed->owner_count, like, &count);
     return allocations[allocation].bytes == allocations[like].bytes ||
-           (count == 1 && allocations[allocation].bytes >= needed &&
+           (placed->owned[like].count == 1 && allocations[allocation].bytes >= needed &&
             allocations[allocation].bytes - needed <= REMAINDER_BYTES);
 }
 

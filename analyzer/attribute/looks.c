@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "trace/index.h"
 
@@ -175,6 +176,17 @@ static void judge(const struct placing *placing, struct vt_allocation *allocatio
     allocation->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
+/* Of one owner its share is the whole allocation, whose size may differ from step to step. */
+static uint64_t key_of(const struct vt_owner *owners, size_t count)
+{
+    uint64_t key = count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t parts[] = {key, (uintptr_t)owners[i].name, count > 1 ? owners[i].share_bytes : 0};
+        key = XXH3_64bits(parts, sizeof parts);
+    }
+    return key;
+}
+
 static int place_one(struct placing *placing, const struct vt_sighting *sightings, size_t count)
 {
     struct vt_placed *placed = placing->placed;
@@ -207,6 +219,8 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
             return -ENOMEM;
         latest = pick->sighting->look > latest ? pick->sighting->look : latest;
     }
+    placed->owned[index] = (struct vt_owned){(uint32_t)placed->owner_count, (uint32_t)placing->count,
+                                             key_of(owners, placing->count)};
     placed->owner_count += placing->count;
     placed->look_of[index] = latest;
     allocation->owner = owners_text(placing->names, owners, placing->count);
@@ -221,7 +235,8 @@ int vt_looks_place(struct vt_replay *replay, const struct vt_phases *phases, str
     struct vt_sighting *sightings = NULL;
     size_t count = 0, own;
     placed->look_of = malloc((replay->allocation_count + 1) * sizeof *placed->look_of);
-    if (!placed->look_of)
+    placed->owned = calloc(replay->allocation_count + 1, sizeof *placed->owned);
+    if (!placed->look_of || !placed->owned)
         return -ENOMEM;
     memset(placed->look_of, 0xff, (replay->allocation_count + 1) * sizeof *placed->look_of);
     int error = vt_sightings_find(replay, phases, false, &placed->counts, &sightings, &count);
@@ -233,20 +248,4 @@ int vt_looks_place(struct vt_replay *replay, const struct vt_phases *phases, str
     free(placing.picks);
     free(sightings);
     return error;
-}
-
-static int compare_allocation(const void *owner, const void *allocation)
-{
-    uint32_t own = ((const struct vt_owner *)owner)->allocation, at = *(const uint32_t *)allocation;
-    return (own > at) - (own < at);
-}
-
-const struct vt_owner *vt_owners_find(const struct vt_owner *owners, size_t owner_count, uint32_t allocation,
-                                      size_t *count)
-{
-    size_t first = vt_lower_bound(owners, owner_count, sizeof *owners, &allocation, compare_allocation);
-    *count = 0;
-    while (first + *count < owner_count && owners[first + *count].allocation == allocation)
-        ++*count;
-    return *count > 0 ? owners + first : NULL;
 }

@@ -17,10 +17,17 @@ struct vt_sighting {
     uint64_t bytes; /* of its span of addresses: views may show more elements than there is memory */
 };
 
+/* The owners of an allocation, which stand together. */
+struct vt_owned {
+    uint32_t first, count; /* indices of owners */
+    uint64_t key;          /* the same for those of the same names and shares */
+};
+
 struct vt_placed {
     struct vt_owner *owners; /* of what looks saw, by allocation, then by address */
     size_t owner_count, owner_capacity;
-    uint32_t *look_of; /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
+    struct vt_owned *owned; /* by allocation */
+    uint32_t *look_of;      /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
     uint32_t
         *like; /* by allocation: one that a look saw and that is the same of another step, VT_NEVER = none */
     struct vt_look_counts counts;
@@ -34,9 +41,6 @@ int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *ph
 /* looks.c: owners, and for their allocations category, evidence, rule and rounding. */
 int vt_looks_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                    struct vt_placed *placed);
-/* Owners of an allocation; *count of them. */
-const struct vt_owner *vt_owners_find(const struct vt_owner *owners, size_t owner_count, uint32_t allocation,
-                                      size_t *count);
 enum vt_category vt_category_of_kind(uint8_t look_kind);
 
 /* alike.c: gives gradients and optimizer state that rules only guessed the category of what looks saw from

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "trace/index.h"
 
@@ -16,15 +17,16 @@ struct node {
     uint32_t class_bytes;
     uint32_t number;
     bool has_siblings; /* of its class */
-    uint32_t next;     /* of the same parent, 0 = none */
-    uint32_t child;    /* first */
+    uint32_t child;    /* the latest that has a class, 0 = none */
+    uint32_t children; /* that have one */
 };
 
 struct vt_module_tree {
     const struct vt_trace *trace;
     struct node *nodes; /* 0 is above all roots */
     size_t count, capacity;
-    struct vt_index index; /* hash of (parent, self) → node */
+    struct vt_index index;    /* hash of (parent, self) → node */
+    struct vt_index siblings; /* hash of (parent, class) → the latest of them */
     struct vt_names *names;
     uint32_t *inmost;   /* by stack id: node of its innermost module, 0 = none */
     uint32_t sole_root; /* a root that holds everything is left out of class paths; 0 = none */
@@ -80,22 +82,20 @@ static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self
 }
 
 /* Numbers a node among its parent's children of its class, once the class is known. */
-static void number_node(struct vt_module_tree *tree, uint32_t index)
+static int number_node(struct vt_module_tree *tree, uint32_t index)
 {
     struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
+    uint64_t key = XXH3_64bits_withSeed(node->class_name, node->class_bytes, node->parent);
+    uint32_t latest = vt_index_get(&tree->siblings, key);
     node->number = 1;
-    for (uint32_t at = parent->child; at != 0; at = tree->nodes[at].next) {
-        struct node *sibling = &tree->nodes[at];
-        if (sibling->class_bytes != node->class_bytes ||
-            memcmp(sibling->class_name, node->class_name, node->class_bytes) != 0)
-            continue;
+    if (latest != VT_INDEX_NONE) {
+        struct node *sibling = &tree->nodes[latest];
         node->has_siblings = sibling->has_siblings = true;
-        if (sibling->number >= node->number)
-            node->number = sibling->number + 1;
-        break; /* the latest comes first, so its number is the highest */
+        node->number = sibling->number + 1;
     }
-    node->next = parent->child;
     parent->child = index;
+    parent->children++;
+    return vt_index_put(&tree->siblings, key, index);
 }
 
 /* Walks a stack from the outside in. *inmost is the node of its innermost module, 0 if there is none. */
@@ -119,7 +119,9 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
         if (bytes > 0 && !node->class_name) {
             node->class_name = class_name;
             node->class_bytes = bytes;
-            number_node(tree, *inmost);
+            int error = number_node(tree, *inmost);
+            if (error)
+                return error;
         }
     }
     return 0;
@@ -197,7 +199,7 @@ int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, st
     int error = tree->inmost ? find_node(tree, 0, 0, &above) : -ENOMEM; /* node 0 */
     for (size_t id = 0; id < trace->stack_count && !error; id++)
         error = enter_stack(tree, &trace->stacks[id], &tree->inmost[id]);
-    if (!error && tree->count > 2 && tree->nodes[0].child && tree->nodes[tree->nodes[0].child].next == 0 &&
+    if (!error && tree->count > 2 && tree->nodes[0].children == 1 &&
         !vt_names_module(names, tree->nodes[tree->nodes[0].child].self_address, 0))
         tree->sole_root = tree->nodes[0].child;
     return error;
@@ -218,6 +220,7 @@ void vt_module_tree_free(struct vt_module_tree *tree)
         return;
     free(tree->nodes);
     vt_index_free(&tree->index);
+    vt_index_free(&tree->siblings);
     free(tree->inmost);
     free(tree->labels);
     vt_index_free(&tree->label_index);

@@ -16,10 +16,11 @@
 
 /* What an address means from one look on. */
 struct meaning {
+    uint64_t address;
     const char *module;
     uint32_t event_index;
-    uint32_t next; /* of the same address, NONE = none */
-    uint32_t last; /* of an address's first: the latest */
+    uint32_t order; /* in which they were told */
+    uint32_t count; /* of an address's first, once they are sorted: how many it has */
 };
 
 struct root {
@@ -41,7 +42,7 @@ struct vt_names {
     struct vt_index text_index, named_index, address_index, class_index;
     const char **texts;
     struct vt_named *named;
-    struct meaning *meanings;
+    struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
     struct class_of_module *classes;
     uint32_t *eras; /* events at which they begin, but the first */
     size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
@@ -277,8 +278,7 @@ static int add_meaning(struct vt_names *names, const struct vt_look *look,
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
     int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
-    uint32_t first = vt_index_get(&names->address_index, module->address);
-    uint32_t at = first == VT_INDEX_NONE ? first : names->meanings[first].last;
+    uint32_t at = vt_index_get(&names->address_index, module->address); /* till then the latest */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
     error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
@@ -286,17 +286,46 @@ static int add_meaning(struct vt_names *names, const struct vt_look *look,
     if (error)
         return error;
     uint32_t added = (uint32_t)names->meaning_count++;
-    names->meanings[added] =
-        (struct meaning){.module = name, .event_index = look->event_index, .next = NONE, .last = added};
-    if (at == VT_INDEX_NONE)
-        return vt_index_put(&names->address_index, module->address, added);
-    names->meanings[at].next = names->meanings[first].last = added;
+    names->meanings[added] = (struct meaning){
+        .address = module->address, .module = name, .event_index = look->event_index, .order = added};
+    error = vt_index_put(&names->address_index, module->address, added);
+    if (error || at == VT_INDEX_NONE)
+        return error;
     if (names->era_count > 0 && names->eras[names->era_count - 1] == look->event_index)
         return 0;
     error = vt_reserve(&names->eras, &names->era_capacity, names->era_count + 1, sizeof *names->eras);
     if (!error)
         names->eras[names->era_count++] = look->event_index;
     return error;
+}
+
+static int compare_meanings(const void *a, const void *b)
+{
+    const struct meaning *left = a, *right = b;
+    if (left->address != right->address)
+        return left->address < right->address ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static int sort_meanings(struct vt_names *names)
+{
+    size_t count = names->meaning_count;
+    int error = 0;
+    if (count > 1)
+        qsort(names->meanings, count, sizeof *names->meanings, compare_meanings);
+    for (size_t i = 0, end; i < count && !error; i = end) {
+        for (end = i + 1; end < count && names->meanings[end].address == names->meanings[i].address; end++)
+            ;
+        names->meanings[i].count = (uint32_t)(end - i);
+        error = vt_index_put(&names->address_index, names->meanings[i].address, (uint32_t)i);
+    }
+    return error;
+}
+
+/* For vt_lower_bound: finds the first that begins after the event. */
+static int compare_beginning(const void *meaning, const void *event_index)
+{
+    return ((const struct meaning *)meaning)->event_index <= *(const uint32_t *)event_index ? -1 : 1;
 }
 
 uint32_t vt_names_era(const struct vt_names *names, uint32_t event_index)
@@ -310,10 +339,9 @@ const char *vt_names_module(const struct vt_names *names, uint64_t address, uint
     if (at == VT_INDEX_NONE)
         return NULL;
     uint32_t start = era > 0 ? names->eras[era - 1] : 0;
-    for (uint32_t next = names->meanings[at].next; next != NONE && names->meanings[next].event_index <= start;
-         next = names->meanings[next].next)
-        at = next;
-    return names->meanings[at].module;
+    const struct meaning *first = &names->meanings[at];
+    size_t begun = vt_lower_bound(first, first->count, sizeof *first, &start, compare_beginning);
+    return first[begun > 0 ? begun - 1 : 0].module;
 }
 
 /* ---- Tensors ---- */
@@ -452,6 +480,8 @@ static int make(struct vt_names *names)
         if (!error)
             error = tie_tensors(names, look);
     }
+    if (!error)
+        error = sort_meanings(names);
     return error ? error : join_tied(names);
 }
 

@@ -31,14 +31,14 @@ int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_w
 
         if (!vt_whatif_counts(whatif, allocation))
             continue;
-        whatif->used[allocation->alloc_event] += (int64_t)allocation->bytes;
+        whatif->used[allocation->alloc_event] += allocation->bytes;
         if (allocation->free_event < count)
-            whatif->used[allocation->free_event] -= (int64_t)allocation->bytes;
+            whatif->used[allocation->free_event] -= allocation->bytes;
     }
     for (size_t i = 0; i < count; i++) {
         whatif->used[i] += i ? whatif->used[i - 1] : 0;
-        if (whatif->used[i] > 0 && (uint64_t)whatif->used[i] > whatif->peak_bytes) {
-            whatif->peak_bytes = (uint64_t)whatif->used[i];
+        if ((int64_t)whatif->used[i] > (int64_t)whatif->peak_bytes) {
+            whatif->peak_bytes = whatif->used[i];
             whatif->peak_event = (uint32_t)i;
         }
     }
@@ -52,7 +52,7 @@ void vt_whatif_free(struct vt_whatif *whatif)
     *whatif = (struct vt_whatif){0};
 }
 
-void vt_whatif_less(struct vt_whatif *whatif, uint32_t first, uint32_t end, int64_t bytes)
+void vt_whatif_less(struct vt_whatif *whatif, uint32_t first, uint32_t end, uint64_t bytes)
 {
     size_t count = whatif->replay->trace->event_count;
 
@@ -65,12 +65,12 @@ void vt_whatif_less(struct vt_whatif *whatif, uint32_t first, uint32_t end, int6
 uint64_t vt_whatif_saves(struct vt_whatif *whatif)
 {
     size_t count = whatif->replay->trace->event_count;
-    int64_t sum = 0, peak = 0;
+    uint64_t sum = 0, peak = 0;
 
     for (size_t i = 0; i < count; i++) {
         sum += whatif->changes[i];
-        peak = whatif->used[i] + sum > peak ? whatif->used[i] + sum : peak;
+        peak = (int64_t)(whatif->used[i] + sum) > (int64_t)peak ? whatif->used[i] + sum : peak;
     }
     memset(whatif->changes, 0, (count + 1) * sizeof *whatif->changes);
-    return (uint64_t)peak < whatif->peak_bytes ? whatif->peak_bytes - (uint64_t)peak : 0;
+    return peak < whatif->peak_bytes ? whatif->peak_bytes - peak : 0;
 }

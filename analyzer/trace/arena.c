@@ -65,6 +65,8 @@ const char *vt_arena_text(struct vt_arena *arena, const void *text, size_t bytes
 {
     const char *in = text;
     size_t bad = 0;
+    if (bytes == 0)
+        return ""; /* a file may ask for very many of them */
     for (size_t i = 0; i < bytes;) {
         size_t good = character_bytes(in + i, bytes - i);
         bad += good == 0;

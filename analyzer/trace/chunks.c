@@ -14,6 +14,10 @@
  * by 5 to 40. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
+/* An event takes at least as many bytes here as it has columns there, but several times that in memory: of
+ * events there may be so many for each stored byte, and the first chunk's. The most regular traces have one
+ * for three bytes, since the clock's last bits cannot be packed. */
+#define EVENTS_RATIO 8u
 /* Places tried when the next chunk has to be searched for past a damaged one. */
 #define SEARCH_TRIES 256
 
@@ -105,7 +109,11 @@ static bool chunk_is_plausible(const struct chunk_reader *reader, const struct v
         return false;
     if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > chunk->payload_bytes)
         return false;
-    if ((uint64_t)chunk->events * COLUMN_COUNT > chunk->payload_bytes - chunk->definitions_bytes)
+    if (chunk->events > VT_CHUNK_EVENTS ||
+        (uint64_t)chunk->events * COLUMN_COUNT > chunk->payload_bytes - chunk->definitions_bytes)
+        return false;
+    if (reader->trace->event_count + chunk->events >
+        VT_CHUNK_EVENTS + EVENTS_RATIO * (tables->stored_bytes + chunk->stored_bytes))
         return false;
     return tables->payload_bytes + chunk->payload_bytes <=
            UNPACKED_ALWAYS + UNPACKED_RATIO * (tables->stored_bytes + chunk->stored_bytes);

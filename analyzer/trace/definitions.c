@@ -6,9 +6,14 @@
 #include "trace/tables.h"
 
 /* An id is an index of an array here, so one hostile record must not make that array huge: ids may run ahead
- * of what was read by this many plus one per so many bytes of definitions (lost ones leave holes). */
+ * of what was read by this many plus one per so many bytes of definitions (lost ones leave holes; a stack of
+ * training has hundreds of bytes). */
 #define IDS_AHEAD 65536u
-#define BYTES_PER_ID 8u
+#define BYTES_PER_ID 32u
+/* No record of the ring, from which chunks are made, is larger. */
+#define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
+/* The shim keeps 64 KiB of a command line. */
+#define WORDS_LIMIT ((1u << 16) + 2)
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 {
@@ -69,7 +74,9 @@ static int add_process(struct vt_trace *trace, const struct vt_process *process)
     const char **words = NULL;
     size_t count = 0, capacity = 0;
     int error = 0;
-    while (text < end && !error) {
+    if (trace->tables->process_known) /* there is one */
+        return 0;
+    while (text < end && count < WORDS_LIMIT && !error) {
         const char *stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
         error = vt_reserve(&words, &capacity, count + 1, sizeof *words);
@@ -90,6 +97,7 @@ static int add_process(struct vt_trace *trace, const struct vt_process *process)
         trace->working_folder = arguments < count ? words[arguments] : "";
         trace->executable = arguments + 1 < count ? words[arguments + 1] : "";
         trace->python_version = process->python_version;
+        trace->tables->process_known = true;
     } else {
         error = -ENOMEM;
     }
@@ -268,7 +276,8 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
     size_t at = 0;
     while (bytes - at >= sizeof(struct vt_record_head)) {
         const struct vt_record_head *record = (const struct vt_record_head *)(data + at);
-        if (record->bytes < sizeof *record || record->bytes > bytes - at)
+        if (record->bytes < sizeof *record || record->bytes > bytes - at ||
+            record->bytes > RECORD_BYTES_LIMIT)
             return -EBADMSG;
         int error = vt_definition_add(trace, record);
         if (error == -ENOMEM)

@@ -29,6 +29,7 @@ struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
     uint64_t payload_bytes, stored_bytes;
+    bool process_known;
 
     struct vt_index strings, functions; /* id → texts */
     const char **texts;

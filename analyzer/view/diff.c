@@ -1,4 +1,5 @@
 /* Matching the groups of two instants. */
+#include "trace/index.h"
 #include "view/diff.h"
 
 #include <errno.h>
@@ -52,21 +53,56 @@ static int compare_rows(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
+/* A trace's functions, by file, name, and where they begin. */
+struct functions {
+    const struct vt_trace_code **items;
+    size_t count;
+};
+
+static int compare_functions(const void *left, const void *right)
+{
+    const struct vt_trace_code *a = *(const struct vt_trace_code *const *)left;
+    const struct vt_trace_code *b = *(const struct vt_trace_code *const *)right;
+    int order = strcmp(a->file, b->file);
+
+    order = order ? order : strcmp(a->name, b->name);
+    return order ? order : (a->first_line > b->first_line) - (a->first_line < b->first_line);
+}
+
+static int list_functions(const struct vt_trace *trace, struct functions *functions)
+{
+    *functions = (struct functions){.items = calloc(trace->code_count + 1, sizeof *functions->items)};
+    if (!functions->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->code_count; i++)
+        if (trace->codes[i].file && trace->codes[i].name && trace->codes[i].first_line > 0)
+            functions->items[functions->count++] = &trace->codes[i];
+    if (functions->count)
+        qsort(functions->items, functions->count, sizeof *functions->items, compare_functions);
+    return 0;
+}
+
+/* For vt_lower_bound: finds the first function that is not before a line. */
+static int compare_with_line(const void *function, const void *line)
+{
+    int order = compare_functions(function, line);
+
+    return order ? order : -1;
+}
+
 /* Where the function of a line begins, as the trace has it; 0 = not known. An edit above a function moves
  * all of it. */
-static int32_t first_line(const struct vt_trace *trace, const struct vt_group *group)
+static int32_t first_line(const struct functions *functions, const struct vt_group *group)
 {
-    int32_t first = 0;
+    const struct vt_trace_code line = {
+        .file = group->file, .name = group->function, .first_line = group->line};
+    const struct vt_trace_code *key = &line, *found;
+    size_t after = vt_lower_bound(functions->items, functions->count, sizeof key, &key, compare_with_line);
 
-    for (size_t i = 0; i < trace->code_count; i++) {
-        const struct vt_trace_code *code = &trace->codes[i];
-
-        if (code->first_line > first && code->first_line <= group->line && code->file && code->name &&
-            (code->file == group->file || !strcmp(code->file, group->file)) &&
-            !strcmp(code->name, group->function))
-            first = code->first_line;
-    }
-    return first;
+    if (!after)
+        return 0;
+    found = functions->items[after - 1];
+    return strcmp(found->file, line.file) || strcmp(found->name, line.name) ? 0 : found->first_line;
 }
 
 /* Without numbers of lines: "model.py:141 forward ← train.py:88 main" is "model.py forward ← train.py main".
@@ -99,12 +135,12 @@ static char *line_key(const struct vt_group *group)
                : key;
 }
 
-static int set_entry(const struct vt_trace *trace, const struct vt_group *group, enum vt_by by,
+static int set_entry(const struct functions *functions, const struct vt_group *group, enum vt_by by,
                      struct entry *entry)
 {
     entry->group = group;
     if (by == VT_BY_LINE && group->file && group->file[0]) {
-        entry->line = group->line - first_line(trace, group);
+        entry->line = group->line - first_line(functions, group);
         entry->key = line_key(group);
     } else {
         entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_diff_plain_name(group->name);
@@ -115,15 +151,18 @@ static int set_entry(const struct vt_trace *trace, const struct vt_group *group,
 static int add_entries(const struct vt_trace *trace, const struct vt_groups *groups, bool of_b,
                        struct entries *entries)
 {
-    for (size_t i = 0; i < groups->count; i++) {
+    struct functions functions = {0};
+    int result = entries->by == VT_BY_LINE ? list_functions(trace, &functions) : 0;
+
+    for (size_t i = 0; !result && i < groups->count; i++) {
         struct entry *entry = &entries->items[entries->count];
 
         *entry = (struct entry){.of_b = of_b};
-        if (set_entry(trace, &groups->items[i], entries->by, entry))
-            return -ENOMEM;
-        entries->count++;
+        result = set_entry(&functions, &groups->items[i], entries->by, entry);
+        entries->count += !result;
     }
-    return 0;
+    free(functions.items);
+    return result;
 }
 
 /* By key, then side, then as they stand in their files. */

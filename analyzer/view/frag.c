@@ -1,5 +1,7 @@
 /* Fragmentation: the framework's segments as a map, and what keeps each from being given back. */
 #include "attribute/fragmentation.h"
+#include "trace/index.h"
+#include "view/group_table.h"
 #include "view/report_parts.h"
 #include "view/text.h"
 
@@ -204,40 +206,48 @@ static int by_pins(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Groups the pins of segments that have holes, by what a person calls them. Returns how many groups. */
-static size_t group_pins(const struct picture *picture, struct pins *groups)
+/* Groups the pins of segments that have holes, by what a person calls them. */
+static int group_pins(const struct picture *picture, struct pins *groups, size_t *count)
 {
-    size_t count = 0;
+    struct vt_index names = {0}; /* hash of a name → group */
+    int result = 0;
 
-    for (size_t i = 0; i < picture->found.segment_count; i++) {
+    *count = 0;
+    for (size_t i = 0; !result && i < picture->found.segment_count; i++) {
         const struct vt_segment *segment = &picture->found.segments[i];
         const struct vt_allocation *block;
         char name[256] = "no line known";
         struct vt_frame frame;
-        size_t k = 0;
+        uint64_t hash;
+        uint32_t k;
 
         if (segment->pin == VT_NEVER || !segment->holes)
             continue;
         block = &picture->report->attribution->replay->allocations[segment->pin];
         if (vt_trace_user_frame(picture->report->trace, vt_telling_stack(block), &frame))
             vt_name_frame(picture->report->trace, &frame, name, sizeof name);
-        while (k < count && strcmp(groups[k].name, name))
-            k++;
-        if (k == count)
-            snprintf(groups[count++].name, sizeof groups[k].name, "%s", name);
+        hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
+        k = vt_index_get(&names, hash);
+        if (k == VT_INDEX_NONE) {
+            k = (uint32_t)(*count)++;
+            snprintf(groups[k].name, sizeof groups[k].name, "%s", name);
+            result = vt_index_put(&names, hash, k);
+        }
         groups[k].segments++;
         groups[k].pin_bytes += block->bytes;
         groups[k].kept += kept_bytes(segment);
         groups[k].categories[block->category] += block->bytes;
     }
-    qsort(groups, count, sizeof *groups, by_pins);
-    return count;
+    vt_index_free(&names);
+    qsort(groups, *count, sizeof *groups, by_pins);
+    return result;
 }
 
 static int pins(const struct picture *picture)
 {
     struct pins *groups = calloc(picture->found.segment_count + 1, sizeof *groups);
     size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : PIN_ROWS, count;
+    int result;
     struct vt_table table;
     char bytes[32], title[64];
     const struct vt_column columns[] = {
@@ -250,7 +260,11 @@ static int pins(const struct picture *picture)
 
     if (!groups)
         return -ENOMEM;
-    count = group_pins(picture, groups);
+    result = group_pins(picture, groups, &count);
+    if (result) {
+        free(groups);
+        return result;
+    }
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < count && i < rows; i++) {
         vt_table_cell(&table, "%s", groups[i].name);

@@ -24,38 +24,6 @@ uint32_t vt_telling_stack(const struct vt_allocation *allocation)
     return allocation->forward_stack_id ? allocation->forward_stack_id : allocation->stack_id;
 }
 
-static uint32_t event_of_node(const struct vt_trace *trace, uint32_t before, uint64_t made)
-{
-    for (uint32_t i = 0; i < before; i++)
-        if (trace->events[i].kind == VT_EVENT_NODE && trace->events[i].sequence == made)
-            return i;
-    return VT_NEVER;
-}
-
-/* As attribution joins them (attribute/join.c), for an event that made nothing. */
-uint32_t vt_forward_stack(const struct vt_replay *replay, uint32_t event_index, uint64_t sequence)
-{
-    const struct vt_trace *trace = replay->trace;
-
-    /* a node made in backward belongs to that which ran, whose maker may be such again */
-    for (int hops = 0; hops < 64 && sequence % 2 && sequence != VT_SEQUENCE_NO_NUMBER; hops++) {
-        uint32_t node = event_of_node(trace, event_index, sequence - 1);
-        if (node == VT_NEVER)
-            break;
-        uint32_t stack_id = trace->events[node].stack_id;
-        if (stack_id < trace->stack_count && trace->stacks[stack_id].python_count)
-            return stack_id;
-        sequence = trace->events[node].detail;
-    }
-    if (sequence % 2 == 0 || sequence == VT_SEQUENCE_NO_NUMBER)
-        return 0;
-    for (size_t i = 0; i < replay->allocation_count && replay->allocations[i].alloc_event <= event_index; i++)
-        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK &&
-            replay->allocations[i].sequence == sequence - 1)
-            return replay->allocations[i].stack_id;
-    return 0;
-}
-
 static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_group_table *table,
                                       const struct vt_allocation *allocation)
 {

@@ -8,9 +8,9 @@
 static void add_asker(cJSON *object, const struct vt_report *report, const struct vt_refusal *refusal)
 {
     cJSON *asker = vt_json_object(object, "asked_by");
-    uint32_t stack_id = vt_asker_stack(report, refusal);
+    uint32_t stack_id = refusal->asker_stack;
     const char *operator_name = vt_operator_of(report->attribution, stack_id);
-    const char *module = vt_asker_module(report, refusal);
+    const char *module = refusal->asker_module;
     char name[256];
 
     vt_asker_name(report, refusal, name, sizeof name);

@@ -145,7 +145,16 @@ static void add_all(struct vt_module_family *family, const struct entry *entries
     }
 }
 
-/* Both hold the same number of modules, and all of them the same bytes. */
+/* The same for families that hold the same number of modules, and all of them the same bytes. */
+static uint64_t alike_key(const struct vt_module_family *family)
+{
+    uint64_t hash = vt_hash_bytes(family->pattern, strlen(family->pattern) + 1, VT_HASH_START);
+
+    hash = vt_hash_bytes(family->class_name, strlen(family->class_name) + 1, hash);
+    hash = vt_hash_bytes(&family->members, sizeof family->members, hash);
+    return vt_hash_bytes(&family->low_bytes, sizeof family->low_bytes, hash);
+}
+
 static bool is_alike(const struct vt_module_family *a, const struct vt_module_family *b)
 {
     return !strcmp(a->pattern, b->pattern) && !strcmp(a->class_name, b->class_name) && a->same && b->same &&
@@ -170,28 +179,32 @@ static void merge(struct vt_module_family *into, const struct vt_module_family *
         into->categories[c] += family->categories[c];
 }
 
-/* Families of one pattern that differ in the last number only stand next to each other. */
-static void merge_alike(struct vt_module_families *families)
+/* Families of one pattern that differ in the last number only. */
+static int merge_alike(struct vt_module_families *families)
 {
+    struct vt_index first = {0}; /* alike_key → the first of them */
     size_t kept = 0;
+    int result = 0;
 
     for (size_t f = 0; f < families->count; f++) {
         struct vt_module_family *family = &families->items[f];
-        size_t same = kept;
+        uint64_t key = alike_key(family);
+        uint32_t same = family->same && !result ? vt_index_get(&first, key) : VT_INDEX_NONE;
 
-        for (size_t k = kept; k-- > 0 && !strcmp(families->items[k].pattern, family->pattern);)
-            if (is_alike(&families->items[k], family))
-                same = k;
-        if (same < kept) {
+        if (same != VT_INDEX_NONE && is_alike(&families->items[same], family)) {
             merge(&families->items[same], family);
             free(family->pattern);
-        } else {
-            families->items[kept++] = *family;
+            continue;
         }
+        if (family->same && same == VT_INDEX_NONE && !result)
+            result = vt_index_put(&first, key, (uint32_t)kept);
+        families->items[kept++] = *family;
     }
     families->count = kept;
     for (size_t f = 0; f < kept; f++)
         families->items[f].members += families->items[f].merged;
+    vt_index_free(&first);
+    return result;
 }
 
 /* "3", "0–31", "1,3", or "1…7" where some between are not there. */
@@ -271,7 +284,9 @@ static int make_families(struct entry *entries, size_t count, bool roles, struct
         families->count++;
         add_all(family, &entries[i], end - i);
     }
-    merge_alike(families);
+    int result = merge_alike(families);
+    if (result)
+        return result;
     for (size_t f = 0; f < families->count; f++) {
         families->items[f].name = make_name(&families->items[f]);
         if (!families->items[f].name)

@@ -86,8 +86,8 @@ static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
 static void print_operator(FILE *stream, const struct vt_report *report, const struct vt_refusal *refusal)
 {
-    const char *name = vt_operator_of(report->attribution, vt_asker_stack(report, refusal));
-    const char *module = vt_asker_module(report, refusal);
+    const char *name = vt_operator_of(report->attribution, refusal->asker_stack);
+    const char *module = refusal->asker_module;
     const char *class_name = module ? vt_module_class(report->attribution, module) : NULL;
 
     if (name)

@@ -28,11 +28,8 @@ struct vt_shortage {
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
 void vt_shortage_free(struct vt_shortage *shortage);
 
-/* Who asked for what was refused, in words; the forward operator's stack where it was asked in backward. */
+/* Who asked for what was refused, in words. */
 void vt_asker_name(const struct vt_report *report, const struct vt_refusal *refusal, char *text,
                    size_t bytes);
-uint32_t vt_asker_stack(const struct vt_report *report, const struct vt_refusal *refusal);
-/* The module that asked, NULL = not known. */
-const char *vt_asker_module(const struct vt_report *report, const struct vt_refusal *refusal);
 
 #endif

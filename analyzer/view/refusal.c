@@ -89,17 +89,17 @@ static void complete(const struct vt_report *report, struct vt_refusal *refusal)
     }
 }
 
-/* True if the process asked for no device memory any more after an event. */
-static bool ends_run(const struct vt_trace *trace, uint32_t event_index)
+/* The last event that asked for memory and got it, VT_NEVER = none. */
+static uint32_t last_gain(const struct vt_trace *trace)
 {
-    for (size_t i = trace->event_count; i-- > event_index + 1;)
+    for (uint32_t i = (uint32_t)trace->event_count; i-- > 0;)
         if (trace->events[i].kind == VT_EVENT_ALLOC || trace->events[i].kind == VT_EVENT_HANDLE_CREATE)
-            return (trace->events[i].flags & VT_FLAG_HOST) != 0;
-    return true;
+            return i;
+    return VT_NEVER;
 }
 
 static void describe(const struct vt_report *report, uint32_t event_index, uint32_t driver_tries,
-                     struct vt_refusal *refusal)
+                     uint32_t gain, struct vt_refusal *refusal)
 {
     const struct vt_event *event = &report->trace->events[event_index];
     const struct vt_span *span =
@@ -113,7 +113,9 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                    .driver_tries = driver_tries,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
-    refusal->ends_run = ends_run(report->trace, event_index);
+    /* the process asked for no device memory any more */
+    refusal->ends_run =
+        gain == VT_NEVER || gain <= event_index || (report->trace->events[gain].flags & VT_FLAG_HOST) != 0;
     refusal->free_told = refusal->free_known = vt_free_near(report->trace, event_index, event->device_index,
                                                             &refusal->free_bytes, &refusal->total_bytes);
 }
@@ -123,6 +125,7 @@ int vt_find_refusals(struct vt_report *report)
     const struct vt_trace *trace = report->trace;
     struct vt_failures failures;
     size_t count = 0;
+    uint32_t gain = last_gain(trace);
     int result = vt_failures_find(report->attribution->replay, &failures);
 
     if (result)
@@ -134,7 +137,7 @@ int vt_find_refusals(struct vt_report *report)
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
-            describe(report, failure->event_index, failure->tries,
+            describe(report, failure->event_index, failure->tries, gain,
                      &report->refusals[report->refusal_count++]);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
             report->survived_count++;
@@ -143,7 +146,9 @@ int vt_find_refusals(struct vt_report *report)
             report->survived_bytes = trace->events[failure->event_index].bytes;
     }
     vt_failures_free(&failures);
-    return report->refusals ? 0 : -ENOMEM;
+    if (!report->refusals)
+        return -ENOMEM;
+    return report->refusal_count ? vt_find_askers(report) : 0;
 }
 
 void vt_refusal_show(struct vt_report *report, size_t index)

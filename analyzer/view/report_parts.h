@@ -55,10 +55,6 @@ void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, c
 void vt_name_allocation(const struct vt_trace *trace, const struct vt_allocation *allocation, char *text,
                         size_t bytes);
 
-/* The stack of the forward operator whose autograd node runs at a backward event with this sequence; 0 = not
- * known, or not backward. */
-uint32_t vt_forward_stack(const struct vt_replay *replay, uint32_t event_index, uint64_t sequence);
-
 /* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
 bool vt_belongs_to_no_module(unsigned category);
 
@@ -78,5 +74,7 @@ int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *in
                       size_t error_bytes);
 /* Shows that one, and completes what is known of it. */
 void vt_refusal_show(struct vt_report *report, size_t index);
+/* Sets who asked for them. -ENOMEM. */
+int vt_find_askers(struct vt_report *report);
 
 #endif

@@ -6,18 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t vt_asker_stack(const struct vt_report *report, const struct vt_refusal *refusal)
-{
-    const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t forward = vt_forward_stack(report->attribution->replay, refusal->event_index, event->sequence);
-
-    return forward ? forward : event->stack_id;
-}
-
 void vt_asker_name(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
 {
     const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t stack_id = vt_asker_stack(report, refusal);
+    uint32_t stack_id = refusal->asker_stack;
     struct vt_frame user, frame;
     bool known = vt_trace_user_frame(report->trace, event->stack_id, &user);
 
@@ -33,47 +25,6 @@ void vt_asker_name(const struct vt_report *report, const struct vt_refusal *refu
     } else {
         snprintf(text, bytes, "a call without a recorded stack");
     }
-}
-
-/* Address of the innermost module in a stack, 0 = none. */
-static uint64_t innermost_self(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = stack_id < trace->stack_count ? &trace->stacks[stack_id] : NULL;
-
-    for (uint32_t i = 0; stack && i < stack->python_count; i++)
-        if (stack->python[i].self_address)
-            return stack->python[i].self_address;
-    return 0;
-}
-
-#define NEAR 100000u /* allocations */
-
-/* The name that an allocation of a module bears, NULL if it is of another one. */
-static const char *module_of(const struct vt_report *report, uint32_t index, uint64_t self_address)
-{
-    const struct vt_allocation *allocation = &report->attribution->replay->allocations[index];
-
-    return !allocation->owner && innermost_self(report->trace, vt_telling_stack(allocation)) == self_address
-               ? vt_shown_module(allocation)
-               : NULL;
-}
-
-/* What was refused has no allocation that bears a module's name; another one of the same module has: the
- * latest before it, else the next. Further on, another module may lie at the address. */
-const char *vt_asker_module(const struct vt_report *report, const struct vt_refusal *refusal)
-{
-    const struct vt_replay *replay = report->attribution->replay;
-    uint64_t self_address = innermost_self(report->trace, vt_asker_stack(report, refusal));
-    const char *module = NULL;
-    size_t after = 0;
-
-    while (after < replay->allocation_count && replay->allocations[after].alloc_event <= refusal->event_index)
-        after++;
-    for (size_t i = after; self_address && !module && i-- > 0 && after - i < NEAR;)
-        module = module_of(report, (uint32_t)i, self_address);
-    for (size_t i = after; self_address && !module && i < replay->allocation_count && i - after < NEAR; i++)
-        module = module_of(report, (uint32_t)i, self_address);
-    return module;
 }
 
 /* When a block alive at the refusal is freed. */

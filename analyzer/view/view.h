@@ -134,10 +134,11 @@ struct vt_refusal {
     uint64_t free_bytes;
     bool free_told; /* by the driver */
     bool free_known;
-    uint64_t total_bytes; /* of the card, where free_known */
-    uint32_t
-        driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
-    bool ends_run;    /* nothing was allocated after it */
+    uint64_t total_bytes;  /* of the card, where free_known */
+    uint32_t driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
+    bool ends_run;         /* nothing was allocated after it */
+    uint32_t asker_stack;  /* that tells who asked: the forward operator's where it was asked in backward */
+    const char *asker_module; /* NULL = not known */
     /* What this process held on the device; known for the one that is shown only. */
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT];
 };

@@ -32,6 +32,7 @@
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
+#define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
 
 enum vt_file_state {
     VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs */

@@ -7,9 +7,24 @@
 
 static uint64_t series[STEPS];
 
+/* Whether it repeats, told by all steps or by those only in which it changes. */
 static bool repeats(struct vt_growth *growth)
 {
-    return vt_growth_repeats(series, 1, STEPS - 1, growth);
+    struct vt_leak_change all[STEPS], changes[STEPS];
+    struct vt_growth same;
+    size_t count = 0;
+    bool repeats, also;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        all[step] = (struct vt_leak_change){step, series[step]};
+        if (step == 0 ? series[step] != 0 : series[step] != series[step - 1])
+            changes[count++] = all[step];
+    }
+    cr_assert_eq(vt_growth_repeats(all, STEPS, 1, STEPS - 1, growth, &repeats), 0);
+    cr_assert_eq(vt_growth_repeats(changes, count, 1, STEPS - 1, &same, &also), 0);
+    cr_assert_eq(repeats, also);
+    cr_assert(!repeats || (growth->first_step == same.first_step && growth->last_step == same.last_step &&
+                           growth->records == same.records && growth->rise == same.rise));
+    return repeats;
 }
 
 Test(growth, each_step_on_top_of_what_is_always_there)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
 
 #include "trace/replay.h"
 #include "trace_builder.h"
@@ -392,4 +394,99 @@ Test(reader, bounds_ids)
     cr_assert_eq(trace->missing_stacks, 1);
     vt_trace_close(trace);
     builder_free(builder);
+}
+
+/* A file of chunks of so many events each, whose columns are all zeros and so take next to no room. */
+static struct vt_trace *open_zeros(struct builder *builder, uint32_t chunks, uint32_t events, size_t *stored)
+{
+    enum { COLUMNS = 11 };
+    size_t bytes, payload_bytes = (size_t)events * COLUMNS, room = ZSTD_compressBound(payload_bytes);
+    const uint8_t *image = builder_image(builder, &bytes);
+    uint8_t *payload = calloc(payload_bytes, 1), *packed = malloc(room);
+    cr_assert(payload && packed);
+    size_t packed_bytes = ZSTD_compress(packed, room, payload, payload_bytes, 19);
+    cr_assert_not(ZSTD_isError(packed_bytes));
+    struct vt_chunk_header chunk = {.magic = VT_CHUNK_MAGIC,
+                                    .header_bytes = sizeof chunk,
+                                    .stored_bytes = (uint32_t)packed_bytes,
+                                    .payload_bytes = (uint32_t)payload_bytes,
+                                    .events = events,
+                                    .checksum = XXH3_64bits(packed, packed_bytes)};
+    uint8_t *file = malloc(bytes + chunks * (sizeof chunk + packed_bytes)), *end = file + bytes;
+    cr_assert(file);
+    memcpy(file, image, bytes);
+    for (uint32_t i = 0; i < chunks; i++) {
+        memcpy(end, &chunk, sizeof chunk);
+        memcpy(end + sizeof chunk, packed, packed_bytes);
+        end += sizeof chunk + packed_bytes;
+    }
+    ((struct vt_file_header *)file)->chunks_end = (uint64_t)(end - file);
+    char error[512];
+    struct vt_trace *trace;
+    cr_assert_eq(
+        vt_trace_open(builder_write_bytes(builder, file, (size_t)(end - file)), &trace, error, sizeof error),
+        0, "%s", error);
+    *stored = chunks * packed_bytes;
+    free(payload);
+    free(packed);
+    free(file);
+    return trace;
+}
+
+Test(reader, bounds_the_events_of_a_chunk)
+{
+    struct builder *builder = builder_new(16);
+    size_t stored;
+    struct vt_trace *trace = open_zeros(builder, 1, VT_CHUNK_EVENTS, &stored);
+    cr_assert_eq(trace->event_count, VT_CHUNK_EVENTS);
+    cr_assert(trace->complete);
+    vt_trace_close(trace);
+    trace = open_zeros(builder, 1, VT_CHUNK_EVENTS + 1, &stored);
+    cr_assert_eq(trace->event_count, 0);
+    cr_assert(trace->truncated);
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+/* Events take more memory than room in a file, so a small file may not have many. */
+Test(reader, bounds_events_by_the_size_of_the_file)
+{
+    struct builder *builder = builder_new(16);
+    size_t stored;
+    struct vt_trace *trace = open_zeros(builder, 40, 4096, &stored);
+    cr_assert_leq(trace->event_count, VT_CHUNK_EVENTS + 8 * stored);
+    cr_assert_geq(trace->event_count, VT_CHUNK_EVENTS);
+    cr_assert(trace->truncated);
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(reader, bounds_arguments)
+{
+    struct builder *builder = builder_new(16);
+    uint32_t bytes = 3 << 20;
+    uint32_t *body = calloc(1, bytes); /* as many arguments, all of them empty */
+    body[0] = UINT32_MAX;
+    builder_raw(builder, VT_RECORD_PROCESS, body, bytes);
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_leq(trace->argument_count, (1 << 16) + 2);
+    vt_trace_close(trace);
+    builder_free(builder);
+    free(body);
+}
+
+Test(reader, bounds_records)
+{
+    struct builder *builder = builder_new(16);
+    uint32_t bytes = UINT16_MAX * VT_SLOT_BYTES;
+    uint32_t *body = calloc(1, bytes);
+    body[0] = 7; /* a string's id */
+    memset(body + 2, 'a', bytes - 8);
+    builder_raw(builder, VT_RECORD_STRING, body, bytes);
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_null(vt_trace_string(trace, 7));
+    cr_assert(trace->truncated);
+    vt_trace_close(trace);
+    builder_free(builder);
+    free(body);
 }

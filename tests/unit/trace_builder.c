@@ -236,13 +236,15 @@ void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part,
 
 void builder_event(struct builder *builder, struct vt_event event)
 {
-    builder->t_ns += 1000;
+    builder->t_ns = event.t_ns ? event.t_ns : builder->t_ns + 1000;
     event.t_ns = builder->t_ns;
     builder->header.events++;
     if (builder->in_ring) {
         put_record(builder, VT_RECORD_EVENT, &event, sizeof event);
         return;
     }
+    if (builder->event_count == VT_CHUNK_EVENTS)
+        builder_end_chunk(builder);
     if (builder->event_count == builder->event_capacity) {
         builder->event_capacity = builder->event_capacity ? builder->event_capacity * 2 : 64;
         builder->events = realloc(builder->events, builder->event_capacity * sizeof *builder->events);

@@ -35,7 +35,7 @@ void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part,
                        const char *text);
 void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
 
-/* t_ns is set, 1 µs after the event before. */
+/* t_ns, if it is 0, becomes 1 µs after the event before. A full chunk is ended. */
 void builder_event(struct builder *builder, struct vt_event event);
 
 void builder_end_chunk(struct builder *builder);
