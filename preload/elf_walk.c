@@ -97,11 +97,19 @@ static int read_changes(struct dl_phdr_info *info, size_t size, void *changes_po
     return 1;
 }
 
+static _Atomic uint64_t loads_seen;
+
 struct vt_elf_changes vt_elf_changes(void)
 {
     struct vt_elf_changes changes = {0, 0};
     iterate(read_changes, &changes);
+    atomic_store_explicit(&loads_seen, changes.loads, memory_order_relaxed);
     return changes;
+}
+
+uint64_t vt_elf_loads_seen(void)
+{
+    return atomic_load_explicit(&loads_seen, memory_order_relaxed);
 }
 
 bool vt_elf_is_ours(const struct vt_elf *object)

@@ -37,6 +37,10 @@ struct vt_elf_changes {
 };
 struct vt_elf_changes vt_elf_changes(void);
 
+/* The loads as vt_elf_changes said last, in any thread (the writer asks ten times a second); without the loader's lock,
+ * which a thread that a signal handler jumps out of would keep. */
+uint64_t vt_elf_loads_seen(void);
+
 /* The address of the function `name` that `object` defines in `version` (NULL: its default one), or NULL. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
 

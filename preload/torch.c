@@ -62,7 +62,7 @@ static struct {
     _Atomic(int (*)(void)) current_graph_task;
     _Atomic(uint64_t (*)(void)) current_thread;
     _Atomic(uint64_t (*)(void)) next_sequence;
-    _Atomic uint64_t loads; /* libraries loaded when we looked last */
+    _Atomic uint64_t loads; /* of libraries when we looked last, plus one; 0: never */
     _Atomic int complete;
 } torch;
 
@@ -125,7 +125,7 @@ static void look_up(void)
 {
     if (atomic_load_explicit(&torch.complete, memory_order_acquire))
         return;
-    uint64_t loads = vt_elf_changes().loads;
+    uint64_t loads = vt_elf_loads_seen() + 1;
     if (atomic_load_explicit(&torch.loads, memory_order_relaxed) == loads)
         return;
     if (!atomic_load(&torch.usage))
