@@ -257,7 +257,7 @@ const struct vt_python *vt_python_known(void);
 /* Where its symbols are to be looked up (for dlsym), once vt_python_loaded. */
 void *vt_python_scope(void);
 
-/* True while an interpreter ends, and after. */
+/* True while an interpreter whose layout is known ends, and after. */
 bool vt_python_is_finalizing(void);
 
 /* True once an interpreter was found, whether its frames can be read or not. */
