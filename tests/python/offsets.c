@@ -45,6 +45,8 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(code_local_count, PyCodeObject, co_nlocals);
     OFFSET(code_local_names, PyCodeObject, co_varnames);
     OFFSET(code_cell_names, PyCodeObject, co_cellvars);
+    OFFSET(code_free_names, PyCodeObject, co_freevars);
+    ABSENT(type_cached_keys);
     OFFSET(code_cell_to_argument, PyCodeObject, co_cell2arg);
 #if PY_VERSION_HEX < 0x030a0000
     OFFSET(code_line_table, PyCodeObject, co_lnotab);
@@ -162,6 +164,8 @@ int main(void)
     check("text hash", VT_UNICODE_HASH, offsetof(PyASCIIObject, hash));
     check("text state", VT_UNICODE_STATE, offsetof(PyASCIIObject, state));
     check("type basic size", VT_TYPE_BASIC_SIZE, offsetof(PyTypeObject, tp_basicsize));
+    check("type flags", VT_TYPE_FLAGS, offsetof(PyTypeObject, tp_flags));
+    check("type traverse", VT_TYPE_TRAVERSE, offsetof(PyTypeObject, tp_traverse));
     printf("%-51s %d passed, %d failed\n", "offsets in " PY_VERSION "'s headers", passed, failed);
     return failed != 0;
 }
