@@ -53,10 +53,9 @@ def put_module(census, module, parent):
 
 
 def put_items(census, items, parent, large):
-    if large:
-        items = list(items)
-        if all(id(type(item)) in PLAIN for item in items[:64]):
-            return
+    items = list(items)  # another thread may add to it meanwhile
+    if large and all(id(type(item)) in PLAIN for item in items[:64]):
+        return
     for item in items:
         put(census, item, parent, "item", "")
 

@@ -275,16 +275,46 @@ static void look_last(object *globals)
     drop(done);
 }
 
+static const void *class_of(const object *any)
+{
+    const void *class;
+    memcpy(&class, (const char *)any + VT_OBJECT_TYPE, sizeof class);
+    return class;
+}
+
+/* The constants of code, and of the code in them, as hide_memory. */
+static void hide_constants(object *any)
+{
+    if (class_of(any) == python.PyCode_Type) {
+        object *constants = python.PyObject_GetAttrString(any, "co_consts");
+        if (constants)
+            hide_constants(constants);
+        drop(constants);
+    } else if (class_of(any) == vt_python_known()->tuple_type) {
+        for (intptr_t i = 0; i < python.PyTuple_Size(any); i++)
+            hide_constants(python.PyTuple_GetItem(any, i));
+    }
+    if (python.PyObject_IS_GC(any))
+        python.PyObject_GC_UnTrack(any);
+}
+
+static object *compile_source(struct process *state)
+{
+    object *code = python.Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
+    if (code)
+        hide_constants(code);
+    else /* an audit hook of the host's may forbid it: once is enough */
+        atomic_store(&state->failures, FAILURES_MAXIMUM);
+    return code;
+}
+
 /* The functions of inspect.py, made for this look: classes and functions that stayed would be seen. Only the code stays,
  * since to compile it raises an audit event. */
 static object *make_globals(struct process *state)
 {
     object *globals = python.PyDict_New(), *result = NULL;
-    if (!kept.code) {
-        kept.code = python.Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
-        if (!kept.code) /* an audit hook of the host's may forbid it: once is enough */
-            atomic_store(&state->failures, FAILURES_MAXIMUM);
-    }
+    if (!kept.code)
+        kept.code = compile_source(state);
     if (globals && kept.code && fill_globals(globals))
         result = python.PyEval_EvalCode(kept.code, globals, globals);
     if (result) {

@@ -3,7 +3,7 @@
 # attributes are read, and torch's own methods with overrides off), and nothing but weak references stays. So all of this
 # is run anew for each look and let go of after it, there are no classes (object.__subclasses__() would list them) and no
 # imports, and what raises audit events or makes something for good (a function's __code__, a frame's f_code, an object's
-# __dict__) is asked of inspect.c.
+# __dict__, id) is asked of inspect.c.
 #
 # Given by inspect.c: sys, the interpreter's types (CELL, ...), functions (inspect_methods.c), and the lists of what is
 # remembered from look to look: roots and optimizers, as weak references (None where there can be none), and their holders.
@@ -123,7 +123,7 @@ def look_into(finder, name, value):
     if id(kind) in CONTAINERS:
         if len(value) > ITEMS_MAXIMUM:
             return
-        for key, item in list(value.items()) if kind is dict else enumerate(value):
+        for key, item in list(value.items() if kind is dict else enumerate(value)):
             take(finder, item_name(name, key), item)
         return
     inside = attributes(value)
@@ -134,7 +134,7 @@ def look_into(finder, name, value):
             continue
         path = key if name == "self" else f"{name}.{key}"
         if not take(finder, path, item) and id(type(item)) in CONTAINERS and len(item) <= ITEMS_MAXIMUM:
-            for inner, part in list(item.items()) if type(item) is dict else enumerate(item):
+            for inner, part in list(item.items() if type(item) is dict else enumerate(item)):
                 take(finder, item_name(path, inner), part)
 
 

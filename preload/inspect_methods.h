@@ -4,7 +4,7 @@
 
 #include "python_api.h"
 
-enum { VT_INSPECT_METHODS = 6 };
+enum { VT_INSPECT_METHODS = 7 };
 extern struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS];
 
 /* Before the first call: the interpreter's functions, which stay the caller's. */

@@ -55,6 +55,7 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyLong_FromVoidPtr, (void *))                                                                  \
     X(void *, PyObject_CallFunctionObjArgs, (void *, ...))                                                   \
     X(void, PyObject_GC_UnTrack, (void *))                                                                   \
+    X(void *, PyObject_GetAttrString, (void *, const char *))                                                \
     X(int, PyObject_IS_GC, (void *))                                                                         \
     X(void *, PyObject_Str, (void *))                                                                        \
     X(int, PySet_Contains, (void *, void *))                                                                 \

@@ -65,7 +65,7 @@ def run_program(tmp_path, minor, program):
     return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks"])
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "traced"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
     """What python_looks.py prints is the same with looks at its objects and without vramtrace."""
@@ -74,6 +74,18 @@ def test_looks_unnoticed(tmp_path, minor, program):
     said, looks = run_program(tmp_path, minor, program)
     assert said[0][0] == 0 and said[0][1] and said[0] == said[1]
     assert looks["count"] > 0 and (not looks["failure"] or "the census stopped" in looks["failure"])
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_looks_audited(tmp_path, minor):
+    """An audit hook is told that our code is compiled, once, and nothing else of three looks."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    (_, alone, _), (status, looked_at, error) = run_program(tmp_path, minor, "audit")[0]
+    events = looked_at.splitlines()
+    assert (status, error) == (0, "") and events.count("compile ('<vramtrace>',)") == 1
+    events.remove("compile ('<vramtrace>',)")
+    assert events == alone.splitlines() == ["done"]
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

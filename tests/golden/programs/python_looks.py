@@ -7,6 +7,7 @@ import collections  # noqa: F401  (as torch does)
 import functools  # noqa: F401
 import gc
 import os
+import select
 import signal
 import sys
 import threading
@@ -44,7 +45,7 @@ class Tensor:
         return Storage()
 
     def data_ptr(self):
-        return id(self)
+        return 1 << 40
 
     def get_device(self):
         return 0
@@ -79,7 +80,8 @@ def use_cuda():
     time.sleep(0.3)  # until the interpreter was found
 
 
-asking = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)
+library = ctypes.CDLL(None)
+asking = getattr(library, "vramtrace_look", None) or library.atoi  # something of the same kind that does nothing
 
 
 def ask():
@@ -244,6 +246,124 @@ def forks():
         wrong.append(gc.isenabled())
         gc.enable()
     print(sum(wrong), gc.get_threshold() == thresholds)
+
+
+class Things:
+    pass
+
+
+class Slots:
+    __slots__ = ("tensor",)
+
+
+def make_things():
+    """What a census goes through: functions, methods, generators, tracebacks, cells, cycles, slots, attributes."""
+    def fail():
+        mine = Tensor()  # noqa: F841
+        raise ValueError(1)
+
+    def make_function():
+        cell = [Tensor()]
+        return lambda first, second=Tensor(), *, third=Tensor(): cell
+
+    things, slots, cycle = Things(), Slots(), Things()
+    things.tensor, slots.tensor, cycle.tensor = Tensor(), Tensor(), Tensor()
+    cycle.cycle = cycle
+    try:
+        fail()
+    except ValueError as error:
+        things.error = error
+    things.slots, things.method, things.function = slots, Storage().nbytes, make_function()
+    things.generator = (item for item in [Tensor()])
+    next(things.generator)
+    return things
+
+
+def look_again(times, seconds=0.15):
+    for _ in range(times):
+        ask(), compute(seconds)
+
+
+def audit():
+    """All events that a hook is told of."""
+    things, events, on = make_things(), [], []  # noqa: F841
+
+    def hook(event, arguments):
+        if on:
+            events.append((event, str(arguments[1:] if event == "compile" else arguments)))
+
+    sys.addaudithook(hook)
+    on.append(1)
+    look_again(3)
+    on.clear()
+    for event in events:
+        print(*event)
+    print("done")
+
+
+def state():
+    """All that the interpreter tells of itself: what changes by three looks, once there was one."""
+    import asyncio
+    import faulthandler
+    things, collections_seen, seen = make_things(), [], []  # noqa: F841
+    gc.callbacks.append(lambda phase, information: collections_seen.append(phase))
+    faulthandler.enable()
+    loop = asyncio.new_event_loop()
+    read, write = os.pipe2(os.O_NONBLOCK)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    sys.excepthook = threading.excepthook = sys.unraisablehook = lambda *_: seen.append("hook")
+    reference = weakref.ref(things, lambda _: seen.append("gone"))  # noqa: F841
+    ended = []
+    threading.Thread(target=lambda: [time.sleep(0.01) for _ in iter(lambda: bool(ended), True)]).start()
+
+    def measure():
+        return (gc.get_threshold(), gc.isenabled(), len(gc.get_objects()), gc.get_freeze_count(), len(gc.garbage), len(gc.callbacks),
+                [each["collections"] for each in gc.get_stats()], len(collections_seen), len(object.__subclasses__()),
+                len(Exception.__subclasses__()), sorted(sys.modules), threading.active_count(), len(threading._active),
+                len(sys._current_frames()), sys.gettrace(), sys.getprofile(), sys.getswitchinterval(), len(warnings.filters),
+                sys.getrecursionlimit(), seen[:], len(asyncio.all_tasks(loop)), signal.pthread_sigmask(signal.SIG_BLOCK, []),
+                weakref.getweakrefcount(things), len(gc.get_referents(things)), sys.getrefcount(things), sys.getrefcount(None) > 0,
+                faulthandler.is_enabled(), len(os.listdir("/proc/self/task")) - len(os.listdir("/proc/self/task")))
+
+    look_again(2)
+    gc.collect()  # which takes tuples out of its lists
+    measure()
+    before = measure()
+    look_again(3)
+    after = measure()
+    for one, other in zip(before, after):
+        print(one == other, "" if one == other else (one, other))
+    print(os.read(read, 100) if select.select([read], [], [], 0)[0] else "nothing")
+    signal.set_wakeup_fd(-1)
+    ended.append(1)
+    faulthandler.disable(), loop.close()
+
+
+def counts():
+    """How near the next collection is."""
+    gc.collect()
+    look_again(2)
+    before = gc.get_count()
+    look_again(3)
+    after = gc.get_count()
+    print(after[1:] == before[1:], abs(after[0] - before[0]) < 3)
+
+
+def traced():
+    """Memory that stays: tracemalloc's, and the interpreter's own count of blocks."""
+    import tracemalloc
+    tracemalloc.start(5)
+    things = make_things()  # noqa: F841
+    look_again(3)
+    sizes, blocks = [], []
+    for _ in range(3):
+        look_again(3)
+        gc.collect()
+        snapshot = tracemalloc.take_snapshot()
+        sizes.append(sum(trace.size for trace in snapshot.traces if any("vramtrace" in frame.filename for frame in trace.traceback)))
+        blocks.append(sys.getallocatedblocks())
+        del snapshot
+    print(max(sizes) < 100_000, max(sizes) - min(sizes) < 8000, max(blocks) - min(blocks) < 400)
 
 
 class Layer:
