@@ -65,7 +65,8 @@ def run_program(tmp_path, minor, program):
     return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "traced"])
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "traced",
+                                     "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
     """What python_looks.py prints is the same with looks at its objects and without vramtrace."""
@@ -74,6 +75,13 @@ def test_looks_unnoticed(tmp_path, minor, program):
     said, looks = run_program(tmp_path, minor, program)
     assert said[0][0] == 0 and said[0][1] and said[0] == said[1]
     assert looks["count"] > 0 and (not looks["failure"] or "the census stopped" in looks["failure"])
+
+
+def test_waits_are_counted(tmp_path):
+    """Looks that wait for the interpreter's lock cost the program that time: then the next one has to wait for long."""
+    said, looks = run_program(tmp_path, max(set(FOUND) & set(SUPPORTED)), "waits")
+    assert said[0] == said[1] == (0, "done\n", "")
+    assert looks["count"] == 1 and looks["duration_ns"] > 50_000_000, looks
 
 
 @pytest.mark.parametrize("minor", SUPPORTED)
