@@ -11,7 +11,8 @@ enum { CHECK_EVERY = 256, GENERATIONS = 3 };
 
 typedef void object; /* PyObject */
 
-/* What stands before each object that the collector knows (PyGC_Head), and at the beginning of each of its lists. */
+/* What stands before each object that the collector knows (PyGC_Head), and at the beginning of each of its
+ * lists. */
 struct link {
     uintptr_t next, previous;
 };
@@ -82,7 +83,8 @@ static void give_threshold_back(void)
 {
     if (generations[0].threshold == 0) /* else a thread of the host has set another */
         __atomic_store_n(&generations[0].threshold, pause.threshold, __ATOMIC_SEQ_CST);
-    atomic_store(&pause.is_on, false); /* not before: a fork between the two would leave the child's collector off */
+    atomic_store(&pause.is_on,
+                 false); /* not before: a fork between the two would leave the child's collector off */
 }
 
 void vt_collected_resume(void)

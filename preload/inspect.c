@@ -35,13 +35,14 @@ typedef void object; /* PyObject */
 
 static struct vt_python_api python; /* complete and unchanging once `process` is there */
 
-/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (as session.h has it). */
+/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (as session.h has
+ * it). */
 struct process {
     _Atomic unsigned wanted; /* enum vt_look_reason, bits */
     _Atomic int pending;     /* the call stands in the interpreter's queue, or runs */
     _Atomic int failures;
-    _Atomic int next_graph_task, passes;                      /* the first is larger than all that were met */
-    _Atomic uint64_t spent_ns, last_ns;                       /* of the main thread's time: it waits */
+    _Atomic int next_graph_task, passes; /* the first is larger than all that were met */
+    _Atomic uint64_t spent_ns, last_ns;  /* of the main thread's time: it waits */
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; one that takes another's place costs a look at most */
 };
@@ -266,9 +267,10 @@ static void look_last(object *globals)
     kept.looks_last = true;
     object *function = python.PyCFunction_NewEx(&last_look, NULL, NULL), *done = NULL;
     if (function) {
-        done = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look_last"), function,
-                                                   NULL);
-        python.PyObject_GC_UnTrack(function); /* and it is never freed, which would do that again in some versions */
+        done = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look_last"),
+                                                   function, NULL);
+        python.PyObject_GC_UnTrack(
+            function); /* and it is never freed, which would do that again in some versions */
     }
     if (!done)
         python.PyErr_Clear();
@@ -308,8 +310,8 @@ static object *compile_source(struct process *state)
     return code;
 }
 
-/* The functions of inspect.py, made for this look: classes and functions that stayed would be seen. Only the code stays,
- * since to compile it raises an audit event. */
+/* The functions of inspect.py, made for this look: classes and functions that stayed would be seen. Only the
+ * code stays, since to compile it raises an audit event. */
 static object *make_globals(struct process *state)
 {
     object *globals = python.PyDict_New(), *result = NULL;
@@ -342,10 +344,10 @@ static uint64_t census_ns(struct process *state, const struct vt_session *sessio
 /* What a look is given and what it gives. */
 struct errand {
     struct process *state;
-    object *variables; /* of the frames that run: function, name, value in turn */
-    object *handled;   /* an exception that the host deals with, or None */
-    object *context;   /* the main thread's context variables, or None */
-    uint64_t started_ns; /* CLOCK_MONOTONIC: the main thread waits from then on */
+    object *variables;             /* of the frames that run: function, name, value in turn */
+    object *handled;               /* an exception that the host deals with, or None */
+    object *context;               /* the main thread's context variables, or None */
+    uint64_t started_ns;           /* CLOCK_MONOTONIC: the main thread waits from then on */
     uint64_t budget_ns, census_ns; /* 0 = no limit, none */
     object *result;
     const char *text; /* of the result, or why there is none */
@@ -410,8 +412,9 @@ static void *run(void *context)
     return NULL;
 }
 
-/* All signals but those that a thread causes by what it does: if they are blocked, the kernel ends the process although it
- * has a handler (for what a seccomp filter traps, SIGSYS; for memory that is made when it is touched, SIGSEGV). */
+/* All signals but those that a thread causes by what it does: if they are blocked, the kernel ends the
+ * process although it has a handler (for what a seccomp filter traps, SIGSYS; for memory that is made when it
+ * is touched, SIGSEGV). */
 static void block_signals(sigset_t *before)
 {
     static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
@@ -422,9 +425,9 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_BLOCK, &others, before);
 }
 
-/* On a thread that lives for this look, while this one waits, with the host's signals not blocked: what belongs to a thread
- * of the host, so handlers of signals (and what they raise), tracing, the depth of recursion, torch's modes and its
- * compiler, is not there. */
+/* On a thread that lives for this look, while this one waits, with the host's signals not blocked: what
+ * belongs to a thread of the host, so handlers of signals (and what they raise), tracing, the depth of
+ * recursion, torch's modes and its compiler, is not there. */
 static void run_beside(struct errand *errand)
 {
     sigset_t before;
@@ -470,7 +473,8 @@ static void run_errand(struct errand *errand)
 {
     object *type = NULL, *value = NULL, *traceback = NULL;
     if (!vt_collected_find(&python)) {
-        snprintf(errand->failure, sizeof errand->failure, "E\tthe collector's lists are not where they should be");
+        snprintf(errand->failure, sizeof errand->failure,
+                 "E\tthe collector's lists are not where they should be");
     } else {
         vt_collected_pause();
         errand->variables = python.PyList_New(0);

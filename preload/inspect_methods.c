@@ -107,8 +107,9 @@ static bool append_names(object *parts, object *code, object *closure)
     return append_own(parts, python->PyTuple_GetSlice(names, all - free, all));
 }
 
-/* function_parts(function): names of its arguments and of its closure's cells, the closure, its defaults, those by name, its
- * attributes; each of the last four may be None. Asking the function raises audit events, and makes what it lacks. */
+/* function_parts(function): names of its arguments and of its closure's cells, the closure, its defaults,
+ * those by name, its attributes; each of the last four may be None. Asking the function raises audit events,
+ * and makes what it lacks. */
 static object *function_parts(object *self, object *function)
 {
     object *parts = python->PyList_New(0), *closure = python->PyFunction_GetClosure(function);
@@ -124,8 +125,8 @@ static object *function_parts(object *self, object *function)
     return NULL;
 }
 
-/* find_unreached(class, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False where it came to
- * its deadline. */
+/* find_unreached(class, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False where
+ * it came to its deadline. */
 static object *find_unreached(object *self, object *arguments)
 {
     enum { ARGUMENTS = 7 };

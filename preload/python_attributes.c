@@ -4,12 +4,19 @@
 
 #include "python_layout.h"
 
-/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps (PEP 659's authors call
- * them inline values): where, differs from version to version. */
+/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps (PEP 659's
+ * authors call them inline values): where, differs from version to version. */
 enum { MANAGED_DICT = 1 << 4, INLINE_VALUES = 1 << 2 }; /* of tp_flags; the second from 3.13 on */
 enum { DICT_WORD = -3, VALUES_WORD_3_11 = -4 };         /* before the object */
 enum { VALID_3_13 = 3, VALUES_3_13 = 8 };               /* of the values */
-enum { KEYS_INDEX_BITS = 9, KEYS_KIND = 10, KEYS_COUNT = 24, KEYS_INDICES = 32, KEYS_SPLIT = 2, ENTRY_BYTES = 16 };
+enum {
+    KEYS_INDEX_BITS = 9,
+    KEYS_KIND = 10,
+    KEYS_COUNT = 24,
+    KEYS_INDICES = 32,
+    KEYS_SPLIT = 2,
+    ENTRY_BYTES = 16
+};
 
 typedef void object; /* PyObject */
 
