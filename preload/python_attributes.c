@@ -4,8 +4,8 @@
 
 #include "python_layout.h"
 
-/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps (PEP 659's
- * authors call them inline values): where, differs from version to version. */
+/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps.
+ * Where they are differs from version to version. */
 enum { MANAGED_DICT = 1 << 4, INLINE_VALUES = 1 << 2 }; /* of tp_flags; the second from 3.13 on */
 enum { DICT_WORD = -3, VALUES_WORD_3_11 = -4 };         /* before the object */
 enum { VALID_3_13 = 3, VALUES_3_13 = 8 };               /* of the values */
