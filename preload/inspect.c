@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "collected.h"
+#include "inspect_code.h"
 #include "inspect_methods.h"
 #include "python_layout.h"
 #include "python_locals.h"
@@ -23,10 +24,6 @@ enum { PEAK_GROWTH = 20 };                   /* a peak is new if it is higher by
 enum { ASKED_LOOK_NS = 2000 * 1000 * 1000 }; /* what one that the program asks for may take */
 enum { CENSUS_SHARE = 4 };
 enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
-
-static const char inspect_source[] =
-#include "inspect_source.inc" /* inspect.py, made at build time */
-    ;
 
 /* How inspect.py says what a look would have taken, in nanoseconds, that did not end within its budget. */
 #define DEAR "dear "
@@ -53,11 +50,8 @@ static _Atomic bool ended; /* the interpreter's exit was seen */
 /* Under the GIL, one look at a time; lives on in a forked child. */
 static struct {
     uint32_t looks;
-    object *code; /* of inspect.py */
-    object *memory[4];
     bool looks_last;
 } kept;
-static const char *const memory_names[] = {"roots", "root_holders", "optimizers", "optimizer_holders"};
 
 void vt_inspect_look_up(void)
 {
@@ -75,6 +69,7 @@ void vt_inspect_look_up(void)
         return;
     }
     vt_inspect_methods_start(&python);
+    vt_inspect_code_start(&python);
     atomic_store(&process, memory);
 }
 
@@ -212,53 +207,6 @@ static object *look_at_exit(object *self, object *arguments)
 
 static struct vt_python_method last_look = {"last_look", look_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
 
-static bool give(object *globals, const char *name, object *value)
-{
-    return value && python.PyDict_SetItemString(globals, name, value) == 0;
-}
-
-static bool give_own(object *globals, const char *name, object *value)
-{
-    bool given = give(globals, name, value);
-    drop(value);
-    return given;
-}
-
-/* What inspect.py is given. */
-static bool fill_globals(object *globals)
-{
-    bool filled = give(globals, "__builtins__", python.PyEval_GetBuiltins()) &&
-                  give(globals, "sys", python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "sys"));
-#define X(name, symbol) filled = filled && give(globals, #name, python.symbol);
-    VT_PYTHON_TYPES(X)
-#undef X
-    for (int i = 0; filled && i < VT_INSPECT_METHODS; i++)
-        filled = give_own(globals, vt_inspect_methods[i].name,
-                          python.PyCFunction_NewEx(&vt_inspect_methods[i], NULL, NULL));
-    for (size_t i = 0; filled && i < sizeof kept.memory / sizeof *kept.memory; i++) {
-        if (!kept.memory[i])
-            kept.memory[i] = python.PyList_New(0);
-        filled = give(globals, memory_names[i], kept.memory[i]);
-    }
-    return filled;
-}
-
-/* The collector is not to know what stays. The function for the exit is never freed: that takes it out of the
- * collector's lists, in some versions. */
-static void hide_memory(void)
-{
-    for (size_t i = 0; i < sizeof kept.memory / sizeof *kept.memory; i++) {
-        if (!kept.memory[i])
-            continue;
-        python.PyObject_GC_UnTrack(kept.memory[i]);
-        for (intptr_t k = 0; k < python.PyList_Size(kept.memory[i]); k++) {
-            object *item = python.PyList_GetItem(kept.memory[i], k); /* a weak reference, None, or text */
-            if (python.PyObject_IS_GC(item))
-                python.PyObject_GC_UnTrack(item);
-        }
-    }
-}
-
 /* Once, and only where the program has atexit: to import it would be seen. */
 static void look_last(object *globals)
 {
@@ -269,64 +217,11 @@ static void look_last(object *globals)
     if (function) {
         done = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look_last"),
                                                    function, NULL);
-        python.PyObject_GC_UnTrack(
-            function); /* and it is never freed, which would do that again in some versions */
+        python.PyObject_GC_UnTrack(function); /* never freed: some versions would do this again then */
     }
     if (!done)
         python.PyErr_Clear();
     drop(done);
-}
-
-static const void *class_of(const object *any)
-{
-    const void *class;
-    memcpy(&class, (const char *)any + VT_OBJECT_TYPE, sizeof class);
-    return class;
-}
-
-/* The constants of code, and of the code in them, as hide_memory. */
-static void hide_constants(object *any)
-{
-    if (class_of(any) == python.PyCode_Type) {
-        object *constants = python.PyObject_GetAttrString(any, "co_consts");
-        if (constants)
-            hide_constants(constants);
-        drop(constants);
-    } else if (class_of(any) == vt_python_known()->tuple_type) {
-        for (intptr_t i = 0; i < python.PyTuple_Size(any); i++)
-            hide_constants(python.PyTuple_GetItem(any, i));
-    }
-    if (python.PyObject_IS_GC(any))
-        python.PyObject_GC_UnTrack(any);
-}
-
-static object *compile_source(struct process *state)
-{
-    object *code = python.Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
-    if (code)
-        hide_constants(code);
-    else /* an audit hook of the host's may forbid it: once is enough */
-        atomic_store(&state->failures, FAILURES_MAXIMUM);
-    return code;
-}
-
-/* The functions of inspect.py, made for this look: classes and functions that stayed would be seen. Only the
- * code stays, since to compile it raises an audit event. */
-static object *make_globals(struct process *state)
-{
-    object *globals = python.PyDict_New(), *result = NULL;
-    if (!kept.code)
-        kept.code = compile_source(state);
-    if (globals && kept.code && fill_globals(globals))
-        result = python.PyEval_EvalCode(kept.code, globals, globals);
-    if (result) {
-        look_last(globals);
-    } else {
-        drop(globals);
-        globals = NULL;
-    }
-    drop(result);
-    return globals;
 }
 
 /* What the census may take, 0 = there is none: a part of what is left, so that others can follow, unless
@@ -395,17 +290,19 @@ static void *run(void *context)
     object *thread = python.PyThreadState_Get ? python.PyThreadState_Get() : NULL;
     if (thread) /* who watches all threads (sys.monitoring) does not see the look */
         python.PyThreadState_EnterTracing(thread);
-    object *globals = make_globals(errand->state);
-    if (globals)
+    bool is_refused = false;
+    object *globals = vt_inspect_make_globals(&is_refused);
+    if (is_refused)
+        atomic_store(&errand->state->failures, FAILURES_MAXIMUM);
+    if (globals) {
+        look_last(globals);
         errand->result = call_look(errand, globals);
+    }
     if (errand->result)
         errand->text = python.PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
     if (!errand->text)
         tell_failure(errand);
-    if (globals)
-        python.PyDict_Clear(globals); /* its functions hold it */
-    drop(globals);
-    hide_memory();
+    vt_inspect_end_globals(globals);
     if (thread)
         python.PyThreadState_LeaveTracing(thread);
     python.PyGILState_Release(gil);
