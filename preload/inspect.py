@@ -31,7 +31,7 @@ def attributes(thing):
         for parent in type.__getattribute__(type(thing), "__mro__"):
             descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
             if descriptor is not None:
-                found = own_attributes(thing) if id(type(descriptor)) in OWN_DICT else None
+                found = (own_attributes(thing) or {}) if id(type(descriptor)) in OWN_DICT else None
                 return found if type(found) is dict else None
     except Exception:
         pass

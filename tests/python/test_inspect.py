@@ -148,7 +148,7 @@ def own_attributes(thing):
     for parent in type.__getattribute__(type(thing), "__mro__"):
         descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
         if descriptor is not None:
-            return descriptor.__get__(thing)
+            return descriptor.__get__(thing) or None  # what has none yet is not to be given one
 
 
 # What inspect.c gives, by other means.
