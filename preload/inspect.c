@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "collected.h"
-#include "python_api.h"
+#include "inspect_code.h"
+#include "inspect_methods.h"
 #include "python_layout.h"
 #include "python_locals.h"
 #include "record.h"
@@ -23,145 +25,159 @@ enum { ASKED_LOOK_NS = 2000 * 1000 * 1000 }; /* what one that the program asks f
 enum { CENSUS_SHARE = 4 };
 enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 
-static const char inspect_source[] =
-#include "inspect_source.inc" /* inspect.py, made at build time */
-    ;
-
 /* How inspect.py says what a look would have taken, in nanoseconds, that did not end within its budget. */
 #define DEAR "dear "
 
 typedef void object; /* PyObject */
 
-/* Complete and unchanging once known. */
-static struct vt_python_api python;
-static _Atomic bool python_known;
+static struct vt_python_api python; /* complete and unchanging once `process` is there */
 
-/* Of one process's session: a forked child begins anew. */
-static struct {
-    _Atomic uint32_t generation;
+/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (as session.h has
+ * it). */
+struct process {
     _Atomic unsigned wanted; /* enum vt_look_reason, bits */
     _Atomic int pending;     /* the call stands in the interpreter's queue, or runs */
     _Atomic int failures;
-    _Atomic bool ended; /* the interpreter's exit was seen: what `globals` holds ends with it */
-    _Atomic int graph_task, passes;
-    _Atomic uint64_t spent_ns, last_ns, seen_peak_bytes;
+    _Atomic int next_graph_task, passes; /* the first is larger than all that were met */
+    _Atomic uint64_t spent_ns, last_ns;  /* of the main thread's time: it waits */
+    _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; one that takes another's place costs a look at most */
-    uint32_t looks;                       /* main thread only */
-    object *globals; /* of inspect.py, under the GIL, one look at a time; lives on in a forked child */
-} state;
+};
+static _Atomic(struct process *) process; /* NULL until there is an interpreter that can be looked at */
+
+static _Atomic bool ended; /* the interpreter's exit was seen */
+
+/* Under the GIL, one look at a time; lives on in a forked child. */
+static struct {
+    uint32_t looks;
+    bool looks_last;
+} kept;
 
 void vt_inspect_look_up(void)
 {
-    if (atomic_load(&python_known) || !vt_python_loaded())
+    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor())
         return;
     if (!vt_python_api_find(&python, vt_python_scope()))
         return;
-    vt_collected_set_api(&python);
-    atomic_store(&python_known, true);
+    void *memory =
+        mmap(NULL, sizeof(struct process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return;
+    if (madvise(memory, sizeof(struct process), MADV_WIPEONFORK) ||
+        pthread_atfork(NULL, NULL, vt_collected_in_child)) {
+        munmap(memory, sizeof(struct process));
+        return;
+    }
+    vt_inspect_methods_start(&python);
+    vt_inspect_code_start(&python);
+    atomic_store(&process, memory);
 }
 
 /* ---- asking ---- */
 
-static void begin_anew(const struct vt_session *session)
+/* What the events of this process are noted in; NULL where nobody looks. */
+static struct process *active(const struct vt_session *session)
 {
-    uint32_t generation = atomic_load_explicit(&state.generation, memory_order_relaxed);
-    if (generation == session->generation ||
-        !atomic_compare_exchange_strong(&state.generation, &generation, session->generation))
-        return;
-    atomic_store(&state.wanted, 0);
-    atomic_store(&state.pending, 0);
-    atomic_store(&state.graph_task, -1);
-    atomic_store(&state.passes, 0);
-    atomic_store(&state.spent_ns, 0);
-    atomic_store(&state.seen_peak_bytes, 0);
-    for (size_t i = 0; i < SEEN_SELVES; i++)
-        atomic_store_explicit(&state.selves[i], 0, memory_order_relaxed);
+    return session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
 }
 
 /* What may be spent now. */
-static uint64_t budget_ns(const struct vt_session *session)
+static uint64_t budget_ns(struct process *state, const struct vt_session *session)
 {
-    uint64_t spent = atomic_load(&state.spent_ns),
+    uint64_t spent = atomic_load(&state->spent_ns),
              life = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns;
     return life / PART_OF_LIFE > spent ? life / PART_OF_LIFE - spent : 0;
 }
 
-static bool is_affordable(const struct vt_session *session)
+static bool is_affordable(struct process *state, const struct vt_session *session)
 {
-    uint64_t last = atomic_load(&state.last_ns);
-    return (last ? last : FIRST_LOOK_NS) <= budget_ns(session);
+    uint64_t last = atomic_load(&state->last_ns);
+    return (last ? last : FIRST_LOOK_NS) <= budget_ns(state, session);
 }
 
 /* Its queue of calls is freed with the interpreter. */
-static bool is_over(void)
+static bool is_over(struct process *state)
 {
-    return atomic_load(&state.failures) >= FAILURES_MAXIMUM || atomic_load(&state.ended) ||
+    return atomic_load(&state->failures) >= FAILURES_MAXIMUM || atomic_load(&ended) ||
            vt_python_is_finalizing();
+}
+
+/* Nothing is read of an interpreter before its layout was proven, which any of its threads can do. */
+static bool is_readable(void)
+{
+    const struct vt_python *interpreter;
+    vt_python_current_thread(&interpreter);
+    return vt_python_known() != NULL;
 }
 
 static int look(void *asked_for);
 
-static void want(struct vt_session *session, unsigned reason)
+static void want(struct process *state, struct vt_session *session, unsigned reason)
 {
     int idle = 0;
-    atomic_fetch_or(&state.wanted, reason);
-    if (!atomic_load_explicit(&python_known, memory_order_acquire) || is_over() ||
-        !((reason & VT_LOOK_ASKED) || is_affordable(session)) ||
-        !atomic_compare_exchange_strong(&state.pending, &idle, 1))
+    atomic_fetch_or(&state->wanted, reason);
+    if (!is_readable() || is_over(state) || !((reason & VT_LOOK_ASKED) || is_affordable(state, session)) ||
+        !atomic_compare_exchange_strong(&state->pending, &idle, 1))
         return;
     if (python.Py_AddPendingCall(look, session)) /* its queue is full: the next event asks again */
-        atomic_store(&state.pending, 0);
+        atomic_store(&state->pending, 0);
 }
 
 /* Whether it was known; it is from now on. */
-static bool know(uint64_t self_address)
+static bool know(struct process *state, uint64_t self_address)
 {
     _Atomic uint64_t *seen =
-        &state.selves[self_address * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (SEEN_SELVES - 1)];
+        &state->selves[self_address * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (SEEN_SELVES - 1)];
     return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
 }
 
 void vt_inspect_note_self(struct vt_session *session, uint64_t self_address)
 {
-    if (!session->options.inspect || self_address == 0)
-        return;
-    begin_anew(session);
-    if (!know(self_address))
-        want(session, VT_LOOK_NEW_OBJECT);
+    struct process *state = active(session);
+    if (state && self_address && !know(state, self_address))
+        want(state, session, VT_LOOK_NEW_OBJECT);
 }
 
 static uint64_t peak_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += session->ring.header->live[i].block_peak_bytes;
+        bytes += __atomic_load_n(&session->ring.header->live[i].block_peak_bytes, __ATOMIC_RELAXED);
     return bytes;
+}
+
+/* True for one of the threads that bring the first event of a pass. */
+static bool is_new_pass(struct process *state, int graph_task)
+{
+    int next = atomic_load_explicit(&state->next_graph_task, memory_order_relaxed);
+    while (graph_task >= next)
+        if (atomic_compare_exchange_weak_explicit(&state->next_graph_task, &next, graph_task + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
 }
 
 void vt_inspect_note_backward(struct vt_session *session, int graph_task)
 {
-    if (!session->options.inspect ||
-        __builtin_expect(atomic_load_explicit(&state.graph_task, memory_order_relaxed) == graph_task, 1))
+    struct process *state = active(session);
+    if (!state || __builtin_expect(!is_new_pass(state, graph_task), 1))
         return;
-    begin_anew(session);
-    atomic_store_explicit(&state.graph_task, graph_task, memory_order_relaxed);
-    unsigned passes = (unsigned)atomic_fetch_add(&state.passes, 1) + 1;
-    uint64_t peak = peak_bytes(session), seen = atomic_load(&state.seen_peak_bytes);
+    unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
+    uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
     unsigned reason = (passes & (passes - 1)) == 0 ? VT_LOOK_BACKWARD : 0;
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_LOOK_PEAK;
-        atomic_store(&state.seen_peak_bytes, peak);
+        atomic_store(&state->seen_peak_bytes, peak);
     }
-    if (reason || atomic_load_explicit(&state.wanted, memory_order_relaxed))
-        want(session, reason);
+    if (reason || atomic_load_explicit(&state->wanted, memory_order_relaxed))
+        want(state, session, reason);
 }
 
 void vt_inspect_ask(struct vt_session *session, unsigned reason)
 {
-    if (!session->options.inspect)
-        return;
-    begin_anew(session);
-    want(session, reason);
+    struct process *state = active(session);
+    if (state)
+        want(state, session, reason);
 }
 
 /* ---- looking: the main thread, and the one that it waits for; whoever runs holds the GIL ---- */
@@ -175,85 +191,44 @@ static void drop(object *object)
 static object *look_at_exit(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
+    struct process *state = session ? active(session) : NULL;
     int idle = 0;
     (void)self;
     (void)arguments;
-    if (session && !is_over() && is_affordable(session) &&
-        atomic_compare_exchange_strong(&state.pending, &idle, 1)) {
-        atomic_fetch_or(&state.wanted, VT_LOOK_EXIT);
+    if (state && !is_over(state) && is_affordable(state, session) &&
+        atomic_compare_exchange_strong(&state->pending, &idle, 1)) {
+        atomic_fetch_or(&state->wanted, VT_LOOK_EXIT);
         look(session);
     }
-    atomic_store(&state.ended, true);
+    atomic_store(&ended, true);
     python.Py_IncRef(python.none);
     return python.none;
 }
 
 static struct vt_python_method last_look = {"last_look", look_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
-static struct vt_python_method find_unreached = {"find_unreached", vt_collected_find_unreached,
-                                                 VT_PYTHON_ARGUMENTS, NULL};
 
-/* Functions, names and values in turn. */
-static bool add_variable(void *variables, const void *function, const void *name, const void *value)
+/* Once, and only where the program has atexit: to import it would be seen. */
+static void look_last(object *globals)
 {
-    return python.PyList_Append(variables, (object *)function) == 0 &&
-           python.PyList_Append(variables, (object *)name) == 0 &&
-           python.PyList_Append(variables, (object *)value) == 0;
-}
-
-static object *variables_of(object *self, object *frame)
-{
-    object *variables = python.PyList_New(0);
-    (void)self;
-    if (variables)
-        vt_python_visit_frame(frame, add_variable, variables);
-    return variables;
-}
-
-static struct vt_python_method frame_variables = {"frame_variables", variables_of, VT_PYTHON_ONE_ARGUMENT,
-                                                  NULL};
-
-static void give_function(object *globals, struct vt_python_method *method)
-{
-    object *function = python.PyCFunction_NewEx(method, NULL, NULL);
-    if (function)
-        python.PyDict_SetItemString(globals, method->name, function);
-    drop(function);
-}
-
-/* The functions of inspect.py; made at the first look. */
-static object *look_function(void)
-{
-    if (!state.globals) {
-        object *globals = python.PyDict_New(), *code, *result = NULL;
-        if (!globals || python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins())) {
-            drop(globals);
-            return NULL;
-        }
-        code = python.Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
-        if (code)
-            result = python.PyEval_EvalCode(code, globals, globals);
-        drop(code);
-        if (!result) {
-            drop(globals);
-            return NULL;
-        }
-        drop(result);
-        state.globals = globals;
-        object *start = python.PyDict_GetItemString(globals, "start");
-        object *last = python.PyCFunction_NewEx(&last_look, NULL, NULL);
-        give_function(globals, &find_unreached);
-        give_function(globals, &frame_variables);
-        drop(start && last ? python.PyObject_CallFunctionObjArgs(start, last, NULL) : NULL);
-        drop(last);
+    if (kept.looks_last || !python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "atexit"))
+        return;
+    kept.looks_last = true;
+    object *function = python.PyCFunction_NewEx(&last_look, NULL, NULL), *done = NULL;
+    if (function) {
+        done = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look_last"),
+                                                   function, NULL);
+        python.PyObject_GC_UnTrack(function); /* never freed: some versions would do this again then */
     }
-    return python.PyDict_GetItemString(state.globals, "look");
+    if (!done)
+        python.PyErr_Clear();
+    drop(done);
 }
 
 /* What the census may take, 0 = there is none: a part of what is left, so that others can follow, unless
  * there will be none. */
-static uint64_t census_ns(const struct vt_session *session, unsigned reason)
+static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
-    uint64_t left = budget_ns(session);
+    uint64_t left = budget_ns(state, session);
     if (reason & VT_LOOK_ASKED)
         return ASKED_LOOK_NS;
     if (reason & (VT_LOOK_EXIT | VT_LOOK_OUT_OF_MEMORY))
@@ -263,14 +238,15 @@ static uint64_t census_ns(const struct vt_session *session, unsigned reason)
 
 /* What a look is given and what it gives. */
 struct errand {
+    struct process *state;
     object *variables;             /* of the frames that run: function, name, value in turn */
     object *handled;               /* an exception that the host deals with, or None */
-    object *context;               /* the main thread's context variables */
-    uint64_t census_ns, budget_ns; /* 0 = none, no limit */
+    object *context;               /* the main thread's context variables, or None */
+    uint64_t started_ns;           /* CLOCK_MONOTONIC: the main thread waits from then on */
+    uint64_t budget_ns, census_ns; /* 0 = no limit, none */
     object *result;
     const char *text; /* of the result, or why there is none */
     intptr_t bytes;
-    uint64_t spent_ns;
     char failure[256];
 };
 
@@ -292,6 +268,21 @@ static void tell_failure(struct errand *errand)
     python.PyErr_Clear();
 }
 
+static object *call_look(struct errand *errand, object *globals)
+{
+    object *started = python.PyLong_FromUnsignedLong(errand->started_ns),
+           *budget = python.PyLong_FromUnsignedLong(errand->budget_ns),
+           *census = python.PyLong_FromUnsignedLong(errand->census_ns), *result = NULL;
+    if (started && budget && census)
+        result = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look"),
+                                                     errand->variables, started, budget, census,
+                                                     errand->handled, errand->context, NULL);
+    drop(started);
+    drop(budget);
+    drop(census);
+    return result;
+}
+
 static void *run(void *context)
 {
     struct errand *errand = context;
@@ -299,35 +290,48 @@ static void *run(void *context)
     object *thread = python.PyThreadState_Get ? python.PyThreadState_Get() : NULL;
     if (thread) /* who watches all threads (sys.monitoring) does not see the look */
         python.PyThreadState_EnterTracing(thread);
-    object *function = look_function(), *census = python.PyLong_FromUnsignedLong(errand->census_ns),
-           *budget = python.PyLong_FromUnsignedLong(errand->budget_ns);
-    if (function && census && budget)
-        errand->result = python.PyObject_CallFunctionObjArgs(function, errand->variables, census,
-                                                             errand->handled, budget, errand->context, NULL);
-    drop(census);
-    drop(budget);
+    bool is_refused = false;
+    object *globals = vt_inspect_make_globals(&is_refused);
+    if (is_refused)
+        atomic_store(&errand->state->failures, FAILURES_MAXIMUM);
+    if (globals) {
+        look_last(globals);
+        errand->result = call_look(errand, globals);
+    }
     if (errand->result)
         errand->text = python.PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
     if (!errand->text)
         tell_failure(errand);
+    vt_inspect_end_globals(globals);
     if (thread)
         python.PyThreadState_LeaveTracing(thread);
     python.PyGILState_Release(gil);
-    errand->spent_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return NULL;
 }
 
-/* On a thread that lives for this look, while this one waits: what belongs to a thread of the host, so
- * handlers of signals (and what they raise), tracing, the depth of recursion, torch's modes and its compiler,
- * is not there. */
+/* All signals but those that a thread causes by what it does: if they are blocked, the kernel ends the
+ * process although it has a handler (for what a seccomp filter traps, SIGSYS; for memory that is made when it
+ * is touched, SIGSEGV). */
+static void block_signals(sigset_t *before)
+{
+    static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t others;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++)
+        sigdelset(&others, caused[i]);
+    pthread_sigmask(SIG_BLOCK, &others, before);
+}
+
+/* On a thread that lives for this look, while this one waits, with the host's signals not blocked: what
+ * belongs to a thread of the host, so handlers of signals (and what they raise), tracing, the depth of
+ * recursion, torch's modes and its compiler, is not there. */
 static void run_beside(struct errand *errand)
 {
-    sigset_t all, before;
+    sigset_t before;
     pthread_t thread;
     int cancel_state;
-    sigfillset(&all);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    block_signals(&before);
     int error = pthread_create(&thread, NULL, run, errand);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) {
@@ -338,15 +342,10 @@ static void run_beside(struct errand *errand)
         snprintf(errand->failure, sizeof errand->failure, "E\tno thread: %s", strerror(error));
     }
     pthread_setcancelstate(cancel_state, NULL);
-    if (errand->text)
-        return;
-    atomic_fetch_add(&state.failures, 1);
-    errand->text = errand->failure;
-    errand->bytes = (intptr_t)strlen(errand->failure);
 }
 
 /* Roots and optimizers that a look has told of need no look of their own when they are called. */
-static void know_what_was_told(const char *text, size_t bytes)
+static void know_what_was_told(struct process *state, const char *text, size_t bytes)
 {
     for (const char *line = text, *end = text + bytes; line && line < end;
          line = memchr(line, '\n', (size_t)(end - line))) {
@@ -354,60 +353,94 @@ static void know_what_was_told(const char *text, size_t bytes)
         const char *address =
             line + 2 < end && (*line == 'R' || *line == 'O') ? strchr(line + 2, '\t') : NULL;
         if (address)
-            know(strtoull(address + 1, NULL, 10));
+            know(state, strtoull(address + 1, NULL, 10));
     }
+}
+
+/* To ask for the context of a thread that has none makes one. */
+static object *copy_context(void)
+{
+    if (python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "_contextvars"))
+        return python.PyContext_CopyCurrent();
+    python.Py_IncRef(python.none);
+    return python.none;
 }
 
 static void run_errand(struct errand *errand)
 {
     object *type = NULL, *value = NULL, *traceback = NULL;
-    errand->variables = python.PyList_New(0);
-    python.PyErr_GetExcInfo(&type, &value, &traceback);
-    errand->handled = value ? value : python.none;
-    errand->context = python.PyContext_CopyCurrent();
-    if (errand->variables && errand->context) {
-        vt_python_visit_locals(FRAMES_MAXIMUM, add_variable, errand->variables);
-        python.PyErr_Clear(); /* no room for all of them */
-        run_beside(errand);
+    if (!vt_collected_find(&python)) {
+        snprintf(errand->failure, sizeof errand->failure,
+                 "E\tthe collector's lists are not where they should be");
+    } else {
+        vt_collected_pause();
+        errand->variables = python.PyList_New(0);
+        python.PyErr_GetExcInfo(&type, &value, &traceback);
+        errand->handled = value ? value : python.none;
+        errand->context = copy_context();
+        if (errand->variables && errand->context) {
+            vt_python_visit_locals(FRAMES_MAXIMUM, vt_inspect_add_variable, errand->variables);
+            python.PyErr_Clear(); /* no room for all of them */
+            run_beside(errand);
+        }
+        drop(errand->variables);
+        drop(errand->context);
+        drop(type);
+        drop(value);
+        drop(traceback);
+        vt_collected_resume();
     }
-    drop(errand->variables);
-    drop(errand->context);
-    drop(type);
-    drop(value);
-    drop(traceback);
+    if (errand->text)
+        return;
+    atomic_fetch_add(&errand->state->failures, 1);
+    errand->text = errand->failure;
+    errand->bytes = (intptr_t)strlen(errand->failure);
+}
+
+static void tell_look(struct errand *errand, unsigned reason)
+{
+    kept.looks++;
+    know_what_was_told(errand->state, errand->text, (size_t)errand->bytes);
+    vt_record_look(kept.looks, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+}
+
+/* Where there are modules. */
+static void look_at_modules(struct process *state, const struct vt_session *session, unsigned reason)
+{
+    uint64_t needed_ns = 0;
+    object *type, *value, *traceback;
+    struct errand errand = {.state = state,
+                            .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
+                            .census_ns = census_ns(state, session, reason),
+                            .budget_ns = reason & VT_LOOK_ASKED ? 0 : budget_ns(state, session) + 1};
+    python.PyErr_Fetch(&type, &value, &traceback);
+    run_errand(&errand);
+    if (errand.bytes > (intptr_t)sizeof DEAR && memcmp(errand.text, DEAR, sizeof DEAR - 1) == 0) {
+        needed_ns = strtoull(errand.text + sizeof DEAR - 1, NULL, 10);
+        atomic_fetch_or(&state->wanted, reason); /* when that much is left */
+    } else if (errand.bytes > 0) {
+        tell_look(&errand, reason);
+    }
+    drop(errand.result);
+    python.PyErr_Restore(type, value, traceback);
+    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - errand.started_ns;
+    atomic_fetch_add(&state->spent_ns, waited_ns);
+    atomic_store(&state->last_ns, needed_ns ? needed_ns : waited_ns);
 }
 
 static int look(void *asked_for)
 {
     struct vt_session *session = vt_session_active();
-    struct errand errand = {0};
-    object *type, *value, *traceback;
+    struct process *state = session ? active(session) : NULL;
     int idle = 1, saved_errno = errno;
-    if (!session || session != asked_for ||
-        atomic_load(&state.pending) != 1) /* another process's, or ended */
+    if (!state || session != asked_for || atomic_load(&state->pending) != 1) /* another process's, or ended */
         return 0;
-    uint64_t started = vt_clock_ns(CLOCK_MONOTONIC), used = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    unsigned reason = atomic_exchange(&state.wanted, 0);
-    errand.census_ns = census_ns(session, reason);
-    errand.budget_ns = reason & VT_LOOK_ASKED ? 0 : budget_ns(session) + 1;
-    python.PyErr_Fetch(&type, &value, &traceback);
-    run_errand(&errand);
-    uint64_t needed = 0;
-    if (errand.bytes > (intptr_t)sizeof DEAR && memcmp(errand.text, DEAR, sizeof DEAR - 1) == 0) {
-        needed = strtoull(errand.text + sizeof DEAR - 1, NULL, 10);
-        atomic_fetch_or(&state.wanted, reason); /* when that much is left */
-    } else if (errand.bytes > 0) {
-        state.looks++;
-        know_what_was_told(errand.text, (size_t)errand.bytes);
-        vt_record_look(state.looks, reason, errand.text, (size_t)errand.bytes, started);
-    }
-    drop(errand.result);
-    python.PyErr_Restore(type, value, traceback);
-    /* Not while others ran instead. */
-    uint64_t spent = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - used + errand.spent_ns;
-    atomic_fetch_add(&state.spent_ns, spent);
-    atomic_store(&state.last_ns, needed ? needed : spent);
-    atomic_compare_exchange_strong(&state.pending, &idle, 0);
+    unsigned reason = atomic_exchange(&state->wanted, 0);
+    if (python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "torch.nn.modules.module"))
+        look_at_modules(state, session, reason);
+    atomic_compare_exchange_strong(&state->pending, &idle, 0);
+    if (atomic_load(&state->wanted) & VT_LOOK_ASKED) /* meanwhile, by another thread */
+        want(state, session, VT_LOOK_ASKED);
     errno = saved_errno;
     return 0;
 }

@@ -14,6 +14,11 @@ bool vt_python_api_find(struct vt_python_api *api, void *scope)
     }
     VT_PYTHON_FUNCTIONS(X)
 #undef X
+#define X(name, symbol)                                                                                      \
+    if (!(api->symbol = dlsym(scope, #symbol)))                                                              \
+        return false;
+    VT_PYTHON_TYPES(X)
+#undef X
     if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
         return false;
     void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),

@@ -37,22 +37,25 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *path)
 }
 
 /* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
- * is found by its name, without a look at any file; the program itself has no name there and stays anyway. */
-static void pin(void *symbol)
+ * is found by its name, without a look at any file; the program itself has no name there and stays anyway.
+ * False if it may still be unloaded: then nothing of it may be kept. */
+static bool pin(void *symbol)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    if (dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && map != NULL && map->l_name[0] != '\0')
-        dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    return map->l_name[0] == '\0' || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
 
-/* Where to look symbols up: the global scope, or a libpython that was loaded with RTLD_LOCAL (a plugin's). */
+/* Where to look symbols up: the global scope, or a libpython that was loaded with RTLD_LOCAL (a plugin's).
+ * `present` is false if there is none, or none that could be pinned: the next call tries again. */
 static void *find_scope(bool *present)
 {
     *present = true;
     void *symbol = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     if (symbol != NULL) {
-        pin(symbol);
+        *present = pin(symbol);
         return RTLD_DEFAULT;
     }
     char path[PATH_MAX];
@@ -203,11 +206,11 @@ static bool fill(struct vt_python *python, void *scope, uint32_t version)
     return true;
 }
 
-static void decline(uint32_t version)
+static void decline(uint32_t version, int expected)
 {
     int minor = (int)(version >> 16 & 0xff);
-    atomic_store_explicit(&unsupported_minor, minor != 0 ? minor : 255, memory_order_relaxed);
-    atomic_store_explicit(&state, DECLINED, memory_order_release);
+    if (atomic_compare_exchange_strong(&state, &expected, DECLINED)) /* another thread may have proven it */
+        atomic_store_explicit(&unsupported_minor, minor != 0 ? minor : 255, memory_order_relaxed);
 }
 
 void vt_python_look_up(void)
@@ -224,18 +227,17 @@ void vt_python_look_up(void)
     if (fill(&found, scope, version))
         atomic_store_explicit(&state, UNPROVEN, memory_order_release);
     else
-        decline(version);
+        decline(version, ABSENT);
 }
 
 /* The state of a thread tells that thread's id behind all the fields that a walk needs. */
 static bool prove(const char *thread)
 {
-    if (word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self()) {
-        atomic_store_explicit(&state, KNOWN, memory_order_release);
-        return true;
-    }
+    int unproven = UNPROVEN;
+    if (word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
+        return atomic_compare_exchange_strong(&state, &unproven, KNOWN) || unproven == KNOWN;
     if (atomic_fetch_add_explicit(&proofs_failed, 1, memory_order_relaxed) + 1 >= PROOF_ATTEMPTS)
-        decline(found.hex_version);
+        decline(found.hex_version, UNPROVEN);
     return false;
 }
 
@@ -266,7 +268,8 @@ void *vt_python_scope(void)
 
 bool vt_python_is_finalizing(void)
 {
-    return vt_python_loaded() && found.is_finalizing();
+    const struct vt_python *python = vt_python_known();
+    return python != NULL && python->is_finalizing();
 }
 
 bool vt_python_loaded(void)

@@ -45,6 +45,7 @@ struct vt_python_layout {
     uint16_t code_local_names;      /* tuple */
     uint16_t code_local_kinds;      /* bytes, one per local; from 3.11 */
     uint16_t code_cell_names;       /* tuple; before 3.11 */
+    uint16_t code_free_names;       /* as that */
     uint16_t code_cell_to_argument; /* Py_ssize_t *, before 3.11 */
     uint16_t code_file_name;
     uint16_t code_name;
@@ -53,6 +54,8 @@ struct vt_python_layout {
     uint16_t code_version; /* from 3.12: a number that no other code object of the interpreter had */
     uint16_t code_first_traceable;
     uint16_t code_instructions;
+
+    uint16_t type_cached_keys; /* of a class: the names of its objects' values; from 3.11 */
 
     uint16_t unicode_ascii_bytes;   /* header before the characters of an ASCII string */
     uint16_t unicode_compact_bytes; /* the same for other strings */
@@ -84,6 +87,7 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
         .code_local_count = 28,
         .code_local_names = 72,
         .code_cell_names = 88,
+        .code_free_names = 80,
         .code_cell_to_argument = 96,
         .code_file_name = 104,
         .code_name = 112,
@@ -111,6 +115,7 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
         .code_local_count = 28,
         .code_local_names = 72,
         .code_cell_names = 88,
+        .code_free_names = 80,
         .code_cell_to_argument = 96,
         .code_file_name = 104,
         .code_name = 112,
@@ -145,6 +150,7 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
         .code_line_table = 136,
         .code_first_traceable = 168,
         .code_instructions = 184,
+        .type_cached_keys = 872,
         .unicode_ascii_bytes = 48,
         .unicode_compact_bytes = 72,
         .code_basic_bytes = 184,
@@ -176,6 +182,7 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
         .code_version = 92,
         .code_first_traceable = 176,
         .code_instructions = 192,
+        .type_cached_keys = 880,
         .unicode_ascii_bytes = 40,
         .unicode_compact_bytes = 56,
         .code_basic_bytes = 192,
@@ -206,6 +213,7 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
         .code_version = 92,
         .code_first_traceable = 184,
         .code_instructions = 200,
+        .type_cached_keys = 880,
         .unicode_ascii_bytes = 40,
         .unicode_compact_bytes = 56,
         .code_basic_bytes = 200,
@@ -227,6 +235,8 @@ enum {
     VT_UNICODE_HASH = 24,
     VT_UNICODE_STATE = 32,
     VT_TYPE_BASIC_SIZE = 32,
+    VT_TYPE_FLAGS = 168,
+    VT_TYPE_TRAVERSE = 184,
 };
 
 /* An interpreter whose layout is known. Never changes once published. */
@@ -257,7 +267,7 @@ const struct vt_python *vt_python_known(void);
 /* Where its symbols are to be looked up (for dlsym), once vt_python_loaded. */
 void *vt_python_scope(void);
 
-/* True while an interpreter ends, and after. */
+/* True while an interpreter whose layout is known ends, and after. */
 bool vt_python_is_finalizing(void);
 
 /* True once an interpreter was found, whether its frames can be read or not. */

@@ -53,6 +53,7 @@ struct writer {
     size_t event_count;
     uint64_t position; /* the first slot that is not taken */
     struct vt_elf_changes libraries; /* when last looked round */
+    bool has_interpreter;
     struct {
         uint64_t position, reserved, since_ns;
         unsigned polls;
@@ -267,13 +268,13 @@ static void look_round(struct writer *writer)
     vt_lookup_pin();
     if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
-    const bool loaded = changes.loads != writer->libraries.loads;
-    writer->libraries = changes;
-    if (!loaded) /* nothing new can be there */
-        return;
     /* A lookup in vain would allocate an error text: the loader is asked only where there is something to find. */
-    if (!vt_elf_find(defines_interpreter, NULL))
+    if (changes.loads != writer->libraries.loads)
+        writer->has_interpreter = vt_elf_find(defines_interpreter, NULL);
+    writer->libraries = changes;
+    if (!writer->has_interpreter)
         return;
+    /* Each round, cheap once done: what could not be pinned is tried again. */
     _Atomic int *gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();

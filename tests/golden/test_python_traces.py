@@ -56,19 +56,44 @@ def test_frames(tmp_path, minor):
         assert seen == said[int(event["address"], 16)]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks"])
+def run_program(tmp_path, minor, program):
+    """What a program of python_looks.py says: without vramtrace, and with looks at its objects; and what looks were made."""
+    said = []
+    for surroundings in (environment(None), environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt", VRAMTRACE_QUIET="1")):
+        done = subprocess.run([FOUND[minor], LOOKED_AT, program], text=True, capture_output=True, timeout=120, env=surroundings)
+        said.append((done.returncode, done.stdout, done.stderr))
+    return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
+
+
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "traced",
+                                     "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
     """What python_looks.py prints is the same with looks at its objects and without vramtrace."""
     if minor not in FOUND:
         pytest.skip(f"no Python 3.{minor} here")
-    said = []
-    for surroundings in (environment(None), environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt", VRAMTRACE_QUIET="1")):
-        done = subprocess.run([FOUND[minor], LOOKED_AT, program], text=True, capture_output=True, timeout=120, env=surroundings)
-        said.append((done.returncode, done.stdout, done.stderr))
+    said, looks = run_program(tmp_path, minor, program)
     assert said[0][0] == 0 and said[0][1] and said[0] == said[1]
-    looks = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
     assert looks["count"] > 0 and (not looks["failure"] or "the census stopped" in looks["failure"])
+
+
+def test_waits_are_counted(tmp_path):
+    """Looks that wait for the interpreter's lock cost the program that time: then the next one has to wait for long."""
+    said, looks = run_program(tmp_path, max(set(FOUND) & set(SUPPORTED)), "waits")
+    assert said[0] == said[1] == (0, "done\n", "")
+    assert looks["count"] == 1 and looks["duration_ns"] > 50_000_000, looks
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_looks_audited(tmp_path, minor):
+    """An audit hook is told that our code is compiled, once, and nothing else of three looks."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    (_, alone, _), (status, looked_at, error) = run_program(tmp_path, minor, "audit")[0]
+    events = looked_at.splitlines()
+    assert (status, error) == (0, "") and events.count("compile ('<vramtrace>',)") == 1
+    events.remove("compile ('<vramtrace>',)")
+    assert events == alone.splitlines() == ["done"]
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])
@@ -85,3 +110,12 @@ def test_unknown_version(tmp_path, minor):
     assert information["trace"]["python_unsupported_minor"] == minor
     text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
     assert f"3.{minor}" in text
+
+
+@pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])
+def test_unknown_version_is_not_looked_at(tmp_path, minor):
+    """Whoever asks, and whatever is new: nothing is read of an interpreter whose layout is not known."""
+    if minor == 0:
+        pytest.skip("no Python here whose frames are not known")
+    said, looks = run_program(tmp_path, minor, "modules")
+    assert said[0] == said[1] == (0, "done\n", "") and looks["count"] == 0

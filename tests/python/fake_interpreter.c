@@ -208,7 +208,7 @@ static int is_declined(int minor)
     uint64_t hash;
     for (int i = 0; i < 3; i++)
         CHECK(walk(&hash) == 0 && hash == 1 && !truncated && !unreadable);
-    CHECK(vt_python_loaded());
+    CHECK(vt_python_loaded() && vt_python_known() == NULL && !vt_python_is_finalizing());
     CHECK(vt_python_unsupported_minor() == minor);
     CHECK(vt_python_hex_version() == (0x03000af0u | (unsigned)minor << 16));
     struct vt_python_code_view view = {0};

@@ -10,6 +10,15 @@
 #include "stack_python.h"
 
 static int passed, failed;
+static bool pins_fail; /* what is loaded already cannot be opened again */
+
+void *dlopen(const char *path, int mode)
+{
+    void *(*next)(const char *, int);
+    void *symbol = dlsym(RTLD_NEXT, "dlopen");
+    memcpy(&next, &symbol, sizeof next);
+    return pins_fail && (mode & RTLD_NOLOAD) != 0 ? NULL : next(path, mode);
+}
 
 static void check(const char *what, int good)
 {
@@ -99,6 +108,10 @@ int main(int argc, char **argv)
     LOOK_UP(void *(*Py_NewInterpreter)(void), Py_NewInterpreter)
     LOOK_UP(void (*Py_EndInterpreter)(void *), Py_EndInterpreter)
     none = dlsym(library, "_Py_NoneStruct");
+    pins_fail = true;
+    vt_python_look_up();
+    check("not kept where it may be unloaded", !vt_python_loaded() && vt_python_hex_version() == 0);
+    pins_fail = false;
     vt_python_look_up();
     check("found", vt_python_loaded() && vt_python_hex_version() >> 24 == 3);
     walk();

@@ -8,6 +8,10 @@
 #include <internal/pycore_frame.h>
 #endif
 #include <internal/pycore_code.h>
+#include <internal/pycore_gc.h>
+#if PY_VERSION_HEX >= 0x030b0000
+#include <internal/pycore_dict.h>
+#endif
 #include <internal/pycore_runtime.h>
 #include <stdio.h>
 
@@ -45,6 +49,8 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(code_local_count, PyCodeObject, co_nlocals);
     OFFSET(code_local_names, PyCodeObject, co_varnames);
     OFFSET(code_cell_names, PyCodeObject, co_cellvars);
+    OFFSET(code_free_names, PyCodeObject, co_freevars);
+    ABSENT(type_cached_keys);
     OFFSET(code_cell_to_argument, PyCodeObject, co_cell2arg);
 #if PY_VERSION_HEX < 0x030a0000
     OFFSET(code_line_table, PyCodeObject, co_lnotab);
@@ -96,6 +102,14 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(code_instructions, PyCodeObject, co_code_adaptive);
     SIZE(code_basic_bytes, offsetof(PyCodeObject, co_code_adaptive));
     check("CO_FAST_CELL", 0x40, CO_FAST_CELL);
+    OFFSET(type_cached_keys, PyHeapTypeObject, ht_cached_keys);
+    check("keys' index bits", 9, offsetof(PyDictKeysObject, dk_log2_index_bytes)); /* python_attributes.c */
+    check("keys' kind", 10, offsetof(PyDictKeysObject, dk_kind));
+    check("keys' count", 24, offsetof(PyDictKeysObject, dk_nentries));
+    check("keys' indices", 32, offsetof(PyDictKeysObject, dk_indices));
+    check("keys' entry", 16, sizeof(PyDictUnicodeEntry));
+    check("split keys", 2, DICT_KEYS_SPLIT);
+    check("values", PY_MINOR_VERSION < 13 ? 0 : 8, offsetof(PyDictValues, values));
 }
 #endif
 
@@ -162,6 +176,12 @@ int main(void)
     check("text hash", VT_UNICODE_HASH, offsetof(PyASCIIObject, hash));
     check("text state", VT_UNICODE_STATE, offsetof(PyASCIIObject, state));
     check("type basic size", VT_TYPE_BASIC_SIZE, offsetof(PyTypeObject, tp_basicsize));
+    check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
+    check("generation", 24, sizeof(struct gc_generation));
+    check("generation's threshold", 16, offsetof(struct gc_generation, threshold));
+    check("generation's count", 20, offsetof(struct gc_generation, count));
+    check("type flags", VT_TYPE_FLAGS, offsetof(PyTypeObject, tp_flags));
+    check("type traverse", VT_TYPE_TRAVERSE, offsetof(PyTypeObject, tp_traverse));
     printf("%-51s %d passed, %d failed\n", "offsets in " PY_VERSION "'s headers", passed, failed);
     return failed != 0;
 }

@@ -5,6 +5,7 @@ import gc
 import itertools
 import os
 import sys
+import time
 import types
 import weakref
 
@@ -117,34 +118,58 @@ def make_torch():
     sys.modules.update({"torch": torch, "torch.nn.modules.module": modules, "torch.optim.optimizer": optimizers})
 
 
-def find_unreached(get_objects, get_referents, wanted, seen, plain, generations, _, unreached, holders):
+def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
     """In the place of collected.c."""
-    objects = [thing for generation in generations for thing in get_objects(generation)]
+    objects = [thing for generation in range(generations) for thing in gc.get_objects(generation)]
     unreached += [thing for thing in objects if type(thing) is wanted and id(thing) not in seen]
     for thing in objects if unreached else ():
         if id(type(thing)) not in plain and thing is not objects and thing is not unreached:
-            holders += [(part, thing) for part in get_referents(thing) if type(part) is wanted and id(part) not in seen]
+            for part in gc.get_referents(thing):
+                holders += [part, thing] if type(part) is wanted and id(part) not in seen else []
     objects.clear()  # they hold themselves
     return True
 
 
 def frame_variables(frame):
-    """In the place of inspect.c's; the tests' own variables are none of the program's."""
+    """In the place of inspect_methods.c's; the tests' own variables are none of the program's."""
     if frame.f_code.co_name.startswith("test_"):
         return []
-    return [part for name, value in frame.f_locals.items() for part in ("", name, value)]
+    where = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+    return [part for name, value in frame.f_locals.items() for part in (where, name, value)]
 
 
-def load():
-    scope = {"__builtins__": __builtins__, "find_unreached": find_unreached, "frame_variables": frame_variables}
+def function_parts(function):
+    code = function.__code__
+    return [code.co_varnames[:code.co_argcount], code.co_freevars, function.__closure__, function.__defaults__,
+            function.__kwdefaults__, function.__dict__]
+
+
+def own_attributes(thing):
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
+        if descriptor is not None:
+            return descriptor.__get__(thing) or None  # what has none yet is not to be given one
+
+
+# What inspect.c gives, by other means.
+GIVEN = dict(
+    CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
+    METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
+    now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
+    frame_variables=frame_variables, function_parts=function_parts, find_unreached=find_unreached)
+
+
+def load(memory=None, **instead):
+    memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
+    scope = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
     text = "".join(open(path).read() for path in SOURCES)
     exec(compile(text, "<vramtrace>", "exec"), scope)
     return scope["look"]
 
 
-def look(census_ns=0, **variables):
+def look(census_ns=0, memory=None, **variables):
     flat = [part for name, value in variables.items() for part in ("main", name, value)]
-    return [line.split("\t") for line in load()(flat, census_ns).splitlines()]
+    return [line.split("\t") for line in load(memory)(flat, 0, 0, census_ns).splitlines()]
 
 
 def kinds(lines, letter):
@@ -271,32 +296,6 @@ def test_cycles_are_told_alike():
     gc.enable()
 
 
-def test_collector_resumes_in_child():
-    """Also where a thread forks at the worst moment: as the thresholds are being given back."""
-    scope = {"__builtins__": __builtins__}
-    exec(compile(open(SOURCES[0]).read(), "<vramtrace>", "exec"), scope)
-    before, children = gc.get_threshold(), []
-
-    class Forking(list):
-        def pop(self):
-            fork()
-            value = super().pop()
-            fork()
-            return value
-
-    def fork():
-        child = os.fork()
-        if child == 0:
-            scope["thresholds"] = list(scope["thresholds"])
-            scope["resume_collector"]()
-            os._exit(0 if gc.get_threshold() == before else 1)
-        children.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-    scope["thresholds"] = Forking()
-    scope["pause_collector"](), scope["resume_collector"]()
-    assert children == [0, 0] and gc.get_threshold() == before
-
-
 def refuse(*_):
     if not armed:
         return 1
@@ -361,13 +360,46 @@ def test_partial():
 def test_too_dear():
     """A look that does not end in its time tells nothing but what it would take."""
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(4000)})
-    tell, flat = load(), ["main", "net", net]
-    readings = itertools.count(0, 1_000_000)
-    tell.__globals__["perf_counter_ns"] = lambda: next(readings)  # a machine has other things to do
-    dear = tell(flat, 0, None, 3_000_000)
+    readings, flat = itertools.count(0, 1_000_000), ["main", "net", net]
+
+    def tell(started_ns, budget_ns):
+        return load(now_ns=lambda: next(readings))(flat, started_ns, budget_ns, 0)  # a machine has other things to do
+
+    dear = tell(0, 3_000_000)
     assert dear.startswith("dear ") and 3_000_000 < int(dear[5:]) < 10**10
-    assert tell(flat, 0, None, 2 * int(dear[5:])).count("\nT\t") == 4000
-    assert tell(flat, 0).count("\nT\t") == 4000
+    assert tell(next(readings), 2 * int(dear[5:])).count("\nT\t") == 4000
+    assert tell(0, 0).count("\nT\t") == 4000
+
+
+def test_waiting_is_counted():
+    """What the program waited before the look began, for the GIL or for a processor, is no more its own than the rest."""
+    net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(300)})
+    waited_ns, second = 700_000_000, 1_000_000_000
+    tell = load(now_ns=lambda: 5 * second)
+    dear = tell(["main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
+    assert dear.startswith("dear ") and int(dear[5:]) >= waited_ns
+    deadlines = []
+    tell = load(now_ns=lambda: 5 * second, find_unreached=lambda *given: deadlines.append(given[4]) or True)
+    for budget_ns, census_ns, deadline_ns in ((second, second, 5 * second + second - waited_ns), (0, second, 6 * second),
+                                              (second, 1000, 5 * second + 1000)):
+        tell([], 5 * second - waited_ns, budget_ns, census_ns)
+        assert deadlines.pop() == deadline_ns, (budget_ns, census_ns)
+
+
+def test_remembers():
+    """The next look calls roots and optimizers by their numbers, and those that are gone are not called again."""
+    memory = dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
+    one, two = Linear(weight=Parameter(2)), Linear(weight=Parameter(3))
+    first, second = Optimizer([one._parameters["weight"]]), Optimizer([two._parameters["weight"]])
+    told = look(0, memory, one=one, two=two, first=first, second=second)
+    numbers = {line[1]: line[0] for letter in "RO" for line in kinds(told, letter)}
+    del one, first
+    gc.collect()
+    three, third = Linear(weight=Parameter(4)), Optimizer([two._parameters["weight"]])
+    told = look(0, memory, three=three, third=third)
+    assert [line[0] for line in kinds(told, "R")] == [numbers[str(id(two))], "2"]
+    assert [line[0] for line in kinds(told, "O")] == [numbers[str(id(second))], "2"]
+    assert [line[3] for line in kinds(told, "R")] == ["two", "three"]
 
 
 def test_leaves_nothing():
