@@ -32,16 +32,22 @@ static void after_in_parent(void)
     atomic_fetch_sub(&vt_fork_gate.forks, 1);
 }
 
+static void (*_Atomic call_in_child)(void);
+
 static void after_in_child(void)
 {
+    void (*call)(void) = atomic_load(&call_in_child);
     for (int i = 0; i < VT_GATE_SHARDS; i++)
         atomic_store(&vt_fork_gate.shards[i].inside, 0);
     atomic_store(&vt_fork_gate.forks, 0);
+    if (call)
+        call();
 }
 
-void vt_gate_start(void)
+void vt_gate_start(void (*in_child)(void))
 {
     static _Atomic bool started; /* a forked child has its parent's handlers */
+    atomic_store(&call_in_child, in_child);
     if (!atomic_exchange(&started, true))
         pthread_atfork(before_fork, after_in_parent, after_in_child);
 }

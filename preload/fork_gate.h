@@ -23,8 +23,8 @@ struct vt_fork_gate {
 };
 extern struct vt_fork_gate vt_fork_gate __attribute__((visibility("hidden")));
 
-/* Once per session. */
-void vt_gate_start(void);
+/* Once per session. `in_child`: called in each forked child, by its only thread. */
+void vt_gate_start(void (*in_child)(void));
 
 /* While a fork goes on. */
 void vt_gate_wait(_Atomic int *inside);

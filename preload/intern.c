@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "memory.h"
+
 /* Places that an entry may have in the first level, from its hash on; twice as many in each further one. */
 enum { WINDOW = 8 };
 
@@ -41,6 +43,12 @@ void vt_intern_free(struct vt_intern *table)
             munmap(entries, level_entries(table, level) * sizeof *entries);
         atomic_store(&table->levels[level], NULL);
     }
+}
+
+void vt_intern_replace_memory(struct vt_intern *table)
+{
+    for (int level = 0; level < VT_INTERN_LEVELS; level++)
+        vt_replace_memory(atomic_load(&table->levels[level]), level_entries(table, level) * sizeof(struct vt_intern_entry));
 }
 
 /* The entry of `hash` in one level, claimed if it was new; NULL if its places are taken. */

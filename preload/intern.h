@@ -31,6 +31,8 @@ struct vt_intern {
 /* Returns 0 or -ENOMEM. Memory is taken from the kernel. */
 int vt_intern_make(struct vt_intern *table, unsigned first_bits);
 void vt_intern_free(struct vt_intern *table);
+/* In a forked child: memory.h. */
+void vt_intern_replace_memory(struct vt_intern *table);
 
 /* The entry of `hash`, claimed if it was new; NULL if there is no place for it. */
 struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "guard.h"
+#include "memory.h"
 #include "session.h"
 
 /* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not possible, further
@@ -47,6 +48,11 @@ static void unlock(struct vt_live_table *table)
 static size_t table_bytes(unsigned bits)
 {
     return sizeof(struct vt_live_entry) << bits;
+}
+
+void vt_live_replace_memory(struct vt_live_table *table)
+{
+    vt_replace_memory(table->entries, table_bytes(table->bits));
 }
 
 static uint32_t home(const struct vt_live_table *table, uint64_t address)

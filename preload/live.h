@@ -18,6 +18,9 @@ struct vt_live_table {
     _Atomic int busy, stuck; /* stuck: somebody waited in vain for who is busy */
 };
 
+/* In a forked child: memory.h. */
+void vt_live_replace_memory(struct vt_live_table *table);
+
 /* Updates the totals by a driver or runtime event, and fills in a free's bytes and device where known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);
 

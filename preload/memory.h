@@ -14,6 +14,13 @@ static inline void vt_memory_free(void *memory, size_t bytes)
         munmap(memory, bytes);
 }
 
+/* In a forked child: empty memory where it did not inherit any. */
+static inline void vt_replace_memory(void *memory, size_t bytes)
+{
+    if (memory)
+        mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 /* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL: the old one
  * stays as it is. */
 static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)

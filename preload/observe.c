@@ -194,7 +194,13 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
 void vt_before_free(const struct vt_allocation *taken_back)
 {
     int saved_errno;
-    if (taken_back->address == 0 || !vt_recording() || !vt_enter_event(&saved_errno))
+    if (taken_back->address == 0)
+        return;
+    if (!vt_recording()) {
+        vt_record_missed_free();
+        return;
+    }
+    if (!vt_enter_event(&saved_errno))
         return;
     record(taken_back, false);
     vt_leave(saved_errno);

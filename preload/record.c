@@ -181,16 +181,16 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
 
 static bool make_rooms(struct vt_session *session)
 {
-    const size_t bytes = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame);
     struct vt_raw_python_frame *none = NULL;
     if (atomic_load_explicit(&session->rooms, memory_order_acquire))
         return true;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, VT_ROOMS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    madvise(memory, bytes, MADV_DONTFORK);
+    madvise(memory, VT_ROOMS_BYTES, MADV_DONTFORK);
     if (!atomic_compare_exchange_strong(&session->rooms, &none, memory))
-        munmap(memory, bytes); /* another thread was first */
+        munmap(memory, VT_ROOMS_BYTES); /* another thread was first */
     return true;
 }
 
@@ -399,6 +399,11 @@ void vt_record_missed(void)
 {
     if (vt_guard.frame != VT_GUARD_OWN_THREAD)
         vt_session_missed();
+}
+
+void vt_record_missed_free(void)
+{
+    vt_session_too_late();
 }
 
 void vt_record_backward(int graph_task)

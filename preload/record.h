@@ -64,6 +64,9 @@ uint64_t vt_driver_events_of_thread(void);
 /* An event that is not recorded, since it came within another one of its thread: a signal handler's. */
 void vt_record_missed(void);
 
+/* A free, of which nothing is recorded as long as nothing was allocated: counted if recording has ended. */
+void vt_record_missed_free(void);
+
 /* True once recording began in this process (or stopped again): false means that no CUDA event came yet. */
 bool vt_recording(void);
 

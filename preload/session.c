@@ -19,6 +19,7 @@
 #include "fork_gate.h"
 #include "guard.h"
 #include "log.h"
+#include "memory.h"
 #include "record.h"
 #include "vramtrace/version.h"
 
@@ -44,6 +45,7 @@ struct process_state {
 
 static _Atomic(struct process_state *) process_state;
 static uint32_t generations; /* under STATE_STARTING */
+static struct vt_session *latest; /* as published; a forked child sees its parent's */
 
 /* When the library was loaded into this process, and by which thread: main's, but in a forked child the one that forked. */
 static struct {
@@ -254,6 +256,23 @@ static void set_state(struct process_state *process, int state)
     syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+/* A signal handler that interrupted a hook has forked. In the child it may return to that hook, which then goes on with its
+ * parent's session: with memory that the child has not, so it gets other memory in the same places. */
+static void go_on_in_child(void)
+{
+    struct vt_session *session = latest;
+    if (!vt_guard.frame || !session)
+        return;
+    vt_guard.frame = 0; /* what the handler does now is the child's own */
+    vt_replace_memory(session->ring.header, session->mapped_bytes);
+    vt_intern_replace_memory(&session->stacks);
+    vt_intern_replace_memory(&session->codes);
+    vt_intern_replace_memory(&session->strings);
+    vt_live_replace_memory(&session->live);
+    if (session->rooms)
+        vt_replace_memory(session->rooms, VT_ROOMS_BYTES);
+}
+
 int vt_session_open(struct vt_session *session)
 {
     char host[64] = "localhost";
@@ -283,6 +302,7 @@ void vt_session_publish(struct vt_session *session)
     int opened = STATE_OPENED;
     if (!atomic_compare_exchange_strong(&process->state, &opened, STATE_PUBLISHING))
         return; /* it is not opened, or is published, or the process ends */
+    latest = session;
     atomic_store(&process->session, session);
     set_state(process, STATE_RUNNING);
     tell_missed(process, session);
@@ -311,7 +331,7 @@ static int start(struct vt_session **made)
     session->generation = ++generations;
     int result = -ECANCELED; /* switched off */
     if (session->options.enable) {
-        vt_gate_start();
+        vt_gate_start(go_on_in_child);
         *made = session;
         result = vt_writer_start(session);
         if (result)
@@ -341,15 +361,19 @@ static void wait_for_session(struct process_state *process)
     }
 }
 
+bool vt_session_too_late(void)
+{
+    struct process_state *process = atomic_load(&process_state);
+    struct vt_session *over = process ? atomic_load(&process->over) : NULL;
+    if (over)
+        __atomic_fetch_add(&over->ring.header->after_end, 1, __ATOMIC_RELAXED);
+    return over != NULL;
+}
+
 void vt_session_missed(void)
 {
     struct process_state *process = state_page();
-    if (!process)
-        return;
-    struct vt_session *over = atomic_load(&process->over);
-    if (over)
-        __atomic_fetch_add(&over->ring.header->after_end, 1, __ATOMIC_RELAXED);
-    if (atomic_load(&process->state) == STATE_ENDED)
+    if (!process || vt_session_too_late() || atomic_load(&process->state) == STATE_ENDED)
         return;
     atomic_fetch_add(&process->missed, 1);
     tell_missed(process, atomic_load(&process->session)); /* it may have come meanwhile */

@@ -15,7 +15,7 @@
 #include "ring.h"
 #include "stack_python.h"
 
-enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32 };
+enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32, VT_ROOMS_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
 
 struct vt_session {
     struct vt_options options;
@@ -61,6 +61,9 @@ void vt_session_discard(struct vt_session *session);
 /* The last line on stderr; and the ring's room on the disk, once it is empty. */
 void vt_session_say_goodbye(const struct vt_session *session);
 void vt_session_release_ring_space(struct vt_session *session);
+
+/* True if the session has ended or stopped: then the event is counted as one that came too late. */
+bool vt_session_too_late(void);
 
 /* The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened again by its name. */
 int vt_session_file(struct vt_session *session);

@@ -253,6 +253,8 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
     const bool made = bytes >= 0;
     /* A free begins no trace: a forked worker may only be dropping what it inherited. */
     const bool wanted = is_cuda(device) && (made || vt_recording());
+    if (!wanted && is_cuda(device))
+        vt_record_missed_free();
     if (wanted ? vt_enter_event(&saved_errno) : vt_enter(&saved_errno)) {
         look_up();
         if (wanted) {

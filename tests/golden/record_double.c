@@ -16,6 +16,10 @@ void vt_record_missed(void)
 {
 }
 
+void vt_record_missed_free(void)
+{
+}
+
 bool vt_guard_abandoned(uintptr_t frame)
 {
     (void)frame;

@@ -286,7 +286,7 @@ def check_traces(host, folder, places, seen):
         process = info["trace"]["pid"]
         recorded[process] += sum(kinds.get(kind, {}).get(layer, 0) for kind in ("alloc", "free")
                                  for layer in ("driver", "framework"))
-        lost[process] += info["trace"]["dropped"]
+        lost[process] += info["trace"]["dropped"] + info["trace"]["events_after_end"]
         if info["trace"]["damaged_bytes"]:
             problems.append(f"{info['trace']['damaged_bytes']} bytes of a trace are damaged")
         disk_bytes += info["trace"]["disk_bytes"]

@@ -211,6 +211,7 @@ def table():
          ("clone that shares memory", "processes clone memory", {"trace": "sum"}),
          ("clone that shares memory and files", "processes clone files", {"trace": "sum"}),
          ("fork in a signal's handler", "processes fork_in_handler", {"shim_env": QUIET}),
+         ("fork in a signal's handler, the child returns", "processes fork_in_handler returns", {"shim_env": QUIET, "trace": "any"}),
          ("fork while threads allocate", "processes fork_while_working 40", {"shim_env": QUIET}),
          ("fork in threads", "processes fork_in_threads", {"shim_env": QUIET}),
          ("exec after CUDA", "processes exec_after"),
