@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs each host (table.py) with the shim and without it, and compares all that can be seen of it from outside.
+"""Runs each host (host_table.py) with the shim and without it, and compares all that can be seen of it from outside.
 
     tests/faults/hosts/run.py                                   all, each as often as the table says
     tests/faults/hosts/run.py --runs 1 NAME...                  some, by a part of their name or kind
@@ -36,7 +36,7 @@ import time
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from table import table  # noqa: E402
+from host_table import table  # noqa: E402
 
 ROOT = HERE.parents[2]
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve()

@@ -58,7 +58,7 @@ static int coroutines(int count, char **arguments)
 }
 
 /* Calls function on a stack of its own, with nothing above it to return to but this. */
-__attribute__((naked, noipa)) static void call_on(void *top __attribute__((unused)),
+__attribute__((naked, noinline)) static void call_on(void *top __attribute__((unused)),
                                                   void (*function)(void) __attribute__((unused)))
 {
     __asm__("push %rbp\n\t"

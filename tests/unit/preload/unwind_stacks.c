@@ -34,7 +34,7 @@ static void fail(const char *what, const uint64_t *ours, size_t our_count, void 
 }
 
 /* The first address is that of the call itself, which differs. */
-static __attribute__((noinline, noclone)) void check(void)
+static __attribute__((noinline)) void check(void)
 {
     uint64_t ours[DEPTH], again[DEPTH], hash, hash_again;
     void *theirs[MORE];
@@ -62,13 +62,15 @@ static void simple(void)
     check();
 }
 
-static __attribute__((noinline, noclone, optimize("omit-frame-pointer"))) int no_base(int depth)
+static __attribute__((noinline)) int no_base(int depth)
 {
+    int below = 0;
     if (depth == 0)
         check();
     else
-        return no_base(depth - 1) + 1;
-    return 0;
+        below = no_base(depth - 1);
+    __asm__ volatile("" : "+r"(below)); /* no tail call, so that each depth has its frame */
+    return below + 1;
 }
 
 static void without_base_pointer(void)
@@ -81,7 +83,7 @@ static void deep(void)
     no_base(300);
 }
 
-static __attribute__((noinline, noclone)) void variable(size_t bytes)
+static __attribute__((noinline)) void variable(size_t bytes)
 {
     volatile char *memory = alloca(bytes);
     memory[0] = 1;
@@ -95,7 +97,7 @@ static void variable_frame(void)
         variable(bytes);
 }
 
-static __attribute__((noinline, noclone)) void aligned(int depth, size_t bytes)
+static __attribute__((noinline)) void aligned(int depth, size_t bytes)
 {
     volatile _Alignas(64) char wide[64];
     volatile char *memory = alloca(bytes);
@@ -113,7 +115,7 @@ static void aligned_frame(void)
     aligned(6, 33);
 }
 
-static __attribute__((noinline, noclone)) void huge(void)
+static __attribute__((noinline)) void huge(void)
 {
     volatile char much[600 << 10];
     much[0] = 1;
