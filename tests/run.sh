@@ -43,6 +43,21 @@ else
     suites=(tests/golden)
     setup_pytest
 fi
+# The shim as another compiler makes it, in the hosts that would notice it.
+clang_build() {
+    local folder=$VRAMTRACE_BUILD-clang
+    [ -d "$folder/meson-info" ] || CC=clang CXX=clang++ meson setup "$folder" -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" || return 1
+    ninja -C "$folder" && meson test -C "$folder" --no-rebuild --print-errorlogs --suite unit
+}
+clang_hosts() {
+    VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang ./tests/standin/run.sh true &&
+        VRAMTRACE_BUILD=$VRAMTRACE_BUILD-clang "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+}
+if [ "$mode" = all ] && command -v clang >/dev/null; then
+    step "build and unit tests with clang" clang_build
+    [ -e /dev/nvidiactl ] || step "hosts of the clang build" clang_hosts
+fi
+
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

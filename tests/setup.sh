@@ -32,9 +32,9 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
     libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
-# What programs bring that the shim runs in: allocators of their own, C++, a tracer. Tests of one that is not there are
+# What programs bring that the shim runs in: allocators of their own, C++, a tracer; and a second compiler. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
-setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace"
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
