@@ -25,6 +25,7 @@
 #include "fork_gate.h"
 #include "guard.h"
 #include "inspect.h"
+#include "log.h"
 #include "lookup.h"
 #include "memory.h"
 #include "python_layout.h"
@@ -414,6 +415,8 @@ static void *writer_main(void *context)
     atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
     session->first_thread_id = vt_session_first_thread_id();
     struct writer *writer = session->writer = make_writer(session);
+    if (!writer)
+        vt_log("nothing is recorded: %s", strerror(ENOMEM));
     if (!writer || vt_session_open(session)) {
         vt_session_discard(session);
         return NULL;

@@ -5,6 +5,7 @@
     tests/faults/hosts/run.py --runs 1 NAME...                  some, by a part of their name or kind
     tests/faults/hosts/run.py --markdown docs/reliability.md    the table as a page
     tests/faults/hosts/run.py --json FILE                       the same for programs
+    tests/faults/hosts/run.py --minutes 20 --jobs 8             all at once, again and again, in random order
 
 Compared: how it ended, what it wrote to its two streams and to its folder, what it left running, how long it took
 (median; two seconds more are allowed), and figures that it measured itself. A difference is what no bare run showed. Then the
@@ -21,6 +22,7 @@ import json
 import os
 import pathlib
 import platform
+import random
 import re
 import shutil
 import signal
@@ -405,12 +407,13 @@ def try_in(host, runs, folder):
     return result
 
 
-def run_apart(host, runs):
+def run_apart(host, runs, more_seconds=MORE_SECONDS):
     """The same in a process of its own, to which what a host leaves behind comes."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
         told = pathlib.Path(folder) / "result.json"
         done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
-                               f"{host.kind}/{host.name}"], capture_output=True, text=True)
+                               "--more-seconds", str(more_seconds), f"{host.kind}/{host.name}"],
+                              capture_output=True, text=True)
         if not told.exists():
             raise RuntimeError(done.stdout + done.stderr)
         return json.loads(told.read_text())[0]
@@ -463,7 +466,34 @@ def tell(result):
     return bad
 
 
+def again_and_again(hosts, minutes):
+    end = time.monotonic() + minutes * 60
+    while time.monotonic() < end:
+        for host in random.sample(hosts, len(hosts)):
+            if time.monotonic() < end:
+                yield host
+
+
+def soak(hosts, options):
+    """Counts, and tells what differs. So many at once take their time: none may hang, that is all."""
+    runs, wrong, results, waiting = 0, 0, [], set()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as team:
+        for host in again_and_again(hosts, options.minutes):
+            waiting.add(team.submit(run_apart, host, 1, 60))
+            while len(waiting) >= options.jobs:
+                done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+                results += [future.result() for future in done]
+        results += [future.result() for future in waiting]
+    for result in results:
+        runs += not result["missing"]
+        if (result["differences"] and not result["known"]) or result["unsound"]:
+            wrong += tell(result)
+    print(f"{wrong} of {runs} runs under the shim differ from the bare ones beside them")
+    return 1 if wrong else 0
+
+
 def main():
+    global MORE_SECONDS
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of names or kinds; none: all")
     parser.add_argument("--runs", type=int, help="as often, in place of what the table says")
@@ -472,8 +502,11 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for all that the runs left")
     parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
+    parser.add_argument("--minutes", type=float, help="again and again for so long; only what differs is told")
+    parser.add_argument("--more-seconds", type=float, default=MORE_SECONDS, help="what a preloaded run may take more")
     parser.add_argument("--exact", action="store_true", help="names are whole: KIND/NAME")
     options = parser.parse_args()
+    MORE_SECONDS = options.more_seconds
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     hosts = [host for host in table() if not options.names or
              any(name == f"{host.kind}/{host.name}" if options.exact else name in f"{host.kind}/{host.name}"
@@ -482,6 +515,8 @@ def main():
         hosts = [host for host in hosts if not host.slow]
     if not hosts:
         sys.exit(f"run.py: no host is named {' '.join(options.names)}")
+    if options.minutes:
+        return soak(hosts, options)
     results, wrong = [], 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as team:
         for result in team.map(lambda host: run_apart(host, options.runs or host.runs) if options.jobs > 1 else
