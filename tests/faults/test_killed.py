@@ -13,7 +13,7 @@ KILLS = int(os.environ.get("VRAMTRACE_KILLS", "50"))
 
 def test_killed_while_training(tmp_path):
     run([PYTHON, HERE / "killed_server.py", KILLS, 20261121, tmp_path / "report.json"], tmp_path / "%p.vrt",
-        VRAMTRACE_QUIET="1")
+        VRAMTRACE_QUIET="1", timeout=120 + 10 * KILLS)
     children = json.loads((tmp_path / "report.json").read_text())
     assert len(children) == KILLS
     for child in children:
