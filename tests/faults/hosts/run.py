@@ -508,6 +508,7 @@ def main():
     options = parser.parse_args()
     MORE_SECONDS = options.more_seconds
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # hosts would inherit that it is ignored, as behind nohup
     hosts = [host for host in table() if not options.names or
              any(name == f"{host.kind}/{host.name}" if options.exact else name in f"{host.kind}/{host.name}"
                  for name in options.names)]

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { CUDA_DEVICE_1 = 0x0101 };
 
@@ -32,6 +33,7 @@ int main(int argc, char **argv)
             printf("missing %s\n", dlerror());
             return 1;
         }
+        usleep(300000); /* what was loaded is looked for ten times a second */
         tell(i);
     }
     return 0;
