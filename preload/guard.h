@@ -1,5 +1,6 @@
-/* Re-entry guard: what our own code causes (a driver call of ours, a lookup) is passed through unrecorded. Within it the
- * thread cannot be cancelled: it would end with a record half written, and with what its caller holds.
+/* Re-entry guard: what our own code causes (a driver call of ours, a lookup) is passed through unrecorded.
+ * Within it the thread cannot be cancelled: it would end with a record half written, and with what its caller
+ * holds.
  *
  * Initial-exec thread-local words, so that reading them is one instruction and never allocates. */
 #ifndef VT_GUARD_H
@@ -22,8 +23,8 @@ extern __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"
 /* A thread of our own: whatever it causes is ours. */
 #define VT_GUARD_OWN_THREAD UINTPTR_MAX
 
-/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. Then what it left is
- * put in order. */
+/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. Then what
+ * it left is put in order. */
 bool vt_guard_abandoned(uintptr_t frame);
 
 /* True if the caller may record; then it must call vt_leave with the same `saved_errno`, a local variable. */

@@ -17,7 +17,8 @@ static size_t level_entries(const struct vt_intern *table, int level)
 static struct vt_intern_entry *make_level(struct vt_intern *table, int level)
 {
     size_t bytes = level_entries(table, level) * sizeof(struct vt_intern_entry);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct vt_intern_entry *there = NULL;
     if (memory == MAP_FAILED)
         return NULL;
@@ -48,11 +49,13 @@ void vt_intern_free(struct vt_intern *table)
 void vt_intern_replace_memory(struct vt_intern *table)
 {
     for (int level = 0; level < VT_INTERN_LEVELS; level++)
-        vt_replace_memory(atomic_load(&table->levels[level]), level_entries(table, level) * sizeof(struct vt_intern_entry));
+        vt_replace_memory(atomic_load(&table->levels[level]),
+                          level_entries(table, level) * sizeof(struct vt_intern_entry));
 }
 
 /* The entry of `hash` in one level, claimed if it was new; NULL if its places are taken. */
-static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, int level, uint64_t hash)
+static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, int level,
+                                       uint64_t hash)
 {
     /* Other bits of the hash for each level, so that entries that met in one part there. */
     const uint64_t place = hash >> level * 8;

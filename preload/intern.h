@@ -3,8 +3,8 @@
  * An entry is claimed by its hash, and published by its id once the definition stands in the ring. A thread
  * that meets a claimed but unpublished entry writes a definition of its own under another id: nobody waits.
  *
- * A table has levels, each eight times the one before and made when that is full. What a program's steps repeat is in
- * the first level, on few pages: a miss of the page tables costs more than all else here. */
+ * A table has levels, each eight times the one before and made when that is full. What a program's steps
+ * repeat is in the first level, on few pages: a miss of the page tables costs more than all else here. */
 #ifndef VT_INTERN_H
 #define VT_INTERN_H
 
@@ -23,8 +23,9 @@ struct vt_intern_entry {
 enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3 };
 
 struct vt_intern {
-    unsigned first_bits;                                         /* the first level has 1 << first_bits entries */
-    _Atomic(struct vt_intern_entry *) levels[VT_INTERN_LEVELS]; /* mappings of their own, not inherited by fork */
+    unsigned first_bits; /* the first level has 1 << first_bits entries */
+    _Atomic(struct vt_intern_entry *)
+        levels[VT_INTERN_LEVELS]; /* mappings of their own, not inherited by fork */
     _Atomic uint32_t next_id;
 };
 

@@ -1,5 +1,5 @@
-/* Memory from the kernel, for what the writer thread keeps: a thread that never calls malloc gets no arena, which would
- * take 64 MiB of the host's address space, and waits for no lock of the host's allocator. */
+/* Memory from the kernel, for what the writer thread keeps: a thread that never calls malloc gets no arena,
+ * which would take 64 MiB of the host's address space, and waits for no lock of the host's allocator. */
 #ifndef VT_MEMORY_H
 #define VT_MEMORY_H
 
@@ -18,11 +18,12 @@ static inline void vt_memory_free(void *memory, size_t bytes)
 static inline void vt_replace_memory(void *memory, size_t bytes)
 {
     if (memory)
-        mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+             -1, 0);
 }
 
-/* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL: the old one
- * stays as it is. */
+/* Makes a mapping of `bytes` of the one of `bytes_before` (NULL and 0: a new one); what is new is zero. NULL:
+ * the old one stays as it is. */
 static inline void *vt_memory_grow(void *memory, size_t bytes_before, size_t bytes)
 {
     void *grown = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -81,23 +81,24 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
 
 /* ---- steps, remembered ----
  *
- * One word for each return address, so that threads share them without a lock: what is needed to find the caller's
- * stack pointer (the CFA) and base pointer, in words of 8 bytes. The place in the table and the tag together are the
- * address, scrambled. */
+ * One word for each return address, so that threads share them without a lock: what is needed to find the
+ * caller's stack pointer (the CFA) and base pointer, in words of 8 bytes. The place in the table and the tag
+ * together are the address, scrambled. */
 enum {
     ADDRESS_BITS = 47,
     TAG_BITS = 33,
-    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each, so that two addresses of one place do not fight */
+    PAIR_BITS =
+        ADDRESS_BITS - TAG_BITS, /* two words for each, so that two addresses of one place do not fight */
     BASE_BITS = 13,
     CFA_BITS = 16,
     KIND_SHIFT = BASE_BITS + CFA_BITS,
     TAG_SHIFT = 64 - TAG_BITS,
 };
 enum step_kind {
-    STEP_OTHER = 0,         /* cfa: enum other_step */
-    STEP_FROM_STACK = 1,    /* CFA = stack pointer + cfa */
-    STEP_FROM_BASE = 2,     /* CFA = base pointer + cfa */
-    STEP_FROM_MEMORY = 3,   /* CFA = the word at base pointer + cfa: functions that align their stack */
+    STEP_OTHER = 0,       /* cfa: enum other_step */
+    STEP_FROM_STACK = 1,  /* CFA = stack pointer + cfa */
+    STEP_FROM_BASE = 2,   /* CFA = base pointer + cfa */
+    STEP_FROM_MEMORY = 3, /* CFA = the word at base pointer + cfa: functions that align their stack */
 };
 enum other_step { OTHER_UNKNOWN = 0, OTHER_END = 1, OTHER_FULL = 2 /* needs more registers */ };
 enum { BASE_SAME = 0, BASE_AT_ITSELF = (1 << BASE_BITS) - 1 /* else: saved that many words below the CFA */ };
@@ -161,15 +162,16 @@ static bool pack_base(const struct vt_rule *rule, uint64_t *base)
 static uint64_t step_of_row(const struct vt_unwind_row *row)
 {
     const uint64_t full = pack(STEP_OTHER, OTHER_FULL, 0);
-    const struct vt_rule *rsp = &row->registers[VT_REGISTER_RSP], *address = &row->registers[VT_REGISTER_RETURN];
+    const struct vt_rule *rsp = &row->registers[VT_REGISTER_RSP],
+                         *address = &row->registers[VT_REGISTER_RETURN];
     uint64_t base;
     int64_t cfa = row->cfa.offset;
     const uint8_t *rest;
     enum step_kind kind = STEP_OTHER;
     if (address->kind == VT_RULE_UNDEFINED)
         return pack(STEP_OTHER, OTHER_END, 0);
-    if (row->signal_frame || rsp->kind != VT_RULE_SAME || address->kind != VT_RULE_AT_OFFSET || address->offset != -8 ||
-        !pack_base(&row->registers[VT_REGISTER_RBP], &base))
+    if (row->signal_frame || rsp->kind != VT_RULE_SAME || address->kind != VT_RULE_AT_OFFSET ||
+        address->offset != -8 || !pack_base(&row->registers[VT_REGISTER_RBP], &base))
         return full;
     if (row->cfa.kind == VT_RULE_OFFSET)
         kind = row->cfa_register == VT_REGISTER_RSP   ? STEP_FROM_STACK
@@ -268,9 +270,7 @@ static void walk_stack(struct walk *walk, const uint64_t *frame)
 #elif defined __aarch64__
 
 /* This platform's rules ask every function for a frame record: the caller's, and the address to return to. */
-void vt_native_forget(void)
-{
-}
+void vt_native_forget(void) {}
 
 static void walk_stack(struct walk *walk, const uint64_t *frame)
 {

@@ -14,8 +14,8 @@ enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYT
 
 /* ---- memory that may be read ---- */
 
-/* The kernel copies the mask in before it finds that there is no such action: EFAULT or EINVAL, and nothing happens. A
- * call that every sandbox lets pass. */
+/* The kernel copies the mask in before it finds that there is no such action: EFAULT or EINVAL, and nothing
+ * happens. A call that every sandbox lets pass. */
 static bool is_readable(uintptr_t address)
 {
     return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
@@ -47,15 +47,17 @@ static bool all_readable(uintptr_t low, uintptr_t high)
     return true;
 }
 
-/* The calling thread's own stack, as far down as it was looked at; low 0: not yet. It stays as long as the thread. */
+/* The calling thread's own stack, as far down as it was looked at; low 0: not yet. It stays as long as the
+ * thread. */
 static __thread struct vt_stack_range own __attribute__((tls_model("initial-exec")));
 
 /* Where another kind of stack was seen last, so that a coroutine's walks do not look again and again. */
 static __thread uintptr_t foreign __attribute__((tls_model("initial-exec")));
 enum { FOREIGN_SHIFT = 16 };
 
-/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of the first
- * thread's. Where neither lies shortly above, with nothing but memory between, it is another kind of stack. */
+/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of
+ * the first thread's. Where neither lies shortly above, with nothing but memory between, it is another kind
+ * of stack. */
 static bool find_own(uintptr_t stack_pointer)
 {
     if (stack_pointer >> FOREIGN_SHIFT == foreign)
@@ -205,28 +207,29 @@ static void binary(struct machine *machine, uint8_t operation)
     uint64_t right = pop(machine), left = pop(machine);
     int64_t right_signed = (int64_t)right, left_signed = (int64_t)left;
     uint64_t shift = right & 63;
-    uint64_t result = operation == OP_AND                    ? left & right
-                      : operation == OP_MINUS                ? left - right
-                      : operation == OP_MULTIPLY             ? left * right
-                      : operation == OP_OR                   ? left | right
-                      : operation == OP_PLUS                 ? left + right
-                      : operation == OP_SHIFT_LEFT           ? left << shift
-                      : operation == OP_SHIFT_RIGHT          ? left >> shift
-                      : operation == OP_SHIFT_RIGHT_SIGNED   ? (uint64_t)(left_signed >> shift)
-                      : operation == OP_XOR                  ? left ^ right
-                      : operation == OP_EQUAL                ? left == right
-                      : operation == OP_GREATER_EQUAL        ? left_signed >= right_signed
-                      : operation == OP_GREATER              ? left_signed > right_signed
-                      : operation == OP_LESS_EQUAL           ? left_signed <= right_signed
-                      : operation == OP_LESS                 ? left_signed < right_signed
-                                                             : left != right;
+    uint64_t result = operation == OP_AND                  ? left & right
+                      : operation == OP_MINUS              ? left - right
+                      : operation == OP_MULTIPLY           ? left * right
+                      : operation == OP_OR                 ? left | right
+                      : operation == OP_PLUS               ? left + right
+                      : operation == OP_SHIFT_LEFT         ? left << shift
+                      : operation == OP_SHIFT_RIGHT        ? left >> shift
+                      : operation == OP_SHIFT_RIGHT_SIGNED ? (uint64_t)(left_signed >> shift)
+                      : operation == OP_XOR                ? left ^ right
+                      : operation == OP_EQUAL              ? left == right
+                      : operation == OP_GREATER_EQUAL      ? left_signed >= right_signed
+                      : operation == OP_GREATER            ? left_signed > right_signed
+                      : operation == OP_LESS_EQUAL         ? left_signed <= right_signed
+                      : operation == OP_LESS               ? left_signed < right_signed
+                                                           : left != right;
     push(machine, result);
 }
 
 static void dereference(struct machine *machine, uint64_t bytes)
 {
     uint64_t word = 0, address = pop(machine);
-    if (bytes == 0 || bytes > sizeof word || machine->failed || !vt_stack_read(machine->range, address, &word)) {
+    if (bytes == 0 || bytes > sizeof word || machine->failed ||
+        !vt_stack_read(machine->range, address, &word)) {
         machine->failed = true;
         return;
     }
@@ -344,8 +347,8 @@ static void operate(struct machine *machine)
 }
 
 /* `first`: on the stack at the start; that of a register's rule is the CFA. */
-static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range *range, const struct vt_rule *rule,
-                     const uint64_t *first, uint64_t *result)
+static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+                     const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
 {
     struct machine machine = {.frame = frame,
                               .range = range,
@@ -364,8 +367,8 @@ static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range 
 
 /* ---- one step ---- */
 
-static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *range, const struct vt_rule *rule,
-                  unsigned number, uint64_t cfa, uint64_t *value)
+static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+                  const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
 {
     uint64_t address;
     switch (rule->kind) {

@@ -1,4 +1,5 @@
-/* Steps up a native stack by the unwind tables (unwind_tables.h). Threads: any; nothing but memory is touched. */
+/* Steps up a native stack by the unwind tables (unwind_tables.h). Threads: any; nothing but memory is
+ * touched. */
 #ifndef VT_UNWIND_H
 #define VT_UNWIND_H
 
@@ -10,8 +11,9 @@
 /* Once per session, before the first walk, from a thread that may take the loader's lock. */
 void vt_unwind_start(void);
 
-/* The part of memory that a walk may read: the calling thread's stack from `low` on. `high` is its end; where the end
- * is not known (coroutines, signal stacks) it is the end of what the kernel said is readable, and moves up. */
+/* The part of memory that a walk may read: the calling thread's stack from `low` on. `high` is its end; where
+ * the end is not known (coroutines, signal stacks) it is the end of what the kernel said is readable, and
+ * moves up. */
 struct vt_stack_range {
     uintptr_t low, high;
     bool end_known;
@@ -29,7 +31,7 @@ static inline bool vt_stack_read(struct vt_stack_range *range, uintptr_t address
 /* All registers of a frame that its caller can be found by. */
 struct vt_unwind_frame {
     uint64_t registers[VT_REGISTERS]; /* [VT_REGISTER_RETURN]: where the frame executes */
-    bool exact; /* that address is not a return address: the frame was interrupted */
+    bool exact;                       /* that address is not a return address: the frame was interrupted */
 };
 
 /* The calling function's own frame. */
@@ -45,8 +47,8 @@ struct vt_unwind_frame {
         (frame)->exact = true;                                                                               \
     } while (0)
 
-/* Makes `frame` its caller. False at the outermost frame, where no table knows the code, or where what it says
- * cannot be. */
+/* Makes `frame` its caller. False at the outermost frame, where no table knows the code, or where what it
+ * says cannot be. */
 bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range);
 
 bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address);
@@ -54,7 +56,8 @@ bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address);
 static inline __attribute__((no_sanitize("address", "thread"))) bool
 vt_stack_read(struct vt_stack_range *range, uintptr_t address, uint64_t *word)
 {
-    if (__builtin_expect(address - range->low >= range->high - range->low || range->high - address < sizeof *word, 0) &&
+    if (__builtin_expect(
+            address - range->low >= range->high - range->low || range->high - address < sizeof *word, 0) &&
         !vt_stack_extend(range, address))
         return false;
     *word = *(const volatile uint64_t *)address;

@@ -71,7 +71,8 @@ static int visit_image(struct dl_phdr_info *info, size_t info_bytes, void *conte
 
 static bool find_image(uintptr_t address, struct image *image)
 {
-    int (*find)(void *, struct find_object_result *) = atomic_load_explicit(&find_object, memory_order_acquire);
+    int (*find)(void *, struct find_object_result *) =
+        atomic_load_explicit(&find_object, memory_order_acquire);
     if (find) {
         struct find_object_result found;
         if (find((void *)address, &found))
@@ -146,8 +147,8 @@ static int64_t take_signed(struct cursor *cursor)
     return cursor->failed ? 0 : value;
 }
 
-/* A pointer as the "eh" encodings have it: the low four bits say how it is stored, the next three what it counts
- * from. */
+/* A pointer as the "eh" encodings have it: the low four bits say how it is stored, the next three what it
+ * counts from. */
 enum {
     ENCODED_ABSOLUTE = 0x00,
     ENCODED_RELATIVE = 0x10, /* to where it stands */
@@ -210,7 +211,8 @@ struct common {
     struct cursor instructions;
 };
 
-/* Length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which nobody writes here. */
+/* Length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which nobody writes
+ * here. */
 static bool open_entry(const struct image *image, const uint8_t *at, struct cursor *body)
 {
     if (at < image->start || at >= image->end)
@@ -323,6 +325,12 @@ static struct vt_rule *rule_of(struct program *program, uint64_t number)
     return number < VT_REGISTERS ? &program->row.registers[number] : &program->ignored;
 }
 
+static void restore(struct program *program, uint64_t number)
+{
+    if (number < VT_REGISTERS)
+        program->row.registers[number] = program->initial.registers[number];
+}
+
 static struct vt_rule take_expression(struct cursor *code, enum vt_rule_kind kind)
 {
     uint64_t bytes = take_unsigned(code);
@@ -380,9 +388,46 @@ enum {
     GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
 
+/* The operand of those whose offset may be negative, in the units of the table. */
+static int64_t take_offset(const struct program *program, struct cursor *code, bool is_signed)
+{
+    return (is_signed ? take_signed(code) : (int64_t)take_unsigned(code)) * program->common->data_factor;
+}
+
+static void step_register(struct program *program, struct cursor *code, uint8_t operation)
+{
+    const bool is_signed = operation == OFFSET_EXTENDED_SIGNED || operation == VALUE_OFFSET_SIGNED;
+    const uint64_t number = take_unsigned(code);
+    struct vt_rule *rule = rule_of(program, number);
+    switch (operation) {
+    case OFFSET_EXTENDED:
+    case OFFSET_EXTENDED_SIGNED:
+        *rule = offset_rule(code, VT_RULE_AT_OFFSET, take_offset(program, code, is_signed));
+        break;
+    case GNU_NEGATIVE_OFFSET_EXTENDED:
+        *rule = offset_rule(code, VT_RULE_AT_OFFSET, -take_offset(program, code, false));
+        break;
+    case VALUE_OFFSET:
+    case VALUE_OFFSET_SIGNED:
+        *rule = offset_rule(code, VT_RULE_OFFSET, take_offset(program, code, is_signed));
+        break;
+    case REGISTER:
+        *rule = offset_rule(code, VT_RULE_REGISTER, (int64_t)take_unsigned(code));
+        break;
+    case EXPRESSION:
+    case VALUE_EXPRESSION:
+        *rule = take_expression(code, operation == EXPRESSION ? VT_RULE_AT_EXPRESSION : VT_RULE_EXPRESSION);
+        break;
+    case RESTORE_EXTENDED:
+        restore(program, number);
+        break;
+    default:
+        *rule = (struct vt_rule){.kind = operation == UNDEFINED ? VT_RULE_UNDEFINED : VT_RULE_SAME};
+    }
+}
+
 static void step_extended(struct program *program, struct cursor *code, uint8_t operation)
 {
-    const int64_t factor = program->common->data_factor;
     struct vt_unwind_row *row = &program->row;
     uint64_t number;
     switch (operation) {
@@ -392,55 +437,9 @@ static void step_extended(struct program *program, struct cursor *code, uint8_t 
         program->location = take_encoded(code, program->common->pointer_encoding, NULL);
         break;
     case ADVANCE_1:
-        program->location += take(code, 1) * program->common->code_factor;
-        break;
     case ADVANCE_2:
-        program->location += take(code, 2) * program->common->code_factor;
-        break;
     case ADVANCE_4:
-        program->location += take(code, 4) * program->common->code_factor;
-        break;
-    case OFFSET_EXTENDED:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_AT_OFFSET, (int64_t)take_unsigned(code) * factor);
-        break;
-    case OFFSET_EXTENDED_SIGNED:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_AT_OFFSET, take_signed(code) * factor);
-        break;
-    case GNU_NEGATIVE_OFFSET_EXTENDED:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_AT_OFFSET, -(int64_t)take_unsigned(code) * factor);
-        break;
-    case VALUE_OFFSET:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_OFFSET, (int64_t)take_unsigned(code) * factor);
-        break;
-    case VALUE_OFFSET_SIGNED:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_OFFSET, take_signed(code) * factor);
-        break;
-    case RESTORE_EXTENDED:
-        number = take_unsigned(code);
-        *rule_of(program, number) = number < VT_REGISTERS ? program->initial.registers[number] : program->ignored;
-        break;
-    case UNDEFINED:
-        *rule_of(program, take_unsigned(code)) = (struct vt_rule){.kind = VT_RULE_UNDEFINED};
-        break;
-    case SAME_VALUE:
-        *rule_of(program, take_unsigned(code)) = (struct vt_rule){.kind = VT_RULE_SAME};
-        break;
-    case REGISTER:
-        number = take_unsigned(code);
-        *rule_of(program, number) = offset_rule(code, VT_RULE_REGISTER, (int64_t)take_unsigned(code));
-        break;
-    case EXPRESSION:
-        number = take_unsigned(code);
-        *rule_of(program, number) = take_expression(code, VT_RULE_AT_EXPRESSION);
-        break;
-    case VALUE_EXPRESSION:
-        number = take_unsigned(code);
-        *rule_of(program, number) = take_expression(code, VT_RULE_EXPRESSION);
+        program->location += take(code, (size_t)1 << (operation - ADVANCE_1)) * program->common->code_factor;
         break;
     case REMEMBER_STATE:
         code->failed |= program->remembered_count == REMEMBERED_MAXIMUM;
@@ -458,7 +457,7 @@ static void step_extended(struct program *program, struct cursor *code, uint8_t 
         break;
     case DEFINE_CFA_SIGNED:
         number = take_unsigned(code);
-        set_cfa(program, code, number, take_signed(code) * factor);
+        set_cfa(program, code, number, take_offset(program, code, true));
         break;
     case DEFINE_CFA_REGISTER:
         set_cfa(program, code, take_unsigned(code), row->cfa.offset);
@@ -467,13 +466,26 @@ static void step_extended(struct program *program, struct cursor *code, uint8_t 
         set_cfa(program, code, row->cfa_register, (int64_t)take_unsigned(code));
         break;
     case DEFINE_CFA_OFFSET_SIGNED:
-        set_cfa(program, code, row->cfa_register, take_signed(code) * factor);
+        set_cfa(program, code, row->cfa_register, take_offset(program, code, true));
         break;
     case DEFINE_CFA_EXPRESSION:
         row->cfa = take_expression(code, VT_RULE_EXPRESSION);
         break;
     case GNU_ARGUMENTS_SIZE:
         take_unsigned(code);
+        break;
+    case OFFSET_EXTENDED:
+    case RESTORE_EXTENDED:
+    case UNDEFINED:
+    case SAME_VALUE:
+    case REGISTER:
+    case EXPRESSION:
+    case OFFSET_EXTENDED_SIGNED:
+    case VALUE_OFFSET:
+    case VALUE_OFFSET_SIGNED:
+    case VALUE_EXPRESSION:
+    case GNU_NEGATIVE_OFFSET_EXTENDED:
+        step_register(program, code, operation);
         break;
     default:
         code->failed = true;
@@ -491,11 +503,10 @@ static bool run(struct program *program, struct cursor *code)
             break;
         case OFFSET:
             *rule_of(program, operand) =
-                offset_rule(code, VT_RULE_AT_OFFSET, (int64_t)take_unsigned(code) * program->common->data_factor);
+                offset_rule(code, VT_RULE_AT_OFFSET, take_offset(program, code, false));
             break;
         case RESTORE:
-            *rule_of(program, operand) =
-                operand < VT_REGISTERS ? program->initial.registers[operand] : program->ignored;
+            restore(program, operand);
             break;
         default:
             step_extended(program, code, byte);

@@ -1,7 +1,7 @@
 /* The unwind tables that compilers write (.eh_frame): where a function's caller left its registers.
  *
- * Threads: any, at any moment: no lock of ours, no allocation, no descriptor, no system call. (Where glibc is older than
- * 2.35 the loaded libraries are found by dl_iterate_phdr, inside the fork gate.) */
+ * Threads: any, at any moment: no lock of ours, no allocation, no descriptor, no system call. (Where glibc is
+ * older than 2.35 the loaded libraries are found by dl_iterate_phdr, inside the fork gate.) */
 #ifndef VT_UNWIND_TABLES_H
 #define VT_UNWIND_TABLES_H
 
@@ -10,7 +10,13 @@
 #include <stdint.h>
 
 /* DWARF's numbers of x86-64's registers. */
-enum { VT_REGISTER_RBX = 3, VT_REGISTER_RBP = 6, VT_REGISTER_RSP = 7, VT_REGISTER_RETURN = 16, VT_REGISTERS = 17 };
+enum {
+    VT_REGISTER_RBX = 3,
+    VT_REGISTER_RBP = 6,
+    VT_REGISTER_RSP = 7,
+    VT_REGISTER_RETURN = 16,
+    VT_REGISTERS = 17
+};
 
 enum vt_rule_kind {
     VT_RULE_SAME = 0,      /* the caller's value is the callee's; also where the tables say nothing */
@@ -36,7 +42,8 @@ struct vt_unwind_row {
     struct vt_rule registers[VT_REGISTERS];
 };
 
-/* The rules at `address`, which lies inside the function (of a return address: one less). False: no table knows it. */
+/* The rules at `address`, which lies inside the function (of a return address: one less). False: no table
+ * knows it. */
 bool vt_unwind_find(uintptr_t address, struct vt_unwind_row *row);
 
 /* Once, from a thread that may take the loader's lock: looks for glibc's search without a lock. */

@@ -66,12 +66,13 @@ Test(intern, threads_find_the_same_entries)
         pthread_create(&threads[i], NULL, take_all, found[i]);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    /* Two threads may give one hash two entries, when both find the first place taken in the same moment; then later
-     * lookups agree on one. */
+    /* Two threads may give one hash two entries, when both find the first place taken in the same moment;
+     * then later lookups agree on one. */
     for (uint64_t i = 0; i < EACH; i++)
         cr_assert_not_null(found[0][i]);
     for (uint64_t i = 0; i < EACH; i++)
-        cr_assert_eq(vt_intern_find(&shared, scramble(i) | VT_INTERN_MARK)->hash, scramble(i) | VT_INTERN_MARK);
+        cr_assert_eq(vt_intern_find(&shared, scramble(i) | VT_INTERN_MARK)->hash,
+                     scramble(i) | VT_INTERN_MARK);
     vt_intern_free(&shared);
 }
 

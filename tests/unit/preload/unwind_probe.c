@@ -7,7 +7,8 @@
 #include "fork_gate.h"
 #include "python_layout.h"
 
-__attribute__((visibility("default"))) size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated, uint64_t *hash);
+__attribute__((visibility("default"))) size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated,
+                                                    uint64_t *hash);
 __attribute__((visibility("default"))) void probe_forget(void);
 
 bool vt_python_loaded(void)

@@ -1,5 +1,5 @@
-/* unwind_rows LIBRARY: for each line with an offset into the library (hex), the rules there in readelf's words: the CFA,
- * then each register that has a rule. "none" where no table knows the place. */
+/* unwind_rows LIBRARY: for each line with an offset into the library (hex), the rules there in readelf's
+ * words: the CFA, then each register that has a rule. "none" where no table knows the place. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>

@@ -1,6 +1,7 @@
 /* Stacks of many kinds, each walked by us and by libgcc (backtrace), who must say the same.
  *
- * unwind_stacks NAME...: runs these kinds, or all. Prints "NAME ok" or what differs; exit status 1 if any does. */
+ * unwind_stacks NAME...: runs these kinds, or all. Prints "NAME ok" or what differs; exit status 1 if any
+ * does. */
 #include <alloca.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -46,7 +47,8 @@ static __attribute__((noinline)) void check(void)
     int wanted = their_count > DEPTH ? DEPTH : their_count;
     if (their_count > 1 && theirs[their_count - 1] == NULL)
         wanted--;
-    if (our_count < 2 || our_count != again_count || memcmp(ours + 1, again + 1, (our_count - 1) * sizeof *ours)) {
+    if (our_count < 2 || our_count != again_count ||
+        memcmp(ours + 1, again + 1, (our_count - 1) * sizeof *ours)) {
         fail("two walks differ", ours, our_count, (void **)again, (int)again_count);
         return;
     }
@@ -238,8 +240,10 @@ static void coroutines(void)
 /* Code without any table: what it returns to is not looked for, and nothing past the stack's end is read. */
 static void generated_code(void)
 {
-    static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3}; /* push, mov, call *rdi, pop, ret */
-    uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5,
+                                   0xff, 0xd7, 0x5d, 0xc3}; /* push, mov, call *rdi, pop, ret */
+    uint8_t *memory =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(memory, code, sizeof code);
     void (*call)(void (*)(void));
     memcpy(&call, &memory, sizeof call);
