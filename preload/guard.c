@@ -8,10 +8,11 @@ __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visi
  * thread's own stack is that known; a signal handler may run on another. */
 bool vt_guard_abandoned(uintptr_t frame)
 {
-    if (vt_guard.frame == VT_GUARD_OWN_THREAD || frame < vt_guard.frame || !vt_stack_is_own(frame) ||
-        !vt_stack_is_own(vt_guard.frame))
+    if (vt_guard.frame == VT_GUARD_OWN_THREAD || frame < vt_guard.frame ||
+        !vt_stack_range_of(vt_guard.frame).end_known || !vt_stack_range_of(frame).end_known)
         return false;
-    pthread_setcancelstate(vt_guard.cancel_state, NULL);
+    const int state = vt_guard.cancel_state;
     vt_guard.frame = 0;
+    pthread_setcancelstate(state, NULL);
     return true;
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -32,9 +33,12 @@ static inline bool vt_enter(int *saved_errno)
 {
     if (__builtin_expect(vt_guard.frame != 0, 0) && !vt_guard_abandoned((uintptr_t)saved_errno))
         return false;
-    vt_guard.frame = (uintptr_t)saved_errno;
+    int state;
     *saved_errno = errno;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &vt_guard.cancel_state);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    vt_guard.cancel_state = state;
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler may come in between, and enter too */
+    vt_guard.frame = (uintptr_t)saved_errno;
     return true;
 }
 
@@ -50,8 +54,11 @@ static inline bool vt_enter_event(int *saved_errno)
 
 static inline void vt_leave(int saved_errno)
 {
+    const int state = *(volatile int *)&vt_guard.cancel_state;
+    atomic_signal_fence(memory_order_seq_cst);
     vt_guard.frame = 0;
-    pthread_setcancelstate(vt_guard.cancel_state, NULL);
+    atomic_signal_fence(memory_order_seq_cst);
+    pthread_setcancelstate(state, NULL);
     errno = saved_errno;
 }
 

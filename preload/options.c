@@ -116,10 +116,14 @@ __attribute__((constructor)) static void at_load(void)
 const struct vt_options *vt_options(void)
 {
     at_load();
+    return &as_loaded;
+}
+
+void vt_options_complain(void)
+{
     if (complaint[0])
         vt_log("%s", complaint);
     complaint[0] = 0;
-    return &as_loaded;
 }
 
 static const char *expand(const struct vt_options *options, char letter, const char *host, char pid[16])

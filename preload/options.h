@@ -14,8 +14,11 @@ struct vt_options {
     uint64_t ring_bytes;
 };
 
-/* As read. A wrong value is told on stderr at the first call, and its default is used. Any thread. */
+/* As read. A wrong value is replaced by its default. Any thread. */
 const struct vt_options *vt_options(void);
+
+/* Says on stderr, once, which value was wrong. Writer thread. */
+void vt_options_complain(void);
 
 /* Fills `path` from the pattern in options->out; `attempt` > 0 makes another name of it for the case that the
  * file exists. Returns 0, -ENAMETOOLONG, or -EINVAL where what it names is neither a folder nor a file. */

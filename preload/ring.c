@@ -54,7 +54,7 @@ static void fill_with_pad(struct vt_ring *ring, uint64_t position, uint64_t slot
 }
 
 /* Slots from `position` to past the first run of dead ones that the next `slots` slots meet; 0: they meet none. A whole run,
- * so that no record's head ever comes to lie where an abandoned producer may write. */
+ * which begins with a slot before the lost record: so no head ever comes to lie where a lost producer may write. */
 static uint64_t to_past_the_dead(const struct vt_ring *ring, uint64_t position, uint64_t slots)
 {
     const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
@@ -76,18 +76,19 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     struct vt_file_header *header = ring->header;
     uint64_t slots = (bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES;
     uint64_t reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
-    uint64_t pad, skipped, left;
+    uint64_t pad, skipped;
     int turn = 0;
     if (bytes > VT_RECORD_MAXIMUM_BYTES || slots > ring->slot_count / 4)
         return NULL;
     for (;;) {
-        left = ring->slot_count - (reserved & (ring->slot_count - 1));
+        /* First, so that a slot which came free is not taken for one that was never lost. */
+        const uint64_t consumed = __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE);
+        const uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
         pad = slots > left ? left : 0;
         skipped = to_past_the_dead(ring, reserved, pad + slots);
         const uint64_t taken = skipped ? skipped : pad + slots;
         /* Below 0: `reserved` is older than what was consumed, so the exchange will fail. */
-        const int64_t in_use =
-            (int64_t)(reserved + taken - __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE));
+        const int64_t in_use = (int64_t)(reserved + taken - consumed);
         if (__builtin_expect(in_use > (int64_t)ring->slot_count, 0)) {
             if (!wait_for_room(ring, &turn))
                 return NULL;
@@ -99,9 +100,7 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
             continue;
         if (__builtin_expect(!skipped, 1))
             break;
-        uint64_t straight = skipped < left ? skipped : left;
-        fill_with_pad(ring, reserved, straight);
-        fill_with_pad(ring, reserved + straight, skipped - straight);
+        fill_with_pad(ring, reserved, skipped); /* the only record that may wrap round the end */
         reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     }
     fill_with_pad(ring, reserved, pad);
@@ -119,7 +118,9 @@ const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *po
         if (*position == __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE))
             return NULL;
         const struct vt_record_head *head = (const void *)slot_at(ring, *position);
-        if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE))
+        /* What cannot be is the end of a lost producer's work: not committed, as far as anybody knows. */
+        if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE) || !head->slots ||
+            (head->kind > VT_RECORD_EVENT && head->bytes > (uint32_t)head->slots * VT_SLOT_BYTES))
             return NULL;
         if (head->kind != VT_RECORD_PAD)
             return head;
@@ -138,7 +139,7 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
             last++;
     if (!dead)
         dead = vt_memory_grow(NULL, 0, ring->slot_count);
-    for (uint64_t i = *position; dead && i < last; i++)
+    for (uint64_t i = *position - 1; dead && i != last; i++) /* with the slot before, for the head of what fills the gap */
         dead[i & (ring->slot_count - 1)] = 1;
     atomic_store_explicit(&ring->dead, dead, memory_order_release);
     *position = last;

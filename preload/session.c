@@ -47,23 +47,24 @@ static _Atomic(struct process_state *) process_state;
 static uint32_t generations; /* under STATE_STARTING */
 static struct vt_session *latest; /* as published; a forked child sees its parent's */
 
-/* When the library was loaded into this process, and by which thread: main's, but in a forked child the one that forked. */
+/* When the library was loaded into this process; in a forked child: when CUDA began. `main_thread`: the one that runs main,
+ * whose descriptor is never freed; 0 where that is not the process's first thread (another one forked). */
 static struct {
     int pid;
     uint64_t boottime_ns;
-    pthread_t thread;
+    pthread_t main_thread;
 } at_load;
 
 static void note_process(void)
 {
     at_load.pid = getpid();
     at_load.boottime_ns = vt_clock_ns(CLOCK_BOOTTIME);
-    at_load.thread = pthread_self();
 }
 
 __attribute__((constructor)) static void loaded(void)
 {
     note_process();
+    at_load.main_thread = syscall(SYS_gettid) == getpid() ? pthread_self() : 0;
 }
 
 struct vt_session *vt_session_active(void)
@@ -238,11 +239,11 @@ const int *vt_session_first_thread_id(void)
 {
     enum { SEARCHED_BYTES = 1024 };
     const int own_id = (int)syscall(SYS_gettid);
-    if (at_load.pid != getpid() || at_load.thread == pthread_self())
+    if (at_load.pid != getpid() || !at_load.main_thread || at_load.main_thread == pthread_self())
         return NULL;
     for (size_t offset = 0; offset < SEARCHED_BYTES; offset += sizeof(int)) {
         const int *own = (const int *)(uintptr_t)(pthread_self() + offset);
-        const int *first = (const int *)(uintptr_t)(at_load.thread + offset);
+        const int *first = (const int *)(uintptr_t)(at_load.main_thread + offset);
         if (*own == own_id && *first == at_load.pid)
             return first;
     }
@@ -325,9 +326,12 @@ static int start(struct vt_session **made)
         return -ENOMEM;
     session->file = -1;
     session->options = *vt_options();
-    if (at_load.pid != getpid() && syscall(SYS_gettid) == getpid()) /* a forked child */
+    if (at_load.pid != getpid()) { /* a forked child, whose first thread is the one that forked */
         note_process();
-    session->process_start_ns = at_load.pid == getpid() ? at_load.boottime_ns : vt_clock_ns(CLOCK_BOOTTIME);
+        if (syscall(SYS_gettid) != at_load.pid || pthread_self() != at_load.main_thread)
+            at_load.main_thread = 0;
+    }
+    session->process_start_ns = at_load.boottime_ns;
     session->generation = ++generations;
     int result = -ECANCELED; /* switched off */
     if (session->options.enable) {
@@ -465,9 +469,11 @@ void vt_session_release_ring_space(struct vt_session *session)
 __attribute__((destructor)) static void end_process(void)
 {
     struct process_state *process = atomic_load(&process_state);
-    int saved_errno;
-    if (!process || !vt_enter(&saved_errno))
+    int saved_errno = errno;
+    if (!process || vt_guard.frame == VT_GUARD_OWN_THREAD)
         return;
+    /* Not entered: a signal handler that interrupted a hook calls exit. That hook's record is given up. */
+    const bool entered = vt_enter(&saved_errno);
     struct vt_session *session = atomic_load(&process->session);
     if (session) {
         atomic_store(&process->over, session);
@@ -477,5 +483,6 @@ __attribute__((destructor)) static void end_process(void)
     session = atomic_load(&process->over);
     if (session)
         vt_writer_finish(session);
-    vt_leave(saved_errno);
+    if (entered)
+        vt_leave(saved_errno);
 }

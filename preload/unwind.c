@@ -18,7 +18,7 @@ enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYT
  * happens. A call that every sandbox lets pass. */
 static bool is_readable(uintptr_t address)
 {
-    return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == 0 || errno != EFAULT;
+    return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
 }
 
 /* Valgrind, which has its libraries preloaded, would report such a call as a fault of the host. */
@@ -64,17 +64,12 @@ static bool find_own(uintptr_t stack_pointer)
         return false;
     const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
     for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
-        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES && all_readable(stack_pointer, tops[i])) {
+        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES && all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
             own = (struct vt_stack_range){stack_pointer & -(uintptr_t)PAGE_BYTES, tops[i], true};
             return true;
         }
     foreign = stack_pointer >> FOREIGN_SHIFT;
     return false;
-}
-
-bool vt_stack_is_own(uintptr_t address)
-{
-    return address - own.low < own.high - own.low;
 }
 
 struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer)
@@ -88,6 +83,8 @@ struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer)
 
 bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address)
 {
+    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
+        return false;
     if (range->end_known || address < range->low || address - range->low > EXTEND_MAXIMUM_BYTES)
         return false;
     uintptr_t end = (address + sizeof(uint64_t) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;

@@ -22,9 +22,6 @@ struct vt_stack_range {
 /* The range of the calling thread for a walk that starts at `stack_pointer`. */
 struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer);
 
-/* Whether `address` lies on the calling thread's own stack, as far as a walk has seen it. */
-bool vt_stack_is_own(uintptr_t address);
-
 /* The word at `address`. False if it is not in the range, or not readable. */
 static inline bool vt_stack_read(struct vt_stack_range *range, uintptr_t address, uint64_t *word);
 

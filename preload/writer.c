@@ -28,6 +28,7 @@
 #include "log.h"
 #include "lookup.h"
 #include "memory.h"
+#include "options.h"
 #include "python_layout.h"
 #include "stack_native.h"
 
@@ -129,7 +130,7 @@ static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offse
             continue;
         if (written < 0)
             return -errno;
-        if ((size_t)written > bytes) /* a sandbox answered for the kernel */
+        if (written == 0 || (size_t)written > bytes) /* a sandbox answered for the kernel */
             return -EPERM;
         data += written;
         bytes -= (size_t)written;
@@ -411,6 +412,7 @@ static void *writer_main(void *context)
     struct vt_session *session = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
     prctl(PR_SET_NAME, "vramtrace");
+    vt_options_complain();
     be_ordinary();
     atomic_store(&session->writer_thread_id, (int)syscall(SYS_gettid));
     session->first_thread_id = vt_session_first_thread_id();

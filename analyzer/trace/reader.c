@@ -64,6 +64,9 @@ static bool is_empty(int file)
 {
     char bytes[65536];
     off_t offset = 0;
+    struct stat status;
+    if (fstat(file, &status) || status.st_size > (off_t)(VT_HEADER_BYTES + RING_BYTES_LIMIT))
+        return false; /* longer than any that nothing was written to */
     for (ssize_t got; (got = pread(file, bytes, sizeof bytes, offset)) != 0; offset += got) {
         if (got < 0)
             return false;
@@ -150,7 +153,8 @@ static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t star
     for (uint64_t at = 0; at < count;) {
         const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
         uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
-        bool whole = record->slots > 0 && record->slots <= count - at && record->slots <= to_wrap &&
+        bool whole = record->slots > 0 && record->slots <= count - at &&
+                     (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
                      (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
                       (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
         if (!whole) { /* reserved, head not stored; a run of such slots is told as one record */
@@ -290,6 +294,8 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     error = read_header(trace, file, message);
     if (error)
         return error;
+    if (fstat(file, &status) < 0) /* again: it may be growing, and the header tells of what it has by now */
+        return fail(message, -errno, "%s", strerror(errno));
     uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
     error = vt_chunks_read(trace, file, file_bytes, &ring_position);
     if (!error)

@@ -10,7 +10,8 @@
  * still holds.
  *
  * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and
- * never wraps round the end of the ring (a VT_RECORD_PAD fills the rest). A producer
+ * never wraps round the end of the ring (a VT_RECORD_PAD fills the rest; one that fills a gap of lost slots may
+ * wrap). A producer
  *   1. raises header.ring_reserved by the record's slots;
  *   2. stores the record's head with committed = 0 (so that a reader can step over a record whose producer
  *      died while filling it; before this store all its slots are zero);

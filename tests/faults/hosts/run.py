@@ -420,7 +420,8 @@ def run_apart(host, runs, more_seconds=MORE_SECONDS):
 
 
 def cell(text):
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    text = text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return re.sub(r"[\x00-\x1f\x7f]", lambda control: f"\\x{ord(control[0]):02x}", text)
 
 
 def markdown(results):
