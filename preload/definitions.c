@@ -266,13 +266,18 @@ static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buff
         for_each_library(define_module, &(struct module_search){seen, definitions});
 }
 
-void vt_define_thread(uint64_t thread_id, struct vt_buffer *definitions)
+void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions)
 {
     char path[64], name[64];
-    snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
-    size_t bytes = read_file(path, name, sizeof name);
-    while (bytes && name[bytes - 1] == '\n')
-        bytes--;
+    size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
+    if (thread_id == (uint64_t)session->maker_thread_id) { /* without a descriptor, which many hosts could notice */
+        memcpy(name, session->maker_name, bytes);
+    } else {
+        snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
+        bytes = read_file(path, name, sizeof name);
+        while (bytes && name[bytes - 1] == '\n')
+            bytes--;
+    }
     struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
     if (record) {
         record->thread_id = thread_id;

@@ -332,6 +332,7 @@ static int start(struct vt_session **made)
             at_load.main_thread = 0;
     }
     session->process_start_ns = at_load.boottime_ns;
+    session->maker_thread_id = (int)syscall(SYS_gettid);
     session->generation = ++generations;
     int result = -ECANCELED; /* switched off */
     if (session->options.enable) {

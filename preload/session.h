@@ -36,6 +36,8 @@ struct vt_session {
     _Atomic int writer_left;        /* as the process's last thread: whoever ends the process writes what is left */
     _Atomic int writer_thread_id;   /* the kernel's, 0 = not yet */
     struct writer *writer;          /* the writer thread's own; NULL till it is ready */
+    int maker_thread_id;            /* the kernel's, of the thread that made the session */
+    char maker_name[16];            /* and its name, "" if it has none */
     sigset_t host_signals;          /* the mask of the thread that made the session */
     _Atomic int stop_error;         /* errno of what stopped it */
     const int *first_thread_id;     /* where the C library has the kernel's id of main's thread; 0 in it: it has ended */

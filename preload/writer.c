@@ -108,7 +108,8 @@ static void take_records(struct writer *writer)
             continue;
         }
         if (head->kind == VT_RECORD_THREAD) {
-            vt_define_thread(((const struct vt_thread *)(const void *)head)->thread_id, &writer->definitions);
+            vt_define_thread(writer->session, ((const struct vt_thread *)(const void *)head)->thread_id,
+                             &writer->definitions);
             continue;
         }
         size_t padded = (head->bytes + 7u) & ~(size_t)7;
@@ -411,6 +412,7 @@ static void *writer_main(void *context)
 {
     struct vt_session *session = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
+    prctl(PR_GET_NAME, session->maker_name); /* a thread begins with the name of the one that made it */
     prctl(PR_SET_NAME, "vramtrace");
     vt_options_complain();
     be_ordinary();

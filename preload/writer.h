@@ -26,7 +26,7 @@ void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, s
 struct vt_seen; /* what was told already */
 struct vt_seen *vt_seen_make(void);
 void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
-void vt_define_thread(uint64_t thread_id, struct vt_buffer *definitions);
+void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions);
 void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
 
 /* columns.c: events as columns (format.h). */
