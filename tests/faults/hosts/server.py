@@ -77,7 +77,7 @@ def serve(command, port):
 
 def gunicorn(how):
     port = free_port()
-    serve([str(BIN / "gunicorn"), "-w", "3", "-b", f"127.0.0.1:{port}", *(["--preload"] if how else []),
+    serve([str(BIN / "gunicorn"), "--graceful-timeout", "3", "-w", "3", "-b", f"127.0.0.1:{port}", *(["--preload"] if how else []),
            "server:application"], port)
 
 
