@@ -24,8 +24,8 @@ extern __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"
 /* A thread of our own: whatever it causes is ours. */
 #define VT_GUARD_OWN_THREAD UINTPTR_MAX
 
-/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. Then what
- * it left is put in order. */
+/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. That shows in a
+ * call from the same depth of the stack or above. Then what the hook left is put in order. */
 bool vt_guard_abandoned(uintptr_t frame);
 
 /* True if the caller may record; then it must call vt_leave with the same `saved_errno`, a local variable. */
