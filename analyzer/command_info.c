@@ -115,43 +115,43 @@ static void print_process(FILE *out, const struct vt_trace *trace, const struct 
     }
 }
 
-struct looks_summary {
+struct inspections_summary {
     uint64_t failed, duration_ns, tensors;
     const char *failure; /* the first, "" = none */
 };
 
-static struct looks_summary sum_looks(const struct vt_trace *trace)
+static struct inspections_summary sum_inspections(const struct vt_trace *trace)
 {
-    struct looks_summary sum = {.failure = ""};
+    struct inspections_summary sum = {.failure = ""};
 
-    for (size_t i = 0; i < trace->look_count; i++) {
-        const struct vt_look *look = &trace->looks[i];
-        sum.duration_ns += look->duration_ns;
-        sum.tensors += look->tensor_count;
-        sum.failed += look->failure[0] != '\0';
-        sum.failure = sum.failure[0] ? sum.failure : look->failure;
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        const struct vt_inspection *inspection = &trace->inspections[i];
+        sum.duration_ns += inspection->duration_ns;
+        sum.tensors += inspection->tensor_count;
+        sum.failed += inspection->failure[0] != '\0';
+        sum.failure = sum.failure[0] ? sum.failure : inspection->failure;
     }
     return sum;
 }
 
 /* Looks at live objects, which gave names. */
-static void put_looks(FILE *out, const struct vt_loaded *loaded)
+static void put_inspections(FILE *out, const struct vt_loaded *loaded)
 {
     const struct vt_trace *trace = loaded->trace;
-    const struct vt_look_counts *counts = &loaded->attribution->look_counts;
-    struct looks_summary sum = sum_looks(trace);
+    const struct vt_inspection_counts *counts = &loaded->attribution->inspection_counts;
+    struct inspections_summary sum = sum_inspections(trace);
     char duration[32], a[32], text[512];
     int used;
 
-    if (!trace->look_count && !trace->lost_looks) {
+    if (!trace->inspection_count && !trace->lost_inspections) {
         put_line(out, "looks", "none");
         return;
     }
     vt_format_duration(sum.duration_ns, duration);
     used =
         snprintf(text, sizeof text, "%zu in %s, %" PRIu64 " not whole%s%.200s, %" PRIu64 " lost; %s tensors",
-                 trace->look_count, duration, sum.failed, sum.failure[0] ? ": " : "", sum.failure,
-                 trace->lost_looks, vt_format_count(counts->tensors, a));
+                 trace->inspection_count, duration, sum.failed, sum.failure[0] ? ": " : "", sum.failure,
+                 trace->lost_inspections, vt_format_count(counts->tensors, a));
     if (counts->homeless)
         used +=
             snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " in no block", counts->homeless);
@@ -161,18 +161,18 @@ static void put_looks(FILE *out, const struct vt_loaded *loaded)
     put_line(out, "looks", text);
 }
 
-static void add_looks(cJSON *root, const struct vt_loaded *loaded)
+static void add_inspections(cJSON *root, const struct vt_loaded *loaded)
 {
     const struct vt_trace *trace = loaded->trace;
-    const struct vt_look_counts *counts = &loaded->attribution->look_counts;
-    struct looks_summary sum = sum_looks(trace);
+    const struct vt_inspection_counts *counts = &loaded->attribution->inspection_counts;
+    struct inspections_summary sum = sum_inspections(trace);
     cJSON *object = vt_json_object(root, "looks");
 
-    vt_json_number(object, "count", trace->look_count);
+    vt_json_number(object, "count", trace->inspection_count);
     vt_json_number(object, "duration_ns", sum.duration_ns);
     vt_json_number(object, "failed", sum.failed);
     vt_json_text(object, "failure", sum.failure);
-    vt_json_number(object, "lost", trace->lost_looks);
+    vt_json_number(object, "lost", trace->lost_inspections);
     vt_json_number(object, "tensors", counts->tensors);
     vt_json_number(object, "homeless", counts->homeless);
     vt_json_number(object, "misplaced", counts->misplaced);
@@ -212,7 +212,7 @@ static void print_counts(FILE *out, const struct vt_loaded *loaded, const struct
              "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
              replay->unknown_frees, replay->doubled_allocations, replay->total_mismatches);
     put_line(out, "disagreements", text);
-    put_looks(out, loaded);
+    put_inspections(out, loaded);
     snprintf(text, sizeof text, "%u", loaded->attribution->step_count);
     put_line(out, "steps", text);
     fprintf(out, "%-14s%s\n", "events", vt_format_count(trace->event_count, a));
@@ -274,7 +274,7 @@ static int print_json(FILE *out, const struct vt_loaded *loaded, const struct co
     vt_json_number(object, "unknown_frees", loaded->replay->unknown_frees);
     vt_json_number(object, "doubled_allocations", loaded->replay->doubled_allocations);
     vt_json_number(object, "total_mismatches", loaded->replay->total_mismatches);
-    add_looks(root, loaded);
+    add_inspections(root, loaded);
     vt_json_number(root, "steps", loaded->attribution->step_count);
     return vt_json_end(root, 0, compact, out);
 }

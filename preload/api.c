@@ -6,18 +6,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);
-EXPORT int vramtrace_look(const char *name);
+EXPORT int vramtrace_inspect(const char *name);
 EXPORT int vramtrace_range_push(const char *name);
 EXPORT int vramtrace_range_pop(void);
 
-static int named(enum vt_event_kind kind, const char *name, bool look)
+static int named(enum vt_event_kind kind, const char *name, bool inspection)
 {
     int saved_errno;
     if (!vt_enter(&saved_errno))
         return 0;
     bool recorded = vt_record_named(kind, name);
-    if (recorded && look)
-        vt_record_ask_look(VT_LOOK_ASKED);
+    if (recorded && inspection)
+        vt_record_ask_inspection(VT_INSPECTION_ASKED);
     vt_leave(saved_errno);
     return recorded;
 }
@@ -27,7 +27,7 @@ int vramtrace_mark(const char *name)
     return named(VT_EVENT_MARK, name ? name : "", false);
 }
 
-int vramtrace_look(const char *name)
+int vramtrace_inspect(const char *name)
 {
     return named(VT_EVENT_MARK, name ? name : "", true);
 }

@@ -19,9 +19,9 @@
 #include "record.h"
 
 /* The limit of all looks together, as a part of the process's life; what the first look is taken to cost. */
-enum { PART_OF_LIFE = 100, FIRST_LOOK_NS = 5 * 1000 * 1000 };
+enum { PART_OF_LIFE = 100, FIRST_INSPECTION_NS = 5 * 1000 * 1000 };
 enum { PEAK_GROWTH = 20 };                   /* a peak is new if it is higher by this part */
-enum { ASKED_LOOK_NS = 2000 * 1000 * 1000 }; /* what one that the program asks for may take */
+enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* what one that the program asks for may take */
 enum { CENSUS_SHARE = 4 };
 enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 
@@ -35,7 +35,7 @@ static struct vt_python_api python; /* complete and unchanging once `process` is
 /* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (as session.h has
  * it). */
 struct process {
-    _Atomic unsigned wanted; /* enum vt_look_reason, bits */
+    _Atomic unsigned wanted; /* enum vt_inspection_reason, bits */
     _Atomic int pending;     /* the call stands in the interpreter's queue, or runs */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* the first is larger than all that were met */
@@ -49,8 +49,8 @@ static _Atomic bool ended; /* the interpreter's exit was seen */
 
 /* Under the GIL, one look at a time; lives on in a forked child. */
 static struct {
-    uint32_t looks;
-    bool looks_last;
+    uint32_t inspections;
+    bool inspections_last;
 } kept;
 
 void vt_inspect_look_up(void)
@@ -92,7 +92,7 @@ static uint64_t budget_ns(struct process *state, const struct vt_session *sessio
 static bool is_affordable(struct process *state, const struct vt_session *session)
 {
     uint64_t last = atomic_load(&state->last_ns);
-    return (last ? last : FIRST_LOOK_NS) <= budget_ns(state, session);
+    return (last ? last : FIRST_INSPECTION_NS) <= budget_ns(state, session);
 }
 
 /* Its queue of calls is freed with the interpreter. */
@@ -110,16 +110,16 @@ static bool is_readable(void)
     return vt_python_known() != NULL;
 }
 
-static int look(void *asked_for);
+static int inspection(void *asked_for);
 
 static void want(struct process *state, struct vt_session *session, unsigned reason)
 {
     int idle = 0;
     atomic_fetch_or(&state->wanted, reason);
-    if (!is_readable() || is_over(state) || !((reason & VT_LOOK_ASKED) || is_affordable(state, session)) ||
+    if (!is_readable() || is_over(state) || !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session)) ||
         !atomic_compare_exchange_strong(&state->pending, &idle, 1))
         return;
-    if (python.Py_AddPendingCall(look, session)) /* its queue is full: the next event asks again */
+    if (python.Py_AddPendingCall(inspection, session)) /* its queue is full: the next event asks again */
         atomic_store(&state->pending, 0);
 }
 
@@ -135,7 +135,7 @@ void vt_inspect_note_self(struct vt_session *session, uint64_t self_address)
 {
     struct process *state = active(session);
     if (state && self_address && !know(state, self_address))
-        want(state, session, VT_LOOK_NEW_OBJECT);
+        want(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
 static uint64_t peak_bytes(const struct vt_session *session)
@@ -164,9 +164,9 @@ void vt_inspect_note_backward(struct vt_session *session, int graph_task)
         return;
     unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
     uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
-    unsigned reason = (passes & (passes - 1)) == 0 ? VT_LOOK_BACKWARD : 0;
+    unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
     if (peak > seen + seen / PEAK_GROWTH) {
-        reason |= VT_LOOK_PEAK;
+        reason |= VT_INSPECTION_PEAK;
         atomic_store(&state->seen_peak_bytes, peak);
     }
     if (reason || atomic_load_explicit(&state->wanted, memory_order_relaxed))
@@ -188,7 +188,7 @@ static void drop(object *object)
         python.Py_DecRef(object);
 }
 
-static object *look_at_exit(object *self, object *arguments)
+static object *inspection_at_exit(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
     struct process *state = session ? active(session) : NULL;
@@ -197,23 +197,23 @@ static object *look_at_exit(object *self, object *arguments)
     (void)arguments;
     if (state && !is_over(state) && is_affordable(state, session) &&
         atomic_compare_exchange_strong(&state->pending, &idle, 1)) {
-        atomic_fetch_or(&state->wanted, VT_LOOK_EXIT);
-        look(session);
+        atomic_fetch_or(&state->wanted, VT_INSPECTION_EXIT);
+        inspection(session);
     }
     atomic_store(&ended, true);
     python.Py_IncRef(python.none);
     return python.none;
 }
 
-static struct vt_python_method last_look = {"last_look", look_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
+static struct vt_python_method last_inspection = {"last_look", inspection_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
 
 /* Once, and only where the program has atexit: to import it would be seen. */
-static void look_last(object *globals)
+static void inspection_last(object *globals)
 {
-    if (kept.looks_last || !python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "atexit"))
+    if (kept.inspections_last || !python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "atexit"))
         return;
-    kept.looks_last = true;
-    object *function = python.PyCFunction_NewEx(&last_look, NULL, NULL), *done = NULL;
+    kept.inspections_last = true;
+    object *function = python.PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
     if (function) {
         done = python.PyObject_CallFunctionObjArgs(python.PyDict_GetItemString(globals, "look_last"),
                                                    function, NULL);
@@ -229,11 +229,11 @@ static void look_last(object *globals)
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
     uint64_t left = budget_ns(state, session);
-    if (reason & VT_LOOK_ASKED)
-        return ASKED_LOOK_NS;
-    if (reason & (VT_LOOK_EXIT | VT_LOOK_OUT_OF_MEMORY))
+    if (reason & VT_INSPECTION_ASKED)
+        return ASKED_INSPECTION_NS;
+    if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY))
         return left;
-    return reason & VT_LOOK_BACKWARD ? left / CENSUS_SHARE : 0;
+    return reason & VT_INSPECTION_BACKWARD ? left / CENSUS_SHARE : 0;
 }
 
 /* What a look is given and what it gives. */
@@ -268,7 +268,7 @@ static void tell_failure(struct errand *errand)
     python.PyErr_Clear();
 }
 
-static object *call_look(struct errand *errand, object *globals)
+static object *call_inspection(struct errand *errand, object *globals)
 {
     object *started = python.PyLong_FromUnsignedLong(errand->started_ns),
            *budget = python.PyLong_FromUnsignedLong(errand->budget_ns),
@@ -295,8 +295,8 @@ static void *run(void *context)
     if (is_refused)
         atomic_store(&errand->state->failures, FAILURES_MAXIMUM);
     if (globals) {
-        look_last(globals);
-        errand->result = call_look(errand, globals);
+        inspection_last(globals);
+        errand->result = call_inspection(errand, globals);
     }
     if (errand->result)
         errand->text = python.PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
@@ -397,29 +397,29 @@ static void run_errand(struct errand *errand)
     errand->bytes = (intptr_t)strlen(errand->failure);
 }
 
-static void tell_look(struct errand *errand, unsigned reason)
+static void tell_inspection(struct errand *errand, unsigned reason)
 {
-    kept.looks++;
+    kept.inspections++;
     know_what_was_told(errand->state, errand->text, (size_t)errand->bytes);
-    vt_record_look(kept.looks, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+    vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
 }
 
 /* Where there are modules. */
-static void look_at_modules(struct process *state, const struct vt_session *session, unsigned reason)
+static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason)
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
     struct errand errand = {.state = state,
                             .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
                             .census_ns = census_ns(state, session, reason),
-                            .budget_ns = reason & VT_LOOK_ASKED ? 0 : budget_ns(state, session) + 1};
+                            .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_ns(state, session) + 1};
     python.PyErr_Fetch(&type, &value, &traceback);
     run_errand(&errand);
     if (errand.bytes > (intptr_t)sizeof DEAR && memcmp(errand.text, DEAR, sizeof DEAR - 1) == 0) {
         needed_ns = strtoull(errand.text + sizeof DEAR - 1, NULL, 10);
         atomic_fetch_or(&state->wanted, reason); /* when that much is left */
     } else if (errand.bytes > 0) {
-        tell_look(&errand, reason);
+        tell_inspection(&errand, reason);
     }
     drop(errand.result);
     python.PyErr_Restore(type, value, traceback);
@@ -428,7 +428,7 @@ static void look_at_modules(struct process *state, const struct vt_session *sess
     atomic_store(&state->last_ns, needed_ns ? needed_ns : waited_ns);
 }
 
-static int look(void *asked_for)
+static int inspection(void *asked_for)
 {
     struct vt_session *session = vt_session_active();
     struct process *state = session ? active(session) : NULL;
@@ -437,10 +437,10 @@ static int look(void *asked_for)
         return 0;
     unsigned reason = atomic_exchange(&state->wanted, 0);
     if (python.PyDict_GetItemString(python.PyImport_GetModuleDict(), "torch.nn.modules.module"))
-        look_at_modules(state, session, reason);
+        inspection_at_modules(state, session, reason);
     atomic_compare_exchange_strong(&state->pending, &idle, 0);
-    if (atomic_load(&state->wanted) & VT_LOOK_ASKED) /* meanwhile, by another thread */
-        want(state, session, VT_LOOK_ASKED);
+    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* meanwhile, by another thread */
+        want(state, session, VT_INSPECTION_ASKED);
     errno = saved_errno;
     return 0;
 }

@@ -18,7 +18,7 @@ void vt_inspect_note_self(struct vt_session *session, uint64_t self_address);
 /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
 void vt_inspect_note_backward(struct vt_session *session, int graph_task);
 
-/* For another reason (enum vt_look_reason). */
+/* For another reason (enum vt_inspection_reason). */
 void vt_inspect_ask(struct vt_session *session, unsigned reason);
 
 #endif

@@ -16,7 +16,7 @@
 #include "stack_native.h"
 #include "stack_python.h"
 
-enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048, LOOK_PART_BYTES = 256 << 10 };
+enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048, INSPECTION_PART_BYTES = 256 << 10 };
 
 /* Python frames that a walk has room for on the caller's stack, which may be a small one. */
 enum { SHALLOW_DEPTH = 128 };
@@ -413,7 +413,7 @@ void vt_record_backward(int graph_task)
         vt_inspect_note_backward(session, graph_task);
 }
 
-bool vt_record_ask_look(unsigned reason)
+bool vt_record_ask_inspection(unsigned reason)
 {
     struct vt_session *session = vt_session_active();
     if (session)
@@ -422,17 +422,17 @@ bool vt_record_ask_look(unsigned reason)
 }
 
 /* Whole lines, where they are not too long. A small ring takes small records. */
-static size_t look_part_bytes(const struct vt_session *session, const char *text, size_t bytes)
+static size_t inspection_part_bytes(const struct vt_session *session, const char *text, size_t bytes)
 {
     const size_t ring_part = session->ring.slot_count * VT_SLOT_BYTES / 8;
-    const size_t limit = ring_part < LOOK_PART_BYTES ? ring_part : LOOK_PART_BYTES;
+    const size_t limit = ring_part < INSPECTION_PART_BYTES ? ring_part : INSPECTION_PART_BYTES;
     if (bytes <= limit)
         return bytes;
     const char *end = memrchr(text, '\n', limit);
     return end ? (size_t)(end + 1 - text) : limit;
 }
 
-void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
+void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
 {
     struct vt_session *session = vt_session_active();
     uint32_t parts = 0;
@@ -441,16 +441,16 @@ void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t 
         return;
     refresh_thread(session);
     for (size_t at = 0; at < bytes || !parts; parts++)
-        at += look_part_bytes(session, text + at, bytes - at);
+        at += inspection_part_bytes(session, text + at, bytes - at);
     for (uint32_t part = 0; part < parts; part++) {
-        size_t length = look_part_bytes(session, text, bytes);
-        struct vt_look_part *record =
-            vt_ring_reserve(&session->ring, VT_RECORD_LOOK, (uint32_t)(sizeof *record + length));
+        size_t length = inspection_part_bytes(session, text, bytes);
+        struct vt_inspection_part *record =
+            vt_ring_reserve(&session->ring, VT_RECORD_INSPECTION, (uint32_t)(sizeof *record + length));
         if (!record) {
             count_dropped(&session->ring.header->dropped_definitions);
             break;
         }
-        record->look_id = look_id;
+        record->inspection_id = inspection_id;
         record->reason = reason;
         record->part = part;
         record->parts = parts;
@@ -460,7 +460,7 @@ void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t 
         text += length;
         bytes -= length;
     }
-    struct vt_event event = {.kind = VT_EVENT_LOOK, .device_index = -1, .detail = look_id};
+    struct vt_event event = {.kind = VT_EVENT_INSPECTION, .device_index = -1, .detail = inspection_id};
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
     vt_leave(saved_errno);

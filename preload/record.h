@@ -41,12 +41,12 @@ bool vt_record_named(enum vt_event_kind kind, const char *text);
 /* The event that comes next is of the backward pass of this graph task. */
 void vt_record_backward(int graph_task);
 
-/* Asks for a look at live objects for that reason (enum vt_look_reason). False if nothing is recorded. */
-bool vt_record_ask_look(unsigned reason);
+/* Asks for a look at live objects for that reason (enum vt_inspection_reason). False if nothing is recorded. */
+bool vt_record_ask_inspection(unsigned reason);
 
-/* One look's text (format.h, struct vt_look_part), in as many parts as it takes, then its event. Main thread of the
+/* One look's text (format.h, struct vt_inspection_part), in as many parts as it takes, then its event. Main thread of the
  * interpreter. `started_ns`: of the look, CLOCK_MONOTONIC. */
-void vt_record_look(uint32_t look_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
+void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
 
 /* Tells device `device_index` to the trace, once per process; later calls return at once. The caller has
  * asked the driver for name and size. */

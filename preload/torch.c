@@ -289,7 +289,7 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
                                                .detail = reserved,
                                                .total_bytes = allocated,
                                                .sequence = autograd_sequence()});
-        vt_record_ask_look(VT_LOOK_OUT_OF_MEMORY);
+        vt_record_ask_inspection(VT_INSPECTION_OUT_OF_MEMORY);
         vt_leave(saved_errno);
     }
     oom_function *real = atomic_load_explicit(&torch.oom, memory_order_relaxed);

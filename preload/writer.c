@@ -265,7 +265,7 @@ static bool defines_interpreter(const struct vt_elf *object, void *unused)
 }
 
 /* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
-static void look_round(struct writer *writer)
+static void inspection_round(struct writer *writer)
 {
     const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
@@ -309,7 +309,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
-            look_round(writer);
+            inspection_round(writer);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
@@ -426,7 +426,7 @@ static void *writer_main(void *context)
         return NULL;
     }
     vt_native_start(session->options.native);
-    look_round(writer);
+    inspection_round(writer);
     vt_define_process(writer->seen, &writer->definitions);
     vt_session_publish(session);
     touch_ring(session);

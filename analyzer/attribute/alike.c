@@ -13,13 +13,13 @@ static uint64_t place_of(const struct vt_allocation *block)
            block->stack_id;
 }
 
-int vt_looks_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed)
+int vt_inspections_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed)
 {
     struct vt_index seen = {0}; /* place → category */
     int error = 0;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (placed->look_of[i] == VT_NEVER || block->stack_id == 0)
+        if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
             continue;
         uint32_t known = vt_index_get(&seen, place_of(block));
         bool same = known == VT_INDEX_NONE || known == block->category;
@@ -27,7 +27,7 @@ int vt_looks_spread(struct vt_replay *replay, const struct vt_phases *phases, co
     }
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *block = &replay->allocations[i];
-        if (placed->look_of[i] != VT_NEVER || block->evidence != VT_EVIDENCE_WEAK ||
+        if (placed->inspection_of[i] != VT_NEVER || block->evidence != VT_EVIDENCE_WEAK ||
             !vt_holds_tensors(phases, block))
             continue;
         uint32_t category = vt_index_get(&seen, place_of(block));
@@ -35,7 +35,7 @@ int vt_looks_spread(struct vt_replay *replay, const struct vt_phases *phases, co
             continue;
         block->category = (uint8_t)category;
         block->evidence = VT_EVIDENCE_STRONG;
-        block->rule = VT_RULE_LOOK;
+        block->rule = VT_RULE_INSPECTION;
     }
     vt_index_free(&seen);
     return error;

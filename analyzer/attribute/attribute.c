@@ -20,7 +20,7 @@ struct vt_attribution_tables {
     struct vt_owner *owners;
     size_t owner_count;
     struct vt_owned *owned; /* by allocation */
-    uint32_t *look_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    uint32_t *inspection_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
 };
 
 /* What follows from the kind alone. */
@@ -183,7 +183,7 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
         struct vt_allocation *allocation = &replay->allocations[i];
         uint32_t source = placed->like[i] != VT_NEVER ? placed->like[i] : i;
-        if (placed->look_of[source] == VT_NEVER)
+        if (placed->inspection_of[source] == VT_NEVER)
             continue;
         if (source != i && copies[source]) {
             tables->owned[i] = tables->owned[copies[source]];
@@ -208,7 +208,7 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
 static int list_held(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
-    struct vt_look_counts counts = {0};
+    struct vt_inspection_counts counts = {0};
     struct vt_sighting *sightings = NULL;
     size_t count;
     int error = vt_sightings_find(attribution->replay, &tables->phases, true, &counts, &sightings, &count);
@@ -216,7 +216,7 @@ static int list_held(struct vt_attribution *attribution)
     if (!error && !held)
         error = -ENOMEM;
     for (size_t i = 0; i < count && !error; i++)
-        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].look, sightings[i].holder};
+        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].inspection, sightings[i].holder};
     attribution->held = held;
     attribution->held_count = error ? 0 : count;
     free(sightings);
@@ -227,9 +227,9 @@ static int set_names(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
-    int error = vt_looks_place(attribution->replay, &tables->phases, tables->names, &placed);
+    int error = vt_inspections_place(attribution->replay, &tables->phases, tables->names, &placed);
     if (!error)
-        error = vt_looks_spread(attribution->replay, &tables->phases, &placed);
+        error = vt_inspections_spread(attribution->replay, &tables->phases, &placed);
     if (!error)
         error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, &placed);
     if (!error)
@@ -238,8 +238,8 @@ static int set_names(struct vt_attribution *attribution)
         error = set_modules(attribution);
     if (!error)
         error = list_held(attribution);
-    attribution->look_counts = placed.counts;
-    tables->look_of = placed.look_of;
+    attribution->inspection_counts = placed.counts;
+    tables->inspection_of = placed.inspection_of;
     free(placed.owners);
     free(placed.owned);
     free(placed.like);
@@ -321,7 +321,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
         free(tables->operators);
         free(tables->owners);
         free(tables->owned);
-        free(tables->look_of);
+        free(tables->inspection_of);
         vt_module_tree_free(tables->module_tree);
         vt_names_free(tables->names);
         vt_arena_free(&tables->arena);
@@ -341,7 +341,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
-    if (rule == VT_RULE_LOOK)
+    if (rule == VT_RULE_INSPECTION)
         return "seen by a look";
     return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
 }
@@ -370,12 +370,12 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
     return *count > 0 ? attribution->owners + owned[allocation].first : NULL;
 }
 
-const struct vt_look *vt_look_of(const struct vt_attribution *attribution, uint32_t allocation)
+const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation)
 {
-    const uint32_t *look_of = attribution->tables ? attribution->tables->look_of : NULL;
+    const uint32_t *inspection_of = attribution->tables ? attribution->tables->inspection_of : NULL;
     bool seen =
-        look_of && allocation < attribution->replay->allocation_count && look_of[allocation] != VT_NEVER;
-    return seen ? &attribution->trace->looks[look_of[allocation]] : NULL;
+        inspection_of && allocation < attribution->replay->allocation_count && inspection_of[allocation] != VT_NEVER;
+    return seen ? &attribution->trace->inspections[inspection_of[allocation]] : NULL;
 }
 
 const char *vt_module_class(const struct vt_attribution *attribution, const char *module)

@@ -26,12 +26,12 @@ struct vt_owner {
 /* A tensor of a look's census, in the allocation that it lies in. */
 struct vt_held {
     uint32_t allocation; /* index in replay->allocations */
-    uint32_t look;       /* index in trace->looks */
-    const struct vt_look_holder *holder;
+    uint32_t inspection;       /* index in trace->looks */
+    const struct vt_inspection_holder *holder;
 };
 
 /* Tensors that looks told of, and what became of them. */
-struct vt_look_counts {
+struct vt_inspection_counts {
     uint64_t tensors;
     uint64_t homeless;  /* nothing was alive there that could hold a tensor: memory of others, views of it */
     uint64_t misplaced; /* larger than what was alive there: not believed */
@@ -48,7 +48,7 @@ struct vt_attribution {
     size_t owner_count;
     const struct vt_held *held; /* by allocation, then by address, latest look first */
     size_t held_count;
-    struct vt_look_counts look_counts;
+    struct vt_inspection_counts inspection_counts;
     struct vt_rules *rules;               /* private */
     struct vt_attribution_tables *tables; /* private */
 };
@@ -84,7 +84,7 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
                                     size_t *count);
 
 /* The latest look that saw what lies in an allocation, and so gave its category; NULL = none did. */
-const struct vt_look *vt_look_of(const struct vt_attribution *attribution, uint32_t allocation);
+const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation);
 
 /* Class of a module by its name as allocations have it ("Linear" of "layers.3.fc1" or of "Block#3 >
  * Linear#1"), NULL = not known. */

@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 struct candidate {
-    const struct vt_look_holder *holder; /* the first seen of that name */
+    const struct vt_inspection_holder *holder; /* the first seen of that name */
     struct vt_leak_hold direct, by_graph;
 };
 
@@ -16,7 +16,7 @@ struct candidate {
 struct share {
     uint32_t leak, order; /* order: in which they were found */
     bool direct;
-    const struct vt_look_holder *holder;
+    const struct vt_inspection_holder *holder;
     struct vt_leak_hold hold;
 };
 
@@ -64,18 +64,18 @@ static int add_share(struct search *search, const struct share *share)
 }
 
 /* The tensors themselves. `first` is where the look's begin in `held`; returns where they end. */
-static int add_direct(struct search *search, uint32_t look, size_t *first)
+static int add_direct(struct search *search, uint32_t inspection, size_t *first)
 {
     const struct vt_leak_finder *finder = search->finder;
     int error = 0;
     for (; *first < search->held_count && !error; ++*first) {
         const struct vt_held *held = &finder->attribution->held[search->held[*first]];
-        if (held->look > look)
+        if (held->inspection > inspection)
             break;
         uint32_t class = finder->class_of[held->allocation];
         uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
         const struct vt_allocation *block = &finder->replay->allocations[held->allocation];
-        if (held->look < look || leak == VT_NO_CLASS)
+        if (held->inspection < inspection || leak == VT_NO_CLASS)
             continue;
         error = add_share(search, &(struct share){.leak = leak,
                                                   .direct = true,
@@ -86,7 +86,7 @@ static int add_direct(struct search *search, uint32_t look, size_t *first)
 }
 
 /* Blocks alive at the look whose nodes the holder's tensor keeps. */
-static int add_graph(struct search *search, const struct vt_look_holder *holder)
+static int add_graph(struct search *search, const struct vt_inspection_holder *holder)
 {
     const struct vt_leak_graph_part *parts;
     size_t count;
@@ -98,7 +98,7 @@ static int add_graph(struct search *search, const struct vt_look_holder *holder)
 }
 
 static struct candidate *candidate_of(struct search *search, uint32_t leak,
-                                      const struct vt_look_holder *holder)
+                                      const struct vt_inspection_holder *holder)
 {
     uint64_t key = key_of(leak, holder->holder);
     uint32_t at = vt_index_get(&search->names, key);
@@ -149,12 +149,12 @@ static int judge_leak(struct search *search, size_t first, size_t end)
     return 0;
 }
 
-static int judge_look(struct search *search, uint32_t look, size_t *first_held)
+static int judge_inspection(struct search *search, uint32_t inspection, size_t *first_held)
 {
-    const struct vt_look *seen = &search->finder->trace->looks[look];
+    const struct vt_inspection *seen = &search->finder->trace->inspections[inspection];
     search->share_count = search->count = 0;
     vt_index_free(&search->names);
-    int error = add_direct(search, look, first_held);
+    int error = add_direct(search, inspection, first_held);
     if (!error)
         vt_leak_graphs_at(search->graphs, seen->event_index);
     for (size_t i = 0; i < seen->holder_count && !error; i++)
@@ -212,10 +212,10 @@ static void find_owners(const struct vt_leak_finder *finder)
 static int compare_held(const void *a, const void *b, void *held)
 {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    uint32_t left_look = ((const struct vt_held *)held)[left].look;
-    uint32_t right_look = ((const struct vt_held *)held)[right].look;
-    if (left_look != right_look)
-        return left_look < right_look ? -1 : 1;
+    uint32_t left_inspection = ((const struct vt_held *)held)[left].inspection;
+    uint32_t right_inspection = ((const struct vt_held *)held)[right].inspection;
+    if (left_inspection != right_inspection)
+        return left_inspection < right_inspection ? -1 : 1;
     return left < right ? -1 : left > right;
 }
 
@@ -232,9 +232,9 @@ static int find_holders(struct search *search)
     if (search->held_count > 1 && !error)
         qsort_r(search->held, search->held_count, sizeof *search->held, compare_held,
                 (void *)finder->attribution->held);
-    for (uint32_t look = 0; look < finder->trace->look_count && !error; look++)
-        if (finder->trace->looks[look].holder_count > 0)
-            error = judge_look(search, look, &first_held);
+    for (uint32_t inspection = 0; inspection < finder->trace->inspection_count && !error; inspection++)
+        if (finder->trace->inspections[inspection].holder_count > 0)
+            error = judge_inspection(search, inspection, &first_held);
     for (size_t i = 0; i < finder->leaks->count && !error; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];

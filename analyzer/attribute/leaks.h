@@ -68,7 +68,7 @@ struct vt_leak {
     uint32_t stack_id;          /* of the block that holds the rest, or the largest; 0 = none */
     bool rebuilt;               /* one tensor, made anew and larger in each step */
     const char *owner, *module; /* of that block, NULL = not known */
-    const struct vt_look_holder *holder;  /* what a census saw hold the most of it, NULL = none did */
+    const struct vt_inspection_holder *holder;  /* what a census saw hold the most of it, NULL = none did */
     const char *first_owner, *last_owner; /* of it, where no holder is known: what modules and optimizers call
                                              it; NULL = nothing, or all the same */
     uint64_t owned_blocks;                /* so called */

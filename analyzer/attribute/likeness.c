@@ -105,7 +105,7 @@ static uint64_t seen_key(struct likeness *likeness, const struct member *member,
 
 static bool is_seen(const struct likeness *likeness, uint32_t allocation)
 {
-    return likeness->placed->look_of[allocation] != VT_NEVER;
+    return likeness->placed->inspection_of[allocation] != VT_NEVER;
 }
 
 /* On some levels a gradient takes part only if its forward operator is known. */
@@ -367,7 +367,7 @@ static void give_categories(struct vt_replay *replay, const struct vt_placed *pl
             continue;
         allocation->category = replay->allocations[like].category;
         allocation->evidence = VT_EVIDENCE_STRONG;
-        allocation->rule = VT_RULE_LOOK;
+        allocation->rule = VT_RULE_INSPECTION;
     }
 }
 

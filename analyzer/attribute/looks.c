@@ -25,15 +25,15 @@ struct placing {
     size_t count, capacity;
 };
 
-enum vt_category vt_category_of_kind(uint8_t look_kind)
+enum vt_category vt_category_of_kind(uint8_t inspection_kind)
 {
     static const uint8_t categories[] = {
-        [VT_LOOK_PARAMETER] = VT_CATEGORY_PARAMETER,
-        [VT_LOOK_BUFFER] = VT_CATEGORY_BUFFER,
-        [VT_LOOK_GRADIENT] = VT_CATEGORY_GRADIENT,
-        [VT_LOOK_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
+        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
+        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
+        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
+        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
     };
-    return categories[look_kind];
+    return categories[inspection_kind];
 }
 
 static uint64_t end_of(const struct vt_sighting *sighting)
@@ -72,9 +72,9 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
         struct pick pick = pick_one(placing->names, sightings + i, same);
         const struct pick *last = placing->count > 0 ? &placing->picks[placing->count - 1] : NULL;
         if (last && pick.sighting->tensor->data_address < end_of(last->sighting)) {
-            if (pick.sighting->look < last->sighting->look)
+            if (pick.sighting->inspection < last->sighting->inspection)
                 continue;
-            if (pick.sighting->look > last->sighting->look)
+            if (pick.sighting->inspection > last->sighting->inspection)
                 placing->count--;
         }
         placing->picks[placing->count++] = pick;
@@ -100,17 +100,17 @@ static void share(struct placing *placing, uint64_t bytes)
     largest->share_bytes += bytes - shared;
 }
 
-static const char *role_name(const struct vt_look_tensor *tensor)
+static const char *role_name(const struct vt_inspection_tensor *tensor)
 {
-    return tensor->kind == VT_LOOK_GRADIENT ? "grad" : tensor->role;
+    return tensor->kind == VT_INSPECTION_GRADIENT ? "grad" : tensor->role;
 }
 
 /* "fc.weight", "fc.weight · grad", "fc.weight · exp_avg" */
 static const char *owner_name(struct vt_names *names, const struct pick *pick)
 {
     const char *held = pick->named ? pick->named->joined : "";
-    const struct vt_look_tensor *tensor = pick->sighting->tensor;
-    if (held[0] && tensor->kind <= VT_LOOK_BUFFER)
+    const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
+    if (held[0] && tensor->kind <= VT_INSPECTION_BUFFER)
         return held;
     const char *role = role_name(tensor);
     size_t bytes = strlen(held) + strlen(role) + sizeof " · ";
@@ -160,19 +160,19 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
 /* The category that most bytes have. */
 static void judge(const struct placing *placing, struct vt_allocation *allocation)
 {
-    uint64_t bytes[VT_LOOK_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
+    uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
-        const struct vt_look_tensor *tensor = placing->picks[i].sighting->tensor;
+        const struct vt_inspection_tensor *tensor = placing->picks[i].sighting->tensor;
         uint64_t end = tensor->storage_address + tensor->storage_bytes;
         bytes[tensor->kind] += placing->picks[i].share_bytes;
         storage_end = end > storage_end ? end : storage_end;
     }
-    for (uint8_t kind = 0; kind <= VT_LOOK_OPTIMIZER_STATE; kind++)
+    for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
     allocation->category = (uint8_t)vt_category_of_kind(most);
     allocation->evidence = VT_EVIDENCE_EXACT;
-    allocation->rule = VT_RULE_LOOK;
+    allocation->rule = VT_RULE_INSPECTION;
     allocation->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
@@ -203,7 +203,7 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
         const struct pick *pick = &placing->picks[i];
-        const struct vt_look_tensor *tensor = pick->sighting->tensor;
+        const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
         owners[i] = (struct vt_owner){
             .name = owner_name(placing->names, pick),
             .role = tensor->role,
@@ -217,28 +217,28 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
         };
         if (!owners[i].name)
             return -ENOMEM;
-        latest = pick->sighting->look > latest ? pick->sighting->look : latest;
+        latest = pick->sighting->inspection > latest ? pick->sighting->inspection : latest;
     }
     placed->owned[index] = (struct vt_owned){(uint32_t)placed->owner_count, (uint32_t)placing->count,
                                              key_of(owners, placing->count)};
     placed->owner_count += placing->count;
-    placed->look_of[index] = latest;
+    placed->inspection_of[index] = latest;
     allocation->owner = owners_text(placing->names, owners, placing->count);
     allocation->module = common_module(placing->names, owners, placing->count);
     return allocation->owner ? 0 : -ENOMEM;
 }
 
-int vt_looks_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+int vt_inspections_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                    struct vt_placed *placed)
 {
     struct placing placing = {.replay = replay, .names = names, .placed = placed};
     struct vt_sighting *sightings = NULL;
     size_t count = 0, own;
-    placed->look_of = malloc((replay->allocation_count + 1) * sizeof *placed->look_of);
+    placed->inspection_of = malloc((replay->allocation_count + 1) * sizeof *placed->inspection_of);
     placed->owned = calloc(replay->allocation_count + 1, sizeof *placed->owned);
-    if (!placed->look_of || !placed->owned)
+    if (!placed->inspection_of || !placed->owned)
         return -ENOMEM;
-    memset(placed->look_of, 0xff, (replay->allocation_count + 1) * sizeof *placed->look_of);
+    memset(placed->inspection_of, 0xff, (replay->allocation_count + 1) * sizeof *placed->inspection_of);
     int error = vt_sightings_find(replay, phases, false, &placed->counts, &sightings, &count);
     for (size_t i = 0; i < count && !error; i += own) {
         for (own = 1; i + own < count && sightings[i + own].allocation == sightings[i].allocation;)

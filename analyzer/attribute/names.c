@@ -109,17 +109,17 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 
 /* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root till then, and after
  * that a module of the wrapper: both are one thing if all its modules are found there at their addresses. */
-static bool lies_in(const struct vt_look *look, const struct vt_look_module *place,
-                    const struct vt_look_module *own, size_t own_count)
+static bool lies_in(const struct vt_inspection *inspection, const struct vt_inspection_module *place,
+                    const struct vt_inspection_module *own, size_t own_count)
 {
-    size_t at = (size_t)(place - look->modules);
+    size_t at = (size_t)(place - inspection->modules);
     for (size_t i = 0; i < own_count; i++, at++) {
-        while (at < look->module_count && look->modules[at].address != own[i].address)
+        while (at < inspection->module_count && inspection->modules[at].address != own[i].address)
             at++; /* wrappers of its parts */
         size_t bytes = strlen(place->path), dot = bytes > 0 && own[i].path[0];
-        const char *path = at < look->module_count ? look->modules[at].path : "";
-        if (at >= look->module_count || look->modules[at].root != place->root ||
-            strcmp(look->modules[at].class_name, own[i].class_name) != 0 ||
+        const char *path = at < inspection->module_count ? inspection->modules[at].path : "";
+        if (at >= inspection->module_count || inspection->modules[at].root != place->root ||
+            strcmp(inspection->modules[at].class_name, own[i].class_name) != 0 ||
             strncmp(path, place->path, bytes) != 0 || (dot && path[bytes] != '.') ||
             strcmp(path + bytes + dot, own[i].path) != 0)
             return false;
@@ -130,24 +130,24 @@ static bool lies_in(const struct vt_look *look, const struct vt_look_module *pla
 static int find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
-    const struct vt_look_module **own = calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
+    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
     size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
     struct vt_index addresses = {0}; /* of roots → their index */
     int error = own && own_count ? 0 : -ENOMEM;
-    for (size_t l = 0; l < trace->look_count && !error; l++) {
-        const struct vt_look *look = &trace->looks[l];
-        for (size_t i = 0; i < look->module_count && !error; i++) {
-            const struct vt_look_module *module = &look->modules[i];
+    for (size_t l = 0; l < trace->inspection_count && !error; l++) {
+        const struct vt_inspection *inspection = &trace->inspections[l];
+        for (size_t i = 0; i < inspection->module_count && !error; i++) {
+            const struct vt_inspection_module *module = &inspection->modules[i];
             uint32_t root = vt_index_get(&addresses, module->address);
             if (root != VT_INDEX_NONE && root != module->root && !names->roots[module->root].inside &&
-                lies_in(look, module, own[root], own_count[root])) {
+                lies_in(inspection, module, own[root], own_count[root])) {
                 names->roots[root].inside = module->root + 1;
                 names->roots[root].inside_path = module->path;
             }
         }
-        for (size_t i = 0; i < look->module_count && !error; i++) {
-            const struct vt_look_module *module = &look->modules[i];
-            if (i == 0 || module->root != look->modules[i - 1].root) {
+        for (size_t i = 0; i < inspection->module_count && !error; i++) {
+            const struct vt_inspection_module *module = &inspection->modules[i];
+            if (i == 0 || module->root != inspection->modules[i - 1].root) {
                 own[module->root] = module;
                 own_count[module->root] = 0;
                 names->roots[module->root].inside = 0; /* a root again: another object had its address */
@@ -162,7 +162,7 @@ static int find_wrapped(struct vt_names *names)
     return error;
 }
 
-static const char *base_name(const struct vt_look_root *root)
+static const char *base_name(const struct vt_inspection_root *root)
 {
     return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
 }
@@ -189,10 +189,10 @@ static int name_root(struct vt_names *names, size_t index, const struct vt_index
 /* Names of a Sequential's modules are numbers: "0.weight" says nothing. */
 static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
 {
-    for (size_t l = 0; l < trace->look_count; l++)
-        for (size_t i = 0; i < trace->looks[l].module_count; i++)
-            if (trace->looks[l].modules[i].root == root && trace->looks[l].modules[i].path[0] >= '0' &&
-                trace->looks[l].modules[i].path[0] <= '9')
+    for (size_t l = 0; l < trace->inspection_count; l++)
+        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
+            if (trace->inspections[l].modules[i].root == root && trace->inspections[l].modules[i].path[0] >= '0' &&
+                trace->inspections[l].modules[i].path[0] <= '9')
                 return true;
     return false;
 }
@@ -205,10 +205,10 @@ static void drop_prefix(struct vt_names *names, size_t index)
     if (has_numbered_modules(trace, index))
         return;
     root->prefix = "";
-    for (size_t l = 0; l < trace->look_count; l++)
-        for (size_t i = 0; i < trace->looks[l].module_count; i++)
-            if (trace->looks[l].modules[i].root == index && trace->roots[index].class_name[0] &&
-                strcmp(trace->looks[l].modules[i].path, root->name) == 0)
+    for (size_t l = 0; l < trace->inspection_count; l++)
+        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
+            if (trace->inspections[l].modules[i].root == index && trace->roots[index].class_name[0] &&
+                strcmp(trace->inspections[l].modules[i].path, root->name) == 0)
                 root->name = trace->roots[index].class_name;
 }
 
@@ -239,10 +239,10 @@ static int name_roots(struct vt_names *names)
     struct vt_index counts = {0}, seen = {0};
     size_t with_tensors = 0, sole = 0;
     int error = 0;
-    for (size_t l = 0; l < trace->look_count; l++)
-        for (size_t i = 0; i < trace->looks[l].tensor_count; i++)
-            if (trace->looks[l].tensors[i].root >= 0)
-                names->roots[trace->looks[l].tensors[i].root].holds_tensors = true;
+    for (size_t l = 0; l < trace->inspection_count; l++)
+        for (size_t i = 0; i < trace->inspections[l].tensor_count; i++)
+            if (trace->inspections[l].tensors[i].root >= 0)
+                names->roots[trace->inspections[l].tensors[i].root].holds_tensors = true;
     for (size_t i = 0; i < trace->root_count && !error; i++) {
         const char *base = base_name(&trace->roots[i]);
         uint64_t hash = XXH3_64bits(base, strlen(base));
@@ -273,8 +273,8 @@ static const char *module_name(struct vt_names *names, int32_t root_index, const
     return path[0] ? join(names, root->prefix, path, "") : root->name;
 }
 
-static int add_meaning(struct vt_names *names, const struct vt_look *look,
-                       const struct vt_look_module *module)
+static int add_meaning(struct vt_names *names, const struct vt_inspection *inspection,
+                       const struct vt_inspection_module *module)
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
     int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
@@ -287,15 +287,15 @@ static int add_meaning(struct vt_names *names, const struct vt_look *look,
         return error;
     uint32_t added = (uint32_t)names->meaning_count++;
     names->meanings[added] = (struct meaning){
-        .address = module->address, .module = name, .event_index = look->event_index, .order = added};
+        .address = module->address, .module = name, .event_index = inspection->event_index, .order = added};
     error = vt_index_put(&names->address_index, module->address, added);
     if (error || at == VT_INDEX_NONE)
         return error;
-    if (names->era_count > 0 && names->eras[names->era_count - 1] == look->event_index)
+    if (names->era_count > 0 && names->eras[names->era_count - 1] == inspection->event_index)
         return 0;
     error = vt_reserve(&names->eras, &names->era_capacity, names->era_count + 1, sizeof *names->eras);
     if (!error)
-        names->eras[names->era_count++] = look->event_index;
+        names->eras[names->era_count++] = inspection->event_index;
     return error;
 }
 
@@ -353,7 +353,7 @@ static uint64_t named_key(int32_t root, const char *path)
 }
 
 /* The trace has one copy of each path, so its address will do. */
-static uint32_t find_named(const struct vt_names *names, const struct vt_look_tensor *tensor)
+static uint32_t find_named(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = vt_index_get(&names->named_index, named_key(tensor->root, tensor->path));
     bool same =
@@ -361,7 +361,7 @@ static uint32_t find_named(const struct vt_names *names, const struct vt_look_te
     return same ? at : NONE;
 }
 
-const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_look_tensor *tensor)
+const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = find_named(names, tensor);
     return at == NONE ? NULL : &names->named[at];
@@ -378,7 +378,7 @@ static const char *holding_module(struct vt_names *names, int32_t root, const ch
     return name;
 }
 
-static int add_named(struct vt_names *names, const struct vt_look_tensor *tensor, uint32_t *found)
+static int add_named(struct vt_names *names, const struct vt_inspection_tensor *tensor, uint32_t *found)
 {
     *found = find_named(names, tensor);
     if (*found != NONE)
@@ -424,15 +424,15 @@ static void tie(struct vt_named *named, uint32_t a, uint32_t b)
 }
 
 /* One span of memory under several names in one look. */
-static int tie_tensors(struct vt_names *names, const struct vt_look *look)
+static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
 {
     struct vt_index spans = {0};
     int error = 0;
-    for (size_t i = 0; i < look->tensor_count && !error; i++) {
-        const struct vt_look_tensor *tensor = &look->tensors[i];
+    for (size_t i = 0; i < inspection->tensor_count && !error; i++) {
+        const struct vt_inspection_tensor *tensor = &inspection->tensors[i];
         uint32_t at;
         error = add_named(names, tensor, &at);
-        if (error || tensor->bytes == 0 || tensor->kind > VT_LOOK_BUFFER)
+        if (error || tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER)
             continue;
         uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
         uint64_t hash = XXH3_64bits(span, sizeof span);
@@ -473,12 +473,12 @@ static int make(struct vt_names *names)
     int error = names->roots ? find_wrapped(names) : -ENOMEM;
     if (!error)
         error = name_roots(names);
-    for (size_t l = 0; l < trace->look_count && !error; l++) {
-        const struct vt_look *look = &trace->looks[l];
-        for (size_t i = 0; i < look->module_count && !error; i++)
-            error = add_meaning(names, look, &look->modules[i]);
+    for (size_t l = 0; l < trace->inspection_count && !error; l++) {
+        const struct vt_inspection *inspection = &trace->inspections[l];
+        for (size_t i = 0; i < inspection->module_count && !error; i++)
+            error = add_meaning(names, inspection, &inspection->modules[i]);
         if (!error)
-            error = tie_tensors(names, look);
+            error = tie_tensors(names, inspection);
     }
     if (!error)
         error = sort_meanings(names);

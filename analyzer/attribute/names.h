@@ -21,7 +21,7 @@ int vt_names_make(const struct vt_trace *trace, struct vt_names **names);
 void vt_names_free(struct vt_names *names);
 
 /* Of a tensor of the trace's looks; valid till vt_names_free. */
-const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_look_tensor *tensor);
+const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_inspection_tensor *tensor);
 
 /* Objects come and go, and another may get the address of one that is gone: between two changes of what any
  * address means lies an era. */

@@ -10,7 +10,7 @@
 /* An allocation that is alive at some look. */
 struct holder {
     uint32_t allocation;
-    uint32_t first_look, end_look;
+    uint32_t first_inspection, end_inspection;
 };
 
 struct sweep {
@@ -21,28 +21,28 @@ struct sweep {
     struct vt_ranges ranges;
     uint32_t roots[VT_MAX_DEVICES];
     bool census; /* its tensors, not the named ones */
-    struct vt_look_counts *counts;
+    struct vt_inspection_counts *counts;
     struct vt_sighting *sightings;
     size_t count, capacity;
 };
 
-static int compare_event(const void *look, const void *event_index)
+static int compare_event(const void *inspection, const void *event_index)
 {
-    uint32_t own = ((const struct vt_look *)look)->event_index, at = *(const uint32_t *)event_index;
+    uint32_t own = ((const struct vt_inspection *)inspection)->event_index, at = *(const uint32_t *)event_index;
     return (own > at) - (own < at);
 }
 
 /* The first look after an event. */
-static uint32_t look_after(const struct vt_trace *trace, uint32_t event_index)
+static uint32_t inspection_after(const struct vt_trace *trace, uint32_t event_index)
 {
-    return (uint32_t)vt_lower_bound(trace->looks, trace->look_count, sizeof *trace->looks, &event_index,
+    return (uint32_t)vt_lower_bound(trace->inspections, trace->inspection_count, sizeof *trace->inspections, &event_index,
                                     compare_event);
 }
 
 static int by_end(const void *a, const void *b, void *holders)
 {
-    uint32_t left = ((struct holder *)holders)[*(const uint32_t *)a].end_look;
-    uint32_t right = ((struct holder *)holders)[*(const uint32_t *)b].end_look;
+    uint32_t left = ((struct holder *)holders)[*(const uint32_t *)a].end_inspection;
+    uint32_t right = ((struct holder *)holders)[*(const uint32_t *)b].end_inspection;
     return (left > right) - (left < right);
 }
 
@@ -56,8 +56,8 @@ static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
             allocation->address > UINT64_MAX - allocation->bytes || allocation->device_index < 0 ||
             allocation->device_index >= (int)VT_MAX_DEVICES)
             continue;
-        uint32_t first = look_after(replay->trace, allocation->alloc_event);
-        uint32_t end = look_after(replay->trace, allocation->free_event);
+        uint32_t first = inspection_after(replay->trace, allocation->alloc_event);
+        uint32_t end = inspection_after(replay->trace, allocation->free_event);
         if (first == end)
             continue;
         int error = vt_reserve(&sweep->holders, &sweep->holder_capacity, sweep->holder_count + 1,
@@ -65,7 +65,7 @@ static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
         if (error)
             return error;
         sweep->holders[sweep->holder_count++] =
-            (struct holder){.allocation = (uint32_t)i, .first_look = first, .end_look = end};
+            (struct holder){.allocation = (uint32_t)i, .first_inspection = first, .end_inspection = end};
     }
     sweep->ending = calloc(sweep->holder_count + 1, sizeof *sweep->ending);
     if (!sweep->ending)
@@ -138,30 +138,30 @@ static int place(struct sweep *sweep, const struct position *at, struct vt_sight
 
 static int place_all(struct sweep *sweep, uint32_t index)
 {
-    const struct vt_look *look = &sweep->replay->trace->looks[index];
+    const struct vt_inspection *inspection = &sweep->replay->trace->inspections[index];
     int error = 0;
-    for (size_t i = 0; !sweep->census && i < look->tensor_count && !error; i++)
-        error = place(sweep, POSITION_OF(&look->tensors[i]),
-                      (struct vt_sighting){.look = index, .tensor = &look->tensors[i]});
-    for (size_t i = 0; sweep->census && i < look->holder_count && !error; i++)
-        error = place(sweep, POSITION_OF(&look->holders[i]),
-                      (struct vt_sighting){.look = index, .holder = &look->holders[i]});
+    for (size_t i = 0; !sweep->census && i < inspection->tensor_count && !error; i++)
+        error = place(sweep, POSITION_OF(&inspection->tensors[i]),
+                      (struct vt_sighting){.inspection = index, .tensor = &inspection->tensors[i]});
+    for (size_t i = 0; sweep->census && i < inspection->holder_count && !error; i++)
+        error = place(sweep, POSITION_OF(&inspection->holders[i]),
+                      (struct vt_sighting){.inspection = index, .holder = &inspection->holders[i]});
     return error;
 }
 
-static int sweep_looks(struct sweep *sweep)
+static int sweep_inspections(struct sweep *sweep)
 {
     const struct vt_trace *trace = sweep->replay->trace;
     size_t entered = 0, left = 0;
     int error = 0;
-    for (uint32_t look = 0; look < trace->look_count && !error; look++) {
-        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_look <= look; left++)
+    for (uint32_t inspection = 0; inspection < trace->inspection_count && !error; inspection++) {
+        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection; left++)
             leave(sweep, sweep->ending[left]);
-        for (; entered < sweep->holder_count && sweep->holders[entered].first_look <= look && !error;
+        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection && !error;
              entered++)
             error = enter(sweep, (uint32_t)entered);
         if (!error)
-            error = place_all(sweep, look);
+            error = place_all(sweep, inspection);
     }
     return error;
 }
@@ -180,8 +180,8 @@ static int compare_sightings(const void *a, const void *b)
         return address_of(left) < address_of(right) ? -1 : 1;
     if (left->bytes != right->bytes)
         return left->bytes < right->bytes ? -1 : 1;
-    if (left->look != right->look)
-        return left->look > right->look ? -1 : 1;
+    if (left->inspection != right->inspection)
+        return left->inspection > right->inspection ? -1 : 1;
     if (!left->tensor)
         return left->holder < right->holder ? -1 : left->holder > right->holder;
     if (left->tensor->kind != right->tensor->kind)
@@ -190,14 +190,14 @@ static int compare_sightings(const void *a, const void *b)
 }
 
 int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
-                      struct vt_look_counts *counts, struct vt_sighting **sightings, size_t *count)
+                      struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count)
 {
     struct sweep sweep = {.replay = replay, .census = census, .counts = counts};
     int error = vt_ranges_init(&sweep.ranges);
     if (!error)
         error = find_holders(&sweep, phases);
     if (!error)
-        error = sweep_looks(&sweep);
+        error = sweep_inspections(&sweep);
     if (!error && sweep.count > 1)
         qsort(sweep.sightings, sweep.count, sizeof *sweep.sightings, compare_sightings);
     vt_ranges_free(&sweep.ranges);

@@ -227,8 +227,8 @@ static size_t fixed_bytes(uint8_t kind)
         return sizeof(struct vt_symbol);
     case VT_RECORD_MODULE:
         return sizeof(struct vt_module);
-    case VT_RECORD_LOOK:
-        return sizeof(struct vt_look_part);
+    case VT_RECORD_INSPECTION:
+        return sizeof(struct vt_inspection_part);
     default:
         return sizeof(struct vt_record_head);
     }
@@ -263,8 +263,8 @@ int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *recor
         return add_symbol(trace, body);
     case VT_RECORD_MODULE:
         return add_module(tables, body);
-    case VT_RECORD_LOOK:
-        return vt_look_add(trace, body);
+    case VT_RECORD_INSPECTION:
+        return vt_inspection_add(trace, body);
     default:
         return 0; /* of a later version: stepped over */
     }

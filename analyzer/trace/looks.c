@@ -1,4 +1,4 @@
-/* Looks at live objects: their lines (format.h, struct vt_look_part), from the parts to tables. What is not
+/* Looks at live objects: their lines (format.h, struct vt_inspection_part), from the parts to tables. What is not
  * as told there is left out and said in the look's `failure`. */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,29 +23,29 @@ struct reading {
     char *text; /* of the look being read */
     size_t text_bytes, text_capacity;
     bool whole;
-    struct vt_look *look;
-    struct vt_look_module *modules;
-    struct vt_look_tensor *tensors;
-    struct vt_look_holder *holders;
+    struct vt_inspection *inspection;
+    struct vt_inspection_module *modules;
+    struct vt_inspection_tensor *tensors;
+    struct vt_inspection_holder *holders;
     size_t module_capacity, tensor_capacity, module_count, tensor_count, holder_capacity, holder_count;
 };
 
-int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part)
+int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part)
 {
     struct vt_trace_tables *tables = trace->tables;
-    int error = vt_reserve(&tables->look_parts, &tables->look_part_capacity, tables->look_part_count + 1,
-                           sizeof *tables->look_parts);
+    int error = vt_reserve(&tables->inspection_parts, &tables->inspection_part_capacity, tables->inspection_part_count + 1,
+                           sizeof *tables->inspection_parts);
     if (!error)
-        tables->look_parts[tables->look_part_count++] = part;
+        tables->inspection_parts[tables->inspection_part_count++] = part;
     return error;
 }
 
-static int by_look_and_part(const void *a, const void *b)
+static int by_inspection_and_part(const void *a, const void *b)
 {
-    const struct vt_look_part *left = *(const struct vt_look_part *const *)a;
-    const struct vt_look_part *right = *(const struct vt_look_part *const *)b;
-    if (left->look_id != right->look_id)
-        return left->look_id < right->look_id ? -1 : 1;
+    const struct vt_inspection_part *left = *(const struct vt_inspection_part *const *)a;
+    const struct vt_inspection_part *right = *(const struct vt_inspection_part *const *)b;
+    if (left->inspection_id != right->inspection_id)
+        return left->inspection_id < right->inspection_id ? -1 : 1;
     return (left->part > right->part) - (left->part < right->part);
 }
 
@@ -107,7 +107,7 @@ static bool take_number(const struct field *field, uint64_t *number)
 /* ---- Lines: each returns 0, -EBADMSG for a line that makes no sense, or -ENOMEM ---- */
 
 /* The root or optimizer of a number; made where no line has told of it, since that line may be lost. */
-static int find_root(struct vt_index *numbers, struct vt_look_root **roots, size_t *count, size_t *capacity,
+static int find_root(struct vt_index *numbers, struct vt_inspection_root **roots, size_t *count, size_t *capacity,
                      const struct field *field, int32_t *found)
 {
     uint64_t number;
@@ -121,7 +121,7 @@ static int find_root(struct vt_index *numbers, struct vt_look_root **roots, size
         if (error)
             return error;
         at = (uint32_t)(*count)++;
-        (*roots)[at] = (struct vt_look_root){.class_name = "", .holder = ""};
+        (*roots)[at] = (struct vt_inspection_root){.class_name = "", .holder = ""};
     }
     *found = (int32_t)at;
     return 0;
@@ -142,7 +142,7 @@ static int find_optimizer(struct reading *reading, const struct field *field, in
 static int read_root(struct reading *reading, struct field *fields, size_t count)
 {
     bool optimizer = fields[0].text[0] == 'O';
-    struct vt_look_root told;
+    struct vt_inspection_root told;
     int32_t index;
     if (count < 5 || !take_number(&fields[2], &told.address))
         return -EBADMSG;
@@ -154,7 +154,7 @@ static int read_root(struct reading *reading, struct field *fields, size_t count
         error = take_text(reading, &fields[4], &told.holder);
     if (error)
         return error;
-    struct vt_look_root *root =
+    struct vt_inspection_root *root =
         optimizer ? &reading->trace->optimizers[index] : &reading->trace->roots[index];
     if (!told.holder[0])
         told.holder = root->holder;
@@ -164,7 +164,7 @@ static int read_root(struct reading *reading, struct field *fields, size_t count
 
 static int read_module(struct reading *reading, struct field *fields, size_t count)
 {
-    struct vt_look_module module;
+    struct vt_inspection_module module;
     int32_t root;
     if (count < 5 || !take_number(&fields[2], &module.address) || module.address == 0)
         return -EBADMSG;
@@ -183,20 +183,20 @@ static int read_module(struct reading *reading, struct field *fields, size_t cou
     return 0;
 }
 
-static int read_role(struct reading *reading, struct field *field, struct vt_look_tensor *tensor)
+static int read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
 {
     static const char state[] = "optimizer_state:";
     static const char *const roles[] = {
-        [VT_LOOK_PARAMETER] = "parameter", [VT_LOOK_BUFFER] = "buffer", [VT_LOOK_GRADIENT] = "gradient"};
+        [VT_INSPECTION_PARAMETER] = "parameter", [VT_INSPECTION_BUFFER] = "buffer", [VT_INSPECTION_GRADIENT] = "gradient"};
     int error = take_text(reading, field, &tensor->role);
     if (error)
         return error;
-    for (uint8_t kind = VT_LOOK_PARAMETER; kind <= VT_LOOK_GRADIENT; kind++) {
+    for (uint8_t kind = VT_INSPECTION_PARAMETER; kind <= VT_INSPECTION_GRADIENT; kind++) {
         tensor->kind = kind;
         if (strcmp(tensor->role, roles[kind]) == 0)
             return 0;
     }
-    tensor->kind = VT_LOOK_OPTIMIZER_STATE;
+    tensor->kind = VT_INSPECTION_OPTIMIZER_STATE;
     if (strncmp(tensor->role, state, sizeof state - 1) != 0)
         return -EBADMSG;
     tensor->role += sizeof state - 1;
@@ -210,7 +210,7 @@ static bool is_span(uint64_t address, uint64_t bytes)
 }
 
 /* Fields 4 to 7 and 10 of a tensor or a holder. */
-static bool take_place(const struct field *fields, size_t count, struct vt_look_holder *place)
+static bool take_place(const struct field *fields, size_t count, struct vt_inspection_holder *place)
 {
     uint64_t device_index;
     if (count < 12 || !take_number(&fields[4], &place->data_address) ||
@@ -227,7 +227,7 @@ static bool take_place(const struct field *fields, size_t count, struct vt_look_
 
 static int read_holder(struct reading *reading, struct field *fields, size_t count)
 {
-    struct vt_look_holder told;
+    struct vt_inspection_holder told;
     const struct {
         size_t field;
         const char **text;
@@ -248,10 +248,10 @@ static int read_holder(struct reading *reading, struct field *fields, size_t cou
 
 static int read_tensor(struct reading *reading, struct field *fields, size_t count)
 {
-    struct vt_look_holder place;
+    struct vt_inspection_holder place;
     if (!take_place(fields, count, &place))
         return -EBADMSG;
-    struct vt_look_tensor tensor = {.root = -1,
+    struct vt_inspection_tensor tensor = {.root = -1,
                                     .optimizer = -1,
                                     .data_address = place.data_address,
                                     .bytes = place.bytes,
@@ -280,11 +280,11 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
 static int read_failure(struct reading *reading, struct field *fields, size_t count)
 {
     static const char unknown[] = "for no known reason";
-    if (reading->look->failure[0])
+    if (reading->inspection->failure[0])
         return 0;
-    int error = count > 1 ? take_text(reading, &fields[1], &reading->look->failure) : -EBADMSG;
-    if (!reading->look->failure[0])
-        reading->look->failure = unknown;
+    int error = count > 1 ? take_text(reading, &fields[1], &reading->inspection->failure) : -EBADMSG;
+    if (!reading->inspection->failure[0])
+        reading->inspection->failure = unknown;
     return error;
 }
 
@@ -321,7 +321,7 @@ static int read_line(struct reading *reading, char *line, char *end)
 /* ---- Looks ---- */
 
 /* Appends a part's text. Round a part that is missing, lines of which only a piece is there are left out. */
-static int append(struct reading *reading, const struct vt_look_part *part, bool after_gap)
+static int append(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
 {
     const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
     if (after_gap) {
@@ -344,12 +344,12 @@ static int append(struct reading *reading, const struct vt_look_part *part, bool
 static int join_parts(struct reading *reading, size_t first, size_t *count)
 {
     const struct vt_trace_tables *tables = reading->trace->tables;
-    const struct vt_look_part *const *parts = tables->look_parts + first;
+    const struct vt_inspection_part *const *parts = tables->inspection_parts + first;
     uint32_t expected = 0, all = 0;
     size_t at = 0;
     reading->text_bytes = 0;
     reading->whole = true;
-    for (; first + at < tables->look_part_count && parts[at]->look_id == parts[0]->look_id; at++) {
+    for (; first + at < tables->inspection_part_count && parts[at]->inspection_id == parts[0]->inspection_id; at++) {
         if (at > 0 && parts[at]->part == parts[at - 1]->part)
             continue;
         int error = append(reading, parts[at], parts[at]->part != expected);
@@ -357,9 +357,9 @@ static int join_parts(struct reading *reading, size_t first, size_t *count)
             return error;
         expected = parts[at]->part + 1;
         all = parts[at]->parts > all ? parts[at]->parts : all;
-        reading->look->reason |= parts[at]->reason;
-        if (parts[at]->duration_ns > reading->look->duration_ns)
-            reading->look->duration_ns = parts[at]->duration_ns;
+        reading->inspection->reason |= parts[at]->reason;
+        if (parts[at]->duration_ns > reading->inspection->duration_ns)
+            reading->inspection->duration_ns = parts[at]->duration_ns;
     }
     *count = at;
     if (expected < all) { /* the last ones are missing */
@@ -381,17 +381,17 @@ static void *keep(struct reading *reading, const void *items, size_t bytes)
 
 static int keep_tables(struct reading *reading)
 {
-    struct vt_look *look = reading->look;
-    look->module_count = reading->module_count;
-    look->modules = keep(reading, reading->modules, look->module_count * sizeof *look->modules);
-    look->tensor_count = reading->tensor_count;
-    look->tensors = keep(reading, reading->tensors, look->tensor_count * sizeof *look->tensors);
-    look->holder_count = reading->holder_count;
-    look->holders = keep(reading, reading->holders, look->holder_count * sizeof *look->holders);
-    return look->modules && look->tensors && look->holders ? 0 : -ENOMEM;
+    struct vt_inspection *inspection = reading->inspection;
+    inspection->module_count = reading->module_count;
+    inspection->modules = keep(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
+    inspection->tensor_count = reading->tensor_count;
+    inspection->tensors = keep(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
+    inspection->holder_count = reading->holder_count;
+    inspection->holders = keep(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
+    return inspection->modules && inspection->tensors && inspection->holders ? 0 : -ENOMEM;
 }
 
-static int read_look(struct reading *reading)
+static int read_inspection(struct reading *reading)
 {
     char *line = reading->text, *end = line + reading->text_bytes;
     bool sound = true;
@@ -404,16 +404,16 @@ static int read_look(struct reading *reading)
         sound &= error == 0;
         line = stop ? stop + 1 : end;
     }
-    if (!reading->look->failure[0] && !reading->whole)
-        reading->look->failure = "a part of it was lost";
-    else if (!reading->look->failure[0] && !sound)
-        reading->look->failure = "some of its lines make no sense";
+    if (!reading->inspection->failure[0] && !reading->whole)
+        reading->inspection->failure = "a part of it was lost";
+    else if (!reading->inspection->failure[0] && !sound)
+        reading->inspection->failure = "some of its lines make no sense";
     return keep_tables(reading);
 }
 
-static int compare_look_id(const void *part, const void *id)
+static int compare_inspection_id(const void *part, const void *id)
 {
-    uint64_t own = (*(const struct vt_look_part *const *)part)->look_id, wanted = *(const uint64_t *)id;
+    uint64_t own = (*(const struct vt_inspection_part *const *)part)->inspection_id, wanted = *(const uint64_t *)id;
     return (own > wanted) - (own < wanted);
 }
 
@@ -423,63 +423,63 @@ static int find_events(const struct vt_trace *trace, struct vt_index *events, ui
     const struct vt_trace_tables *tables = trace->tables;
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct vt_event *event = &trace->events[i];
-        if (event->kind != VT_EVENT_LOOK || vt_index_get(events, event->detail) != VT_INDEX_NONE)
+        if (event->kind != VT_EVENT_INSPECTION || vt_index_get(events, event->detail) != VT_INDEX_NONE)
             continue;
         int error = vt_index_put(events, event->detail, (uint32_t)i);
         if (error)
             return error;
-        size_t at = vt_lower_bound(tables->look_parts, tables->look_part_count, sizeof *tables->look_parts,
-                                   &event->detail, compare_look_id);
-        *without_parts += at == tables->look_part_count || tables->look_parts[at]->look_id != event->detail;
+        size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts,
+                                   &event->detail, compare_inspection_id);
+        *without_parts += at == tables->inspection_part_count || tables->inspection_parts[at]->inspection_id != event->detail;
     }
     return 0;
 }
 
 static int by_event(const void *a, const void *b)
 {
-    const struct vt_look *left = a, *right = b;
+    const struct vt_inspection *left = a, *right = b;
     return (left->event_index > right->event_index) - (left->event_index < right->event_index);
 }
 
-static int read_looks(struct reading *reading, const struct vt_index *events)
+static int read_inspections(struct reading *reading, const struct vt_index *events)
 {
     struct vt_trace *trace = reading->trace;
     const struct vt_trace_tables *tables = trace->tables;
     size_t count, capacity = 0;
-    for (size_t first = 0; first < tables->look_part_count; first += count) {
-        uint32_t event_index = vt_index_get(events, tables->look_parts[first]->look_id);
-        int error = vt_reserve(&trace->looks, &capacity, trace->look_count + 1, sizeof *trace->looks);
+    for (size_t first = 0; first < tables->inspection_part_count; first += count) {
+        uint32_t event_index = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
+        int error = vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1, sizeof *trace->inspections);
         if (error)
             return error;
-        reading->look = &trace->looks[trace->look_count];
-        *reading->look = (struct vt_look){.event_index = event_index, .failure = ""};
+        reading->inspection = &trace->inspections[trace->inspection_count];
+        *reading->inspection = (struct vt_inspection){.event_index = event_index, .failure = ""};
         error = join_parts(reading, first, &count);
         if (error)
             return error;
         if (event_index == VT_INDEX_NONE) {
-            trace->lost_looks++;
+            trace->lost_inspections++;
             continue;
         }
-        error = read_look(reading);
+        error = read_inspection(reading);
         if (error)
             return error;
-        trace->look_count++;
+        trace->inspection_count++;
     }
-    if (trace->look_count > 1)
-        qsort(trace->looks, trace->look_count, sizeof *trace->looks, by_event);
+    if (trace->inspection_count > 1)
+        qsort(trace->inspections, trace->inspection_count, sizeof *trace->inspections, by_event);
     return 0;
 }
 
-int vt_looks_read(struct vt_trace *trace)
+int vt_inspections_read(struct vt_trace *trace)
 {
     struct vt_trace_tables *tables = trace->tables;
     struct reading reading = {.trace = trace};
     struct vt_index events = {0};
-    if (tables->look_part_count > 1)
-        qsort(tables->look_parts, tables->look_part_count, sizeof *tables->look_parts, by_look_and_part);
-    int error = find_events(trace, &events, &trace->lost_looks);
+    if (tables->inspection_part_count > 1)
+        qsort(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts, by_inspection_and_part);
+    int error = find_events(trace, &events, &trace->lost_inspections);
     if (!error)
-        error = read_looks(&reading, &events);
+        error = read_inspections(&reading, &events);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
     vt_index_free(&reading.root_numbers);

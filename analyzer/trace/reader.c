@@ -309,7 +309,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     if (!error)
         error = vt_stacks_end_at_loop(trace);
     if (!error)
-        error = vt_looks_read(trace);
+        error = vt_inspections_read(trace);
     if (error)
         return fail(message, error, "out of memory");
     trace->complete =
@@ -352,7 +352,7 @@ void vt_trace_close(struct vt_trace *trace)
     for (size_t i = 0; i < tables->module_count; i++)
         vt_debug_close(tables->modules[i].debug);
     free(tables->modules);
-    free(tables->look_parts);
+    free(tables->inspection_parts);
     free(tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
@@ -367,7 +367,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);
-    free(trace->looks);
+    free(trace->inspections);
     free(trace->roots);
     free(trace->optimizers);
     free(trace->path);

@@ -43,8 +43,8 @@ struct vt_trace_tables {
     size_t module_count, module_capacity;
     struct vt_index threads; /* kernel id → texts */
 
-    const struct vt_look_part **look_parts; /* as read, in the file's order till vt_looks_read */
-    size_t look_part_count, look_part_capacity;
+    const struct vt_inspection_part **inspection_parts; /* as read, in the file's order till vt_inspections_read */
+    size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_index lines;    /* (code, offset) → line + 1 */
@@ -59,8 +59,8 @@ int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *recor
 void vt_definitions_finish(struct vt_trace *trace);
 
 /* looks.c: keeps one record, which lives as long as the trace; then, once all events are there, reads all. */
-int vt_look_add(struct vt_trace *trace, const struct vt_look_part *part);
-int vt_looks_read(struct vt_trace *trace);
+int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part);
+int vt_inspections_read(struct vt_trace *trace);
 
 /* stacks.c: what lies behind the loop of autograd's engine is the same for all of backward, and is recorded
  * only until the shim knows that loop. Ends the stacks from before there too, and gives events whose stacks

@@ -57,24 +57,24 @@ struct vt_frame {
     uint64_t address;          /* native: return address; Python: self_address */
 };
 
-/* What a look at live objects found (format.h, struct vt_look_part). Strings are never NULL. */
-struct vt_look_module {
+/* What a look at live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
+struct vt_inspection_module {
     uint64_t address; /* as self_address in stacks */
     uint32_t root;    /* index into vt_trace.roots */
     const char *class_name, *path;
 };
-struct vt_look_tensor {
+struct vt_inspection_tensor {
     const char *role;  /* "parameter", "buffer", "gradient", "exp_avg" … */
-    uint8_t kind;      /* enum vt_look_kind */
+    uint8_t kind;      /* enum vt_inspection_kind */
     int32_t root;      /* index into vt_trace.roots, -1 = in no module */
     int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
     const char *path, *dtype, *shape;
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
-enum vt_look_kind { VT_LOOK_PARAMETER, VT_LOOK_BUFFER, VT_LOOK_GRADIENT, VT_LOOK_OPTIMIZER_STATE };
+enum vt_inspection_kind { VT_INSPECTION_PARAMETER, VT_INSPECTION_BUFFER, VT_INSPECTION_GRADIENT, VT_INSPECTION_OPTIMIZER_STATE };
 /* A CUDA tensor of a census, and the Python name that holds it. */
-struct vt_look_holder {
+struct vt_inspection_holder {
     const char *kind;   /* "local", "global", "attribute", "cell", "traceback", "cycle" … */
     const char *holder; /* "list 'history' in __main__, 412 items" */
     const char *way;    /* all steps from the tensor to a name */
@@ -84,20 +84,20 @@ struct vt_look_holder {
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
-struct vt_look {
-    uint32_t event_index; /* of its VT_EVENT_LOOK */
-    uint32_t reason;      /* enum vt_look_reason, bits */
+struct vt_inspection {
+    uint32_t event_index; /* of its VT_EVENT_INSPECTION */
+    uint32_t reason;      /* enum vt_inspection_reason, bits */
     uint64_t duration_ns;
     const char *failure; /* "" = none */
-    const struct vt_look_module *modules;
+    const struct vt_inspection_module *modules;
     size_t module_count;
-    const struct vt_look_tensor *tensors;
+    const struct vt_inspection_tensor *tensors;
     size_t tensor_count;
-    const struct vt_look_holder *holders;
+    const struct vt_inspection_holder *holders;
     size_t holder_count;
 };
 /* A module that no other holds, or an optimizer: its last known names. */
-struct vt_look_root {
+struct vt_inspection_root {
     uint64_t address;
     const char *class_name, *holder;
 };
@@ -130,10 +130,10 @@ struct vt_trace {
     struct vt_trace_device *devices;
     size_t device_count;
 
-    struct vt_look *looks; /* in order of their events */
-    size_t look_count;
-    uint64_t lost_looks; /* of which only the event or only the text is here */
-    struct vt_look_root *roots, *optimizers;
+    struct vt_inspection *inspections; /* in order of their events */
+    size_t inspection_count;
+    uint64_t lost_inspections; /* of which only the event or only the text is here */
+    struct vt_inspection_root *roots, *optimizers;
     size_t root_count, optimizer_count;
 
     struct vt_trace_tables *tables; /* private to analyzer/trace */

@@ -133,12 +133,12 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
 {
     int filled;
     unsigned category = most_of(eighths, 0, &filled);
-    const struct vt_category_look *look = vt_category_look(chart->single ? VT_CATEGORY_ACTIVATION : category);
+    const struct vt_category_style *inspection = vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
 
     if (filled >= EIGHTHS / 2 && !chart->style->unicode)
-        fputc(look->ascii_fill, chart->stream);
+        fputc(inspection->ascii_fill, chart->stream);
     else if (filled >= EIGHTHS / 2)
-        fputs(filled < EIGHTHS && !strcmp(look->fill, bars[EIGHTHS]) ? bars[filled] : look->fill,
+        fputs(filled < EIGHTHS && !strcmp(inspection->fill, bars[EIGHTHS]) ? bars[filled] : inspection->fill,
               chart->stream);
     else if (filled && bottom)
         fputs(chart->style->unicode ? bars[1] : "_", chart->stream);

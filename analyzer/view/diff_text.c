@@ -80,7 +80,7 @@ void vt_diff_categories_cell(struct vt_table *table, const uint64_t a[VT_CATEGOR
     }
     for (unsigned c; left[c = vt_largest_category(left)] && used + 64 < sizeof text; left[c] = 0) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s\x0e%c%s" VT_RESET, used ? ", " : "",
-                                 VT_MARK_INK + (int)c, vt_category_look(c)->label);
+                                 VT_MARK_INK + (int)c, vt_category_style(c)->label);
         if (kinds > 1)
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, " %s", vt_format_change(a[c], b[c], bytes));
@@ -122,7 +122,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
         while (strcmp(rows->items[i].name, vt_category_name((enum vt_category)c)))
             c++;
-        vt_table_cell(&table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)c, vt_category_look(c)->label);
+        vt_table_cell(&table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)c, vt_category_style(c)->label);
         change_cells(&table, rows->items[i].a.bytes, rows->items[i].b.bytes);
     }
     vt_table_print(&table, print, print->style->width);

@@ -35,7 +35,7 @@ const char *vt_event_kind_name(uint8_t kind)
         [VT_EVENT_MARK] = "mark",
         [VT_EVENT_RANGE_PUSH] = "range_push",
         [VT_EVENT_RANGE_POP] = "range_pop",
-        [VT_EVENT_LOOK] = "look",
+        [VT_EVENT_INSPECTION] = "look",
         [VT_EVENT_NODE] = "node",
         [VT_EVENT_MULTICAST_CREATE] = "multicast_create",
         [VT_EVENT_BIND] = "bind",

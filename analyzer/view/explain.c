@@ -131,7 +131,7 @@ static void read_wanted(const struct vt_attribution *attribution, const char *wh
         (struct wanted){.attribution = attribution, .what = what, .category = VT_CATEGORY_COUNT, .line = -1};
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         if (!strcmp(what, vt_category_name((enum vt_category)c)) ||
-            !strcmp(what, vt_category_look(c)->label) || !strcmp(what, vt_category_look(c)->many))
+            !strcmp(what, vt_category_style(c)->label) || !strcmp(what, vt_category_style(c)->many))
             wanted->category = c;
     if (colon && colon > what && colon[1] >= '1' && colon[1] <= '9') {
         long line = strtol(colon + 1, &end, 10);
@@ -141,19 +141,19 @@ static void read_wanted(const struct vt_attribution *attribution, const char *wh
 }
 
 /* What a look saw in an allocation, if one did. */
-static void find_look(const struct vt_attribution *attribution, struct vt_reason *reason)
+static void find_inspection(const struct vt_attribution *attribution, struct vt_reason *reason)
 {
     const struct vt_allocation *allocation = &attribution->replay->allocations[reason->allocation];
-    const struct vt_look *look = vt_look_of(attribution, reason->allocation);
+    const struct vt_inspection *inspection = vt_inspection_of(attribution, reason->allocation);
 
-    for (size_t t = 0; look && t < look->tensor_count; t++) {
-        const struct vt_look_tensor *tensor = &look->tensors[t];
+    for (size_t t = 0; inspection && t < inspection->tensor_count; t++) {
+        const struct vt_inspection_tensor *tensor = &inspection->tensors[t];
         uint64_t address = tensor->storage_address ? tensor->storage_address : tensor->data_address;
 
         if (tensor->device_index != allocation->device_index || address < allocation->address ||
             address - allocation->address >= allocation->bytes)
             continue;
-        reason->look = (uint32_t)(look - attribution->trace->looks) + 1;
+        reason->inspection = (uint32_t)(inspection - attribution->trace->inspections) + 1;
         reason->tensor = tensor;
         return;
     }
@@ -229,7 +229,7 @@ int vt_explain(const struct vt_attribution *attribution, const char *what, int d
 
         vt_rule_source(attribution, reason->rule, &reason->source);
         if (!reason->source.name[0])
-            find_look(attribution, reason);
+            find_inspection(attribution, reason);
     }
     if (explanation->count)
         qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);

@@ -8,7 +8,7 @@
 
 static const char *how_name(const struct vt_reason *reason)
 {
-    return reason->source.name[0] ? "rule" : reason->look ? "look" : "kind";
+    return reason->source.name[0] ? "rule" : reason->inspection ? "look" : "kind";
 }
 
 static void print_rule(struct vt_print *print, const struct vt_rule_source *source)
@@ -26,11 +26,11 @@ static void print_how(struct vt_print *print, const struct vt_report *report, co
 
     if (reason->source.name[0]) {
         print_rule(print, &reason->source);
-    } else if (reason->look) {
-        vt_format_duration(vt_event_time(trace, trace->looks[reason->look - 1].event_index), time);
+    } else if (reason->inspection) {
+        vt_format_duration(vt_event_time(trace, trace->inspections[reason->inspection - 1].event_index), time);
         vt_print_paragraph(print, 4, 6,
                            "read from the live object: look %" PRIu32 ", %s after start, saw %s %s%s",
-                           reason->look, time, reason->tensor->role, reason->tensor->path,
+                           reason->inspection, time, reason->tensor->role, reason->tensor->path,
                            reason->blocks > 1 ? " in the largest" : "");
     } else if (reason->category == VT_CATEGORY_UNKNOWN) {
         vt_print_paragraph(print, 4, 6, "no rule holds for it");
@@ -50,7 +50,7 @@ static void print_reason(struct vt_print *print, const struct vt_report *report,
 
     fprintf(print->stream, "%12s  %7s  \x0e%c%s" VT_RESET ", %s evidence, %s block%s\n",
             vt_format_bytes(reason->bytes, bytes), vt_format_percent(reason->bytes, whole, percent),
-            VT_MARK_INK + (int)reason->category, vt_category_look(reason->category)->label,
+            VT_MARK_INK + (int)reason->category, vt_category_style(reason->category)->label,
             vt_evidence_name(reason->evidence), vt_format_count(reason->blocks, count),
             reason->blocks == 1 ? "" : "s");
     print_how(print, report, reason);
@@ -114,11 +114,11 @@ static cJSON *make_reason(const struct vt_report *report, const struct vt_reason
         vt_json_text(how, "file", reason->source.file);
         vt_json_number(how, "line", (uint64_t)reason->source.line);
         vt_json_text(how, "text", reason->source.text);
-    } else if (reason->look) {
+    } else if (reason->inspection) {
         how = vt_json_object(object, "look");
-        vt_json_number(how, "number", reason->look);
+        vt_json_number(how, "number", reason->inspection);
         vt_json_number(how, "t_ns",
-                       vt_event_time(report->trace, report->trace->looks[reason->look - 1].event_index));
+                       vt_event_time(report->trace, report->trace->inspections[reason->inspection - 1].event_index));
         vt_json_text(how, "role", reason->tensor->role);
         vt_json_text(how, "path", reason->tensor->path);
     }

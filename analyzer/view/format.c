@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct vt_category_look looks[VT_CATEGORY_COUNT] = {
+static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_PARAMETER] = {"parameters", "parameter", "░", ':', 33, "#0087ff"},
     [VT_CATEGORY_BUFFER] = {"buffers", "buffer", "┊", 'b', 75, "#5fafff"},
     [VT_CATEGORY_GRADIENT] = {"gradients", "gradient", "▓", '%', 208, "#ff8700"},
@@ -28,9 +28,9 @@ const uint8_t vt_stacked_categories[] = {
 };
 const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
 
-const struct vt_category_look *vt_category_look(unsigned category)
+const struct vt_category_style *vt_category_style(unsigned category)
 {
-    return &looks[category < VT_CATEGORY_COUNT ? category : VT_CATEGORY_UNKNOWN];
+    return &styles[category < VT_CATEGORY_COUNT ? category : VT_CATEGORY_UNKNOWN];
 }
 
 uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT])

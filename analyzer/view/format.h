@@ -37,7 +37,7 @@ const char *vt_short_path(const struct vt_trace *trace, const char *path);
 bool vt_is_library_path(const char *path);
 
 /* The looks of a category, the same in all views. */
-struct vt_category_look {
+struct vt_category_style {
     const char *many;  /* in a sentence: "activations" */
     const char *label; /* in a table: "optimizer state" */
     const char *fill;  /* one column; tells categories apart without colour */
@@ -45,7 +45,7 @@ struct vt_category_look {
     uint8_t colour; /* of the terminal's 256 */
     const char *css;
 };
-const struct vt_category_look *vt_category_look(unsigned category);
+const struct vt_category_style *vt_category_style(unsigned category);
 
 /* The order in which categories are stacked in a picture, from the bottom; cached, context and pinned host
  * memory are not part of it. */

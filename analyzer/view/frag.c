@@ -63,7 +63,7 @@ static unsigned category_in(const struct picture *picture, const struct vt_segme
 
 static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned category)
 {
-    const struct vt_category_look *look = vt_category_look(category);
+    const struct vt_category_style *inspection = vt_category_style(category);
 
     if (category == VT_CATEGORY_CACHED) {
         fputs(style->unicode ? VT_DIM "╌" VT_RESET : "-", stream);
@@ -71,9 +71,9 @@ static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned c
     }
     fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
     if (!style->unicode)
-        fputc(look->ascii_fill, stream);
+        fputc(inspection->ascii_fill, stream);
     else
-        fputs(style->colour && look->fill[0] != ' ' ? "█" : look->fill, stream);
+        fputs(style->colour && inspection->fill[0] != ' ' ? "█" : inspection->fill, stream);
     fputs(VT_RESET, stream);
 }
 
@@ -118,7 +118,7 @@ static void map_key(const struct picture *picture, const bool used[VT_CATEGORY_C
         if (!used[c])
             continue;
         put_cell(stream, picture->print->style, c);
-        fprintf(stream, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_look(c)->label);
+        fprintf(stream, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_style(c)->label);
     }
     if (!fclose(stream))
         vt_print_paragraph(picture->print, 2, 2, "%s", key);

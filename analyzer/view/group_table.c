@@ -82,7 +82,7 @@ void vt_groups_free(struct vt_groups *groups)
 {
     for (size_t i = 0; i < groups->count; i++) {
         free(groups->items[i].name);
-        free(groups->items[i].looks);
+        free(groups->items[i].dtype_shape);
     }
     free(groups->items);
     *groups = (struct vt_groups){0};

@@ -26,7 +26,7 @@ static void name_line(const struct vt_report *report, const struct vt_leak *leak
 }
 
 /* A tensor that is a small part of what it keeps alive. */
-static bool holds_view(const struct vt_look_holder *holder)
+static bool holds_view(const struct vt_inspection_holder *holder)
 {
     return holder->bytes > 0 && holder->bytes * 2 <= holder->storage_bytes;
 }
@@ -134,7 +134,7 @@ static void print_parts(struct vt_print *print, const struct vt_report *report, 
         vt_table_cell(&table, "%s", vt_format_bytes(part->bytes_per_step, bytes));
         vt_table_cell(&table, "%s", operator? operator: "");
         vt_table_cell(&table, "%" PRIu64, part->blocks);
-        vt_table_cell(&table, "%s", vt_category_look(part->category)->label);
+        vt_table_cell(&table, "%s", vt_category_style(part->category)->label);
     }
     if (leak->part_count > rows) {
         vt_table_cell(&table, "… %zu more", leak->part_count - rows);
@@ -147,7 +147,7 @@ static void print_parts(struct vt_print *print, const struct vt_report *report, 
 }
 
 /* What the name holds is a tensor; a small view keeps all of its storage alive. */
-static void print_holder(struct vt_print *print, const struct vt_look_holder *holder)
+static void print_holder(struct vt_print *print, const struct vt_inspection_holder *holder)
 {
     char view[128] = "", bytes[32], storage[32];
 

@@ -125,7 +125,7 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
     for (int n = 0; n < 3 && left[vt_largest_category(left)]; n++) {
         unsigned c = vt_largest_category(left);
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
-                                 n < 2 ? vt_category_look(c)->label : "…");
+                                 n < 2 ? vt_category_style(c)->label : "…");
         left[c] = 0;
     }
     rest_bytes = sum_of(rest, ~0u);

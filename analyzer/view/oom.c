@@ -33,11 +33,11 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
         if (!left[largest])
             break;
         if (!i && left[largest] == total) {
-            fprintf(stream, ", all of it %s", vt_category_look(largest)->many);
+            fprintf(stream, ", all of it %s", vt_category_style(largest)->many);
             break;
         }
         fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
-                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_look(largest)->many);
+                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_style(largest)->many);
         left[largest] = 0;
     }
 }
@@ -180,7 +180,7 @@ static void card(struct vt_print *print, const struct vt_report *report, const s
     left[VT_CATEGORY_HOST_PINNED] = 0;
     vt_table_begin(&table, columns, 3);
     for (unsigned c = vt_largest_category(left); left[c]; c = vt_largest_category(left)) {
-        card_row(&table, vt_category_look(c)->label, left[c], total);
+        card_row(&table, vt_category_style(c)->label, left[c], total);
         left[c] = 0;
     }
     card_row(&table, "of other processes, or not seen", shortage->other_bytes, total);

@@ -23,7 +23,7 @@ static void add(struct vt_group *group, const struct vt_allocation *allocation, 
 }
 
 /* "float32 1024x256", "float32" for a scalar. */
-static char *looks_of(const struct vt_owner *owner)
+static char *dtype_shape_of(const struct vt_owner *owner)
 {
     size_t bytes = strlen(owner->dtype) + strlen(owner->shape) + 2;
     char *text = malloc(bytes);
@@ -51,7 +51,7 @@ static int add_owner(const struct vt_owner *owner, const struct vt_allocation *a
     if (group && !group->owner) {
         group->owner = owner;
         group->module = owner->module;
-        group->class_name = group->looks = looks_of(owner);
+        group->class_name = group->dtype_shape = dtype_shape_of(owner);
     }
     if (!group || !group->class_name)
         return -ENOMEM;
@@ -78,7 +78,7 @@ static void name_nameless(const struct vt_trace *trace, struct vt_stack_namer *n
         name[0] = '\0';
     else
         snprintf(name, NAME_BYTES + 64, "%s%s%s", place, place[0] ? " · " : "",
-                 vt_category_look(allocation->category)->label);
+                 vt_category_style(allocation->category)->label);
 }
 
 static int add_nameless(const struct vt_trace *trace, struct vt_stack_namer *namer,

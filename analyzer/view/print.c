@@ -23,9 +23,9 @@ static void put_colour(unsigned char code, FILE *out)
     else if (code == '3')
         fputs("\033[1;31m", out);
     else if (code >= VT_MARK_PAPER && code < VT_MARK_PAPER + VT_CATEGORY_COUNT)
-        fprintf(out, "\033[48;5;%um", vt_category_look(code - VT_MARK_PAPER)->colour);
+        fprintf(out, "\033[48;5;%um", vt_category_style(code - VT_MARK_PAPER)->colour);
     else if (code >= VT_MARK_INK && code < VT_MARK_INK + VT_CATEGORY_COUNT)
-        fprintf(out, "\033[38;5;%um", vt_category_look(code - VT_MARK_INK)->colour);
+        fprintf(out, "\033[38;5;%um", vt_category_style(code - VT_MARK_INK)->colour);
 }
 
 /* One column for one column, so that nothing loses its place. */

@@ -25,7 +25,7 @@ void vt_category_cell(struct vt_table *table, const uint64_t categories[VT_CATEG
 {
     unsigned category = vt_largest_category(categories);
 
-    vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, vt_category_look(category)->label);
+    vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, vt_category_style(category)->label);
 }
 
 void vt_size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
@@ -144,7 +144,7 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
 
         fprintf(print->stream, "%12s  %7s  \x0e%c%s" VT_RESET, vt_format_bytes(group->bytes, bytes),
                 vt_format_percent(group->bytes, whole, percent), VT_MARK_INK + (int)category,
-                vt_category_look(category)->label);
+                vt_category_style(category)->label);
         if (group->blocks > 1)
             fprintf(print->stream, ", %" PRIu64 " blocks", group->blocks);
         fputc('\n', print->stream);

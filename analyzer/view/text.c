@@ -17,14 +17,14 @@ const char *vt_text_whole(const struct vt_device_report *device)
 /* The sign of a category in the picture. */
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
 {
-    const struct vt_category_look *look = vt_category_look(category);
-    const struct vt_category_look *shown = single ? vt_category_look(VT_CATEGORY_ACTIVATION) : look;
+    const struct vt_category_style *inspection = vt_category_style(category);
+    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : inspection;
 
     fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
     if (!style->unicode)
         fputc(shown->ascii_fill, stream);
     else
-        fputs(style->colour && look->fill[0] != ' ' ? "█" : shown->fill, stream);
+        fputs(style->colour && inspection->fill[0] != ' ' ? "█" : shown->fill, stream);
     fputs(VT_RESET, stream);
 }
 
@@ -32,12 +32,12 @@ static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned c
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
                         unsigned category, uint64_t whole, bool single)
 {
-    const struct vt_category_look *look = vt_category_look(category);
+    const struct vt_category_style *inspection = vt_category_style(category);
     char bytes[32], percent[32];
 
     put_fill(stream, print->style, category, single);
     vt_format_percent(categories[category], whole, percent);
-    fprintf(stream, " %-13s %11s %7s\n", look->label, vt_format_bytes(categories[category], bytes), percent);
+    fprintf(stream, " %-13s %11s %7s\n", inspection->label, vt_format_bytes(categories[category], bytes), percent);
 }
 
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
@@ -225,12 +225,12 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
         return;
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
-        const struct vt_category_look *look = vt_category_look(c);
+        const struct vt_category_style *inspection = vt_category_style(c);
 
         if (!instant->categories[c])
             continue;
         put_fill(stream, print->style, c, vt_single_category(device));
-        fprintf(stream, " %s %s  ", look->label, vt_format_bytes(instant->categories[c], bytes));
+        fprintf(stream, " %s %s  ", inspection->label, vt_format_bytes(instant->categories[c], bytes));
     }
     if (!fclose(stream))
         vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.present ? "Then" : "Held",

@@ -117,7 +117,7 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     else if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
     fprintf(stream, " %s of it is %s%s", share, is_guess(instant, category, used) ? "probably " : "",
-            vt_category_look(category)->many);
+            vt_category_style(category)->many);
     name_largest(instant, category, stream);
     fputc('.', stream);
 }
@@ -212,9 +212,9 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
     char line[256] = "", text[32];
     size_t used = 0;
 
-    if (report->trace->look_count)
+    if (report->trace->inspection_count)
         snprintf(exact, sizeof exact, "exact (read from live objects in %zu look%s)",
-                 report->trace->look_count, report->trace->look_count == 1 ? "" : "s");
+                 report->trace->inspection_count, report->trace->inspection_count == 1 ? "" : "s");
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -38,7 +38,7 @@ struct vt_group {
     uint8_t evidence;
     const char *module;
     /* By module and by kind. */
-    char *looks;                   /* by owner: "float32 1024x256" */
+    char *dtype_shape;                   /* by owner: "float32 1024x256" */
     const char *class_name;        /* by module; by owner its looks; NULL or "" = not known */
     uint64_t temporary_peak_bytes; /* the most of temporaries at once, at any time */
     uint64_t modules;              /* by kind: how many of it hold something */
@@ -81,8 +81,8 @@ struct vt_reason {
     uint8_t category, evidence;
     uint16_t rule;
     struct vt_rule_source source; /* its name is "" by look or by kind */
-    uint32_t look;                /* number, from 1, of the one that saw the largest block; 0 = none did */
-    const struct vt_look_tensor *tensor; /* what it saw there */
+    uint32_t inspection;                /* number, from 1, of the one that saw the largest block; 0 = none did */
+    const struct vt_inspection_tensor *tensor; /* what it saw there */
     uint64_t bytes, blocks;
     uint32_t allocation; /* of the largest */
 };

@@ -19,7 +19,7 @@ __attribute__((weak)) int vramtrace_mark(const char *name);
 /* The same, and asks for a look at the live Python objects just after it, with a census of the CUDA tensors that they
  * hold: what they are called, and which name keeps each. It takes place when the interpreter's main thread next comes to
  * a safe point, however long it takes. Returns 1 if recorded, else 0. */
-__attribute__((weak)) int vramtrace_look(const char *name);
+__attribute__((weak)) int vramtrace_inspect(const char *name);
 
 /* Opens and closes a named range on the calling thread, like NVTX's push and pop; ranges nest.
  * Return 1 if recorded, else 0. */
@@ -27,7 +27,7 @@ __attribute__((weak)) int vramtrace_range_push(const char *name);
 __attribute__((weak)) int vramtrace_range_pop(void);
 
 #define VRAMTRACE_MARK(name) (vramtrace_mark ? vramtrace_mark(name) : 0)
-#define VRAMTRACE_LOOK(name) (vramtrace_look ? vramtrace_look(name) : 0)
+#define VRAMTRACE_INSPECT(name) (vramtrace_inspect ? vramtrace_inspect(name) : 0)
 #define VRAMTRACE_RANGE_PUSH(name) (vramtrace_range_push ? vramtrace_range_push(name) : 0)
 #define VRAMTRACE_RANGE_POP() (vramtrace_range_pop ? vramtrace_range_pop() : 0)
 

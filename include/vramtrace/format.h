@@ -132,7 +132,7 @@ enum vt_record_kind {
     VT_RECORD_SYMBOL = 22,  /* struct vt_symbol, then name */
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
     VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
-    VT_RECORD_LOOK = 25,     /* struct vt_look_part, then text */
+    VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -164,7 +164,7 @@ enum vt_event_kind {
     VT_EVENT_MARK = 19,            /* detail = string id */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
-    VT_EVENT_LOOK = 22, /* live objects were looked at just before: detail = look id (VT_RECORD_LOOK) */
+    VT_EVENT_INSPECTION = 22, /* live objects were looked at just before: detail = look id (VT_RECORD_INSPECTION) */
     VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, from where nothing was allocated for it.
                            Made in backward: detail = sequence of the node that ran */
     /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
@@ -315,23 +315,23 @@ struct vt_symbol {
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
  *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
  *   E what                            the look, or a part of it, failed; what came before holds */
-struct vt_look_part {
+struct vt_inspection_part {
     struct vt_record_head head;
-    uint32_t look_id; /* from 1 */
-    uint32_t reason;  /* enum vt_look_reason, bits */
+    uint32_t inspection_id; /* from 1 */
+    uint32_t reason;  /* enum vt_inspection_reason, bits */
     uint32_t part;    /* from 0 */
     uint32_t parts;
     uint64_t duration_ns; /* what the look cost the host, so far */
     /* text to the end of the record */
 };
 
-enum vt_look_reason {
-    VT_LOOK_NEW_OBJECT = 1, /* a module or optimizer not seen before was called */
-    VT_LOOK_BACKWARD = 2,   /* a backward pass ended */
-    VT_LOOK_PEAK = 4,       /* a new peak stood */
-    VT_LOOK_EXIT = 8,
-    VT_LOOK_OUT_OF_MEMORY = 16,
-    VT_LOOK_ASKED = 32, /* by the program (api.h) */
+enum vt_inspection_reason {
+    VT_INSPECTION_NEW_OBJECT = 1, /* a module or optimizer not seen before was called */
+    VT_INSPECTION_BACKWARD = 2,   /* a backward pass ended */
+    VT_INSPECTION_PEAK = 4,       /* a new peak stood */
+    VT_INSPECTION_EXIT = 8,
+    VT_INSPECTION_OUT_OF_MEMORY = 16,
+    VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
 };
 
 struct vt_module {

@@ -32,7 +32,7 @@ struct run {
         main_free, engine_free;
     uint64_t addmm;
     uint64_t next_address, t_ns, node, allocated;
-    uint32_t random, look, codes;
+    uint32_t random, inspection, codes;
 };
 
 static void put_event(struct run *run, struct vt_event event)
@@ -290,21 +290,21 @@ struct text {
     uint32_t part;
 };
 
-static void put_look(struct run *run, struct text *text)
+static void put_inspection(struct run *run, struct text *text)
 {
     uint32_t parts = (uint32_t)(text->bytes / PART_BYTES + 1);
     char *part = malloc(PART_BYTES + 1);
     REQUIRE(part);
-    run->look++;
+    run->inspection++;
     for (uint32_t i = 0; i < parts; i++) {
         size_t left = text->bytes - (size_t)i * PART_BYTES, bytes = left < PART_BYTES ? left : PART_BYTES;
         memcpy(part, text->data + (size_t)i * PART_BYTES, bytes);
         part[bytes] = '\0';
-        builder_look_part(run->builder, run->look, i, parts, part);
+        builder_inspection_part(run->builder, run->inspection, i, parts, part);
         builder_end_chunk(run->builder);
     }
     free(part);
-    put_event(run, (struct vt_event){.kind = VT_EVENT_LOOK, .detail = run->look, .device_index = -1});
+    put_event(run, (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = run->inspection, .device_index = -1});
     text->bytes = 0;
 }
 
@@ -351,7 +351,7 @@ static void holders(struct run *run)
                     i / 7, i, (unsigned long long)kept[i], BLOCK, (unsigned long long)kept[i], BLOCK,
                     (unsigned long long)first_node, (unsigned long long)(first_node + i));
         if (text.bytes)
-            put_look(run, &text);
+            put_inspection(run, &text);
     }
     for (size_t i = 0; i < count; i++)
         say(&text,
@@ -359,7 +359,7 @@ static void holders(struct run *run)
             "items\tkept\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\tX\t%llu-%llu\n",
             i / 7, i, (unsigned long long)kept[i], BLOCK, (unsigned long long)kept[i], BLOCK,
             (unsigned long long)first_node, (unsigned long long)(first_node + i));
-    put_look(run, &text);
+    put_inspection(run, &text);
     train_step(run);
     train_step(run);
     free(kept);
@@ -378,7 +378,7 @@ static void names(struct run *run)
         say(&text, "T\tparameter\t0\tlayers.%u.weight\t%llu\t%u\t%llu\t%u\tfloat32\t1024\t0\t\n", i,
             (unsigned long long)address, BLOCK, (unsigned long long)address, BLOCK);
     }
-    put_look(run, &text);
+    put_inspection(run, &text);
     while (run->events < run->wanted)
         train_step(run);
     free(text.data);
@@ -471,7 +471,7 @@ static void addresses(struct run *run)
     for (uint32_t i = 0; run->events < run->wanted; i++) {
         say(&text, "R\t%u\t%u\tNet\tmodel\nM\t%u\t%u\tNet\t\nM\t%u\t%u\tLinear\tlayer_%u\n", i % 2, 0x900,
             i % 2, 0x900, i % 2, 0xa00, i % 2);
-        put_look(run, &text);
+        put_inspection(run, &text);
         train_step(run);
     }
     free(text.data);
@@ -493,7 +493,7 @@ static void views(struct run *run)
             for (uint32_t i = 0; i < count; i++)
                 say(&text, "T\tgradient\t0\tweight_%u\t%llu\t512\t%llu\t%u\tfloat32\t128\t0\t\n", i,
                     (unsigned long long)flat + 512 * i, (unsigned long long)flat, 512 * count);
-            put_look(run, &text);
+            put_inspection(run, &text);
         }
         release(run, run->main_free, flat, (uint64_t)512 * count);
     }
@@ -634,7 +634,7 @@ static void steps(struct run *run, const char *source)
         put_again(run, &trace->events[i], 0, 0);
     for (uint64_t round = 1; round < rounds; round++)
         for (uint32_t i = first; i < end; i++)
-            if (trace->events[i].kind != VT_EVENT_LOOK)
+            if (trace->events[i].kind != VT_EVENT_INSPECTION)
                 put_again(run, &trace->events[i], t_ns * round, node * round);
     for (uint32_t i = end; i < trace->event_count; i++)
         put_again(run, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));

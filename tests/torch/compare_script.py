@@ -83,7 +83,7 @@ def load(name):
 
 
 def train(layers=3, optimizer="adam", rows=lambda step: ROWS, slow=None, leak=0):
-    mark, look = load("vramtrace_mark"), load("vramtrace_look")
+    mark, look = load("vramtrace_mark"), load("vramtrace_inspect")
     model = Model(layers).cuda()
     chosen = {
         "sgd": lambda: torch.optim.SGD(model.parameters(), lr=0.01),

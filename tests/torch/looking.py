@@ -68,7 +68,7 @@ def objects():
     gc.collect()
     gc.disable()
     train(model, optimizer, 3)
-    ask = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)  # torch keeps what it makes to tell of a storage,
+    ask = getattr(ctypes.CDLL(None), "vramtrace_inspect", lambda name: None)  # torch keeps what it makes to tell of a storage,
     ask(b"now")  # as long as the storage: so each is looked at once before the counting, however busy the machine
     train(model, optimizer, 1)
     train(model, optimizer, 30, lambda step: counts.append(len(gc.get_objects())))
@@ -277,7 +277,7 @@ def broken():
     model = make_net().cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     torch._C.DisableTorchFunction = None
-    ask = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)  # a busy machine may leave no time for others
+    ask = getattr(ctypes.CDLL(None), "vramtrace_inspect", lambda name: None)  # a busy machine may leave no time for others
     for _ in range(10):
         train(model, optimizer, 4)
         ask(b"again")

@@ -10,7 +10,7 @@ import ctypes, time, torch
 layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3000)).cuda()
 torch.ones(1, device="cuda")
 library = ctypes.CDLL(None)
-library.vramtrace_look(b"all")
+library.vramtrace_inspect(b"all")
 for _ in range(300):
     time.sleep(0.01)
 """

@@ -165,7 +165,7 @@ class Truth:
 
     def __init__(self, workload):
         self.workload = workload
-        self.mark, self.look = load_mark(), load_mark("vramtrace_look")
+        self.mark, self.look = load_mark(), load_mark("vramtrace_inspect")
         self.driver = DriverTruth()
         self.marks = []
 

@@ -6,15 +6,15 @@
 
 #include "trace_builder.h"
 
-static void add_event(struct builder *builder, uint32_t look_id)
+static void add_event(struct builder *builder, uint32_t inspection_id)
 {
-    builder_event(builder, (struct vt_event){.kind = VT_EVENT_LOOK, .detail = look_id, .device_index = -1});
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = inspection_id, .device_index = -1});
 }
 
-static void add_look(struct builder *builder, uint32_t look_id, const char *text)
+static void add_inspection(struct builder *builder, uint32_t inspection_id, const char *text)
 {
-    builder_look_part(builder, look_id, 0, 1, text);
-    add_event(builder, look_id);
+    builder_inspection_part(builder, inspection_id, 0, 1, text);
+    add_event(builder, inspection_id);
 }
 
 static void end_trace(struct builder *builder, struct vt_trace *trace)
@@ -23,32 +23,32 @@ static void end_trace(struct builder *builder, struct vt_trace *trace)
     builder_free(builder);
 }
 
-Test(look, is_read_from_its_parts)
+Test(inspection, is_read_from_its_parts)
 {
     struct builder *builder = builder_new(64);
-    builder_look_part(builder, 7, 1, 3,
+    builder_inspection_part(builder, 7, 1, 3,
                       "\tatt\\tn\\\\x\nT\toptimizer_state:exp_"
                       "avg\t5\tw\\n\t1100\t8\t1000\t108\tfloat32\t2\t1\t3\nZ\tnew\n");
-    builder_look_part(builder, 7, 2, 3, "O\t3\t99\tAdam\toptimizer");
-    builder_look_part(builder, 7, 0, 3, "R\t5\t4096\tNet\tmodel\nM\t5\t4096\tNet\t\nM\t5\t8192\tAttn");
+    builder_inspection_part(builder, 7, 2, 3, "O\t3\t99\tAdam\toptimizer");
+    builder_inspection_part(builder, 7, 0, 3, "R\t5\t4096\tNet\tmodel\nM\t5\t4096\tNet\t\nM\t5\t8192\tAttn");
     add_event(builder, 7);
     struct vt_trace *trace = builder_open(builder);
-    cr_assert_eq(trace->look_count, 1);
-    const struct vt_look *look = &trace->looks[0];
-    cr_expect_str_eq(look->failure, "");
-    cr_expect_eq(look->event_index, 0);
-    cr_expect_eq(look->reason, VT_LOOK_PEAK);
-    cr_expect_eq(look->duration_ns, 3000);
+    cr_assert_eq(trace->inspection_count, 1);
+    const struct vt_inspection *inspection = &trace->inspections[0];
+    cr_expect_str_eq(inspection->failure, "");
+    cr_expect_eq(inspection->event_index, 0);
+    cr_expect_eq(inspection->reason, VT_INSPECTION_PEAK);
+    cr_expect_eq(inspection->duration_ns, 3000);
     cr_assert_eq(trace->root_count, 1);
     cr_expect_eq(trace->roots[0].address, 4096);
     cr_expect_str_eq(trace->roots[0].holder, "model");
-    cr_assert_eq(look->module_count, 2);
-    cr_expect_str_eq(look->modules[0].path, "");
-    cr_expect_str_eq(look->modules[1].class_name, "Attn");
-    cr_expect_str_eq(look->modules[1].path, "att\tn\\x");
-    cr_assert_eq(look->tensor_count, 1);
-    const struct vt_look_tensor *tensor = &look->tensors[0];
-    cr_expect_eq(tensor->kind, VT_LOOK_OPTIMIZER_STATE);
+    cr_assert_eq(inspection->module_count, 2);
+    cr_expect_str_eq(inspection->modules[0].path, "");
+    cr_expect_str_eq(inspection->modules[1].class_name, "Attn");
+    cr_expect_str_eq(inspection->modules[1].path, "att\tn\\x");
+    cr_assert_eq(inspection->tensor_count, 1);
+    const struct vt_inspection_tensor *tensor = &inspection->tensors[0];
+    cr_expect_eq(tensor->kind, VT_INSPECTION_OPTIMIZER_STATE);
     cr_expect_str_eq(tensor->role, "exp_avg");
     cr_expect_str_eq(tensor->path, "w\n");
     cr_expect_eq(tensor->root, 0);
@@ -65,24 +65,24 @@ Test(look, is_read_from_its_parts)
 }
 
 /* Whole lines on both sides of a part that was lost are kept. */
-Test(look, misses_a_part)
+Test(inspection, misses_a_part)
 {
     struct builder *builder = builder_new(64);
-    builder_look_part(builder, 1, 0, 4, "M\t0\t1\tA\ta\nM\t0\t2\tB");
-    builder_look_part(builder, 1, 2, 4, "\tlost\nM\t0\t3\tC\tc\nM\t0\t4");
+    builder_inspection_part(builder, 1, 0, 4, "M\t0\t1\tA\ta\nM\t0\t2\tB");
+    builder_inspection_part(builder, 1, 2, 4, "\tlost\nM\t0\t3\tC\tc\nM\t0\t4");
     add_event(builder, 1);
     struct vt_trace *trace = builder_open(builder);
-    cr_assert_eq(trace->look_count, 1);
-    cr_assert_eq(trace->looks[0].module_count, 2);
-    cr_expect_str_eq(trace->looks[0].modules[0].path, "a");
-    cr_expect_str_eq(trace->looks[0].modules[1].path, "c");
-    cr_expect_str_eq(trace->looks[0].failure, "a part of it was lost");
+    cr_assert_eq(trace->inspection_count, 1);
+    cr_assert_eq(trace->inspections[0].module_count, 2);
+    cr_expect_str_eq(trace->inspections[0].modules[0].path, "a");
+    cr_expect_str_eq(trace->inspections[0].modules[1].path, "c");
+    cr_expect_str_eq(trace->inspections[0].failure, "a part of it was lost");
     cr_assert_eq(trace->root_count, 1);
     cr_expect_str_eq(trace->roots[0].holder, "");
     end_trace(builder, trace);
 }
 
-Test(look, leaves_out_what_makes_no_sense)
+Test(inspection, leaves_out_what_makes_no_sense)
 {
     static const char *const lines[] = {
         "T\tparameter\t0\ta\t1000\t8\t1000\t8\tfloat32\t2\t99\t\n",       /* device */
@@ -104,39 +104,39 @@ Test(look, leaves_out_what_makes_no_sense)
         struct builder *builder = builder_new(64);
         char text[512];
         snprintf(text, sizeof text, "%sM\t18446744073709551615\t5\tA\ta\n\n\t\t\nT\n\n", lines[i]);
-        add_look(builder, 1, text);
+        add_inspection(builder, 1, text);
         struct vt_trace *trace = builder_open(builder);
-        cr_assert_eq(trace->look_count, 1);
-        cr_expect_eq(trace->looks[0].tensor_count, 0, "%s", lines[i]);
-        cr_expect_eq(trace->looks[0].module_count, 1, "%s", lines[i]);
-        cr_expect_str_eq(trace->looks[0].failure, "some of its lines make no sense");
+        cr_assert_eq(trace->inspection_count, 1);
+        cr_expect_eq(trace->inspections[0].tensor_count, 0, "%s", lines[i]);
+        cr_expect_eq(trace->inspections[0].module_count, 1, "%s", lines[i]);
+        cr_expect_str_eq(trace->inspections[0].failure, "some of its lines make no sense");
         end_trace(builder, trace);
     }
 }
 
-Test(look, says_what_failed)
+Test(inspection, says_what_failed)
 {
     struct builder *builder = builder_new(64);
-    add_look(builder, 1, "M\t0\t5\tA\ta\nE\tRuntimeError: no\\tgood\nE\tmore\n");
-    builder_look_part(builder, 2, 0, 1, "M\t0\t5\tA\ta\n"); /* no event says when */
+    add_inspection(builder, 1, "M\t0\t5\tA\ta\nE\tRuntimeError: no\\tgood\nE\tmore\n");
+    builder_inspection_part(builder, 2, 0, 1, "M\t0\t5\tA\ta\n"); /* no event says when */
     add_event(builder, 3);                                  /* no text */
     add_event(builder, 1);                                  /* a second time */
     struct vt_trace *trace = builder_open(builder);
-    cr_assert_eq(trace->look_count, 1);
-    cr_expect_str_eq(trace->looks[0].failure, "RuntimeError: no\tgood");
-    cr_expect_eq(trace->looks[0].event_index, 0);
-    cr_expect_eq(trace->lost_looks, 2);
+    cr_assert_eq(trace->inspection_count, 1);
+    cr_expect_str_eq(trace->inspections[0].failure, "RuntimeError: no\tgood");
+    cr_expect_eq(trace->inspections[0].event_index, 0);
+    cr_expect_eq(trace->lost_inspections, 2);
     end_trace(builder, trace);
 }
 
-Test(look, survives_the_process)
+Test(inspection, survives_the_process)
 {
     struct builder *builder = builder_new(64);
     builder_ring(builder, 0);
-    add_look(builder, 1, "M\t0\t5\tA\ta.b\n");
+    add_inspection(builder, 1, "M\t0\t5\tA\ta.b\n");
     struct vt_trace *trace = builder_open(builder);
     cr_assert_not(trace->complete);
-    cr_assert_eq(trace->look_count, 1);
-    cr_expect_str_eq(trace->looks[0].modules[0].path, "a.b");
+    cr_assert_eq(trace->inspection_count, 1);
+    cr_expect_str_eq(trace->inspections[0].modules[0].path, "a.b");
     end_trace(builder, trace);
 }

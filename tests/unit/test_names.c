@@ -69,11 +69,11 @@ static void whole(struct run *run, const char *role, int root, const char *path,
     tensor(run, role, root, path, offset, bytes, offset, bytes);
 }
 
-static void look(struct run *run, uint32_t look_id)
+static void inspection(struct run *run, uint32_t inspection_id)
 {
-    builder_look_part(run->builder, look_id, 0, 1, run->text);
+    builder_inspection_part(run->builder, inspection_id, 0, 1, run->text);
     builder_event(run->builder,
-                  (struct vt_event){.kind = VT_EVENT_LOOK, .detail = look_id, .device_index = -1});
+                  (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = inspection_id, .device_index = -1});
     run->used = 0;
     run->text[0] = '\0';
 }
@@ -136,7 +136,7 @@ Test(names, of_one_model)
     whole(&run, "buffer", 0, "order", 16 * KIB, 4 * KIB);
     whole(&run, "optimizer_state:exp_avg", 0, "layers.3.weight", 24 * KIB, 4 * KIB);
     whole(&run, "parameter", -1, "scale", 32 * KIB, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     attribute(&run);
     expect_owner(&run, 0, "layers.3.weight", "layers.3", VT_CATEGORY_PARAMETER);
     expect_owner(&run, 8 * KIB, "layers.3.weight · grad", "layers.3", VT_CATEGORY_GRADIENT);
@@ -144,8 +144,8 @@ Test(names, of_one_model)
     expect_owner(&run, 24 * KIB, "layers.3.weight · exp_avg", "layers.3", VT_CATEGORY_OPTIMIZER_STATE);
     expect_owner(&run, 32 * KIB, "scale", NULL, VT_CATEGORY_PARAMETER);
     cr_expect_null(allocation_at(&run, 40 * KIB, 0)->owner);
-    cr_expect_null(vt_look_of(run.attribution, made_at(&run, 40 * KIB, 0)));
-    cr_expect_eq(vt_look_of(run.attribution, made_at(&run, 0, 0)), &run.trace->looks[0]);
+    cr_expect_null(vt_inspection_of(run.attribution, made_at(&run, 40 * KIB, 0)));
+    cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 0)), &run.trace->inspections[0]);
     cr_expect_str_eq(vt_rule_name(run.attribution, allocation_at(&run, 0, 0)->rule), "seen by a look");
     cr_expect_eq(allocation_at(&run, 0, 0)->rounding_bytes, 96);
     cr_expect_eq(allocation_at(&run, 8 * KIB, 0)->rounding_bytes, 0);
@@ -176,7 +176,7 @@ Test(names, of_several_models)
     whole(&run, "parameter", 1, "weight", 8 * KIB, 4 * KIB);
     whole(&run, "parameter", 2, "weight", 16 * KIB, 4 * KIB);
     whole(&run, "gradient", 3, "fc.weight", 24 * KIB, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     attribute(&run);
     expect_owner(&run, 0, "generator.0.weight", "generator.0", VT_CATEGORY_PARAMETER);
     expect_owner(&run, 8 * KIB, "nets[1].weight", "nets[1]", VT_CATEGORY_PARAMETER);
@@ -197,7 +197,7 @@ Test(names, of_tied_weights)
         whole(&run, "gradient", 0, i ? "head.weight" : "wte.weight", 8 * KIB, 4 * KIB);
     }
     whole(&run, "optimizer_state:exp_avg", 0, "wte.weight", 16 * KIB, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     attribute(&run);
     expect_owner(&run, 0, "wte.weight = head.weight", "wte", VT_CATEGORY_PARAMETER);
     expect_owner(&run, 8 * KIB, "wte.weight = head.weight · grad", "wte", VT_CATEGORY_GRADIENT);
@@ -214,7 +214,7 @@ Test(names, of_tensors_that_share_a_block)
     tensor(&run, "gradient", 0, "layers.1.bias", 8 * KIB, 2 * KIB, 0, 60 * KIB);
     tensor(&run, "gradient", 0, "layers.1.weight", 10 * KIB, 40 * KIB, 0, 60 * KIB);
     tensor(&run, "buffer", 0, "layers.0.seen", 0, 8 * KIB, 0, 60 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     attribute(&run);
     const struct vt_owner *owners = vt_owners_of(run.attribution, made_at(&run, 0, 0), &count);
     cr_assert_eq(count, 3);
@@ -241,45 +241,45 @@ Test(names, are_not_given_to_what_does_not_fit)
     SAY(&run, "T\tparameter\t0\tother\t%llu\t8\t%llu\t8\tf\t2\t1\t\n",
         (unsigned long long)(SEGMENT + 8 * KIB),
         (unsigned long long)(SEGMENT + 8 * KIB)); /* of another device */
-    look(&run, 1);
+    inspection(&run, 1);
     block(&run, 16 * KIB, 4 * KIB, run.plain, 0); /* too late */
     attribute(&run);
     cr_expect_eq(run.attribution->owner_count, 0);
-    cr_expect_eq(run.attribution->look_counts.tensors, 3);
-    cr_expect_eq(run.attribution->look_counts.misplaced, 1);
-    cr_expect_eq(run.attribution->look_counts.homeless, 2);
+    cr_expect_eq(run.attribution->inspection_counts.tensors, 3);
+    cr_expect_eq(run.attribution->inspection_counts.misplaced, 1);
+    cr_expect_eq(run.attribution->inspection_counts.homeless, 2);
     end(&run);
 }
 
 /* Of two blocks in one place each has the name that was seen in it; of one block the latest look tells what
  * it is, and a name in a module is better than a variable's. A view of all elements may claim more bytes than
  * there are. */
-Test(names, of_later_looks)
+Test(names, of_later_inspections)
 {
     struct run run = begin();
     block(&run, 0, 4 * KIB, run.plain, 0);
     block(&run, 8 * KIB, 4 * KIB, run.plain, 0);
     whole(&run, "parameter", -1, "weight", 0, 4 * KIB);
     whole(&run, "buffer", 0, "frozen", 8 * KIB, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     whole(&run, "parameter", 0, "fc.weight", 0, 4 * KIB);
     whole(&run, "parameter", 0, "frozen", 8 * KIB, 4 * KIB);
-    look(&run, 2);
+    inspection(&run, 2);
     release(&run, 0, 4 * KIB);
     block(&run, 0, 4 * KIB, run.plain, 0);
     whole(&run, "parameter", -1, "optimizer.param_groups.0.params.3", 8 * KIB, 4 * KIB);
     tensor(&run, "buffer", 0, "expanded", 0, 1024 * KIB, 0, 4 * KIB);
-    look(&run, 3);
+    inspection(&run, 3);
     attribute(&run);
     expect_owner(&run, 0, "fc.weight", "fc", VT_CATEGORY_PARAMETER);
     expect_owner(&run, 8 * KIB, "frozen", "module", VT_CATEGORY_PARAMETER);
     cr_expect_str_eq(allocation_at(&run, 0, 1)->owner, "expanded");
-    cr_expect_eq(vt_look_of(run.attribution, made_at(&run, 0, 1)), &run.trace->looks[2]);
+    cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 1)), &run.trace->inspections[2]);
     end(&run);
 }
 
 /* Whatever a text says, blocks keep their bytes and no memory is touched that is not ours. */
-Test(names, of_damaged_looks)
+Test(names, of_damaged_inspections)
 {
     static const char junk[] = "\t\n\\-019T M:\xff";
     uint64_t random = 88172645463325252u;
@@ -299,7 +299,7 @@ Test(names, of_damaged_looks)
                 random ^= random << 17;
                 run.text[random % run.used] = junk[(random >> 32) % (sizeof junk - 1)];
             }
-            look(&run, id);
+            inspection(&run, id);
         }
         attribute(&run);
         uint64_t shares = 0;
@@ -333,10 +333,10 @@ Test(modules, have_their_names_in_stacks)
         block(&run, i * 8 * KIB, 4 * KIB, stacks[i], 2 + 2 * i);
     SAY(&run, "R\t0\t256\tNet\tmodel\nM\t0\t256\tNet\t\nM\t0\t512\tBlock\tlayers.3\n");
     whole(&run, "parameter", 0, "w", 512 * KIB, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     block(&run, 64 * KIB, 4 * KIB, known, 20);
     SAY(&run, "R\t0\t256\tNet\tmodel\nM\t0\t256\tNet\t\nM\t0\t512\tOther\tlayers.4\n");
-    look(&run, 2);
+    inspection(&run, 2);
     block(&run, 72 * KIB, 4 * KIB, known, 22);
     attribute(&run);
     cr_expect_str_eq(allocation_at(&run, 0, 0)->module, "layers.3", "the first look after it");
@@ -357,11 +357,11 @@ Test(modules, may_be_wrapped_later)
     block(&run, 0, 4 * KIB, run.plain, 0);
     SAY(&run, "R\t0\t256\tNet\tmodel\nM\t0\t256\tNet\t\nM\t0\t512\tLinear\tfc\n");
     whole(&run, "parameter", 0, "fc.weight", 0, 4 * KIB);
-    look(&run, 1);
+    inspection(&run, 1);
     SAY(&run, "R\t1\t1024\tDistributedDataParallel\tmodel\nM\t1\t1024\tDistributedDataParallel\t\n");
     SAY(&run, "M\t1\t256\tNet\t\nM\t1\t512\tLinear\tfc\n");
     whole(&run, "parameter", 1, "fc.weight", 0, 4 * KIB);
-    look(&run, 2);
+    inspection(&run, 2);
     attribute(&run);
     expect_owner(&run, 0, "fc.weight", "fc", VT_CATEGORY_PARAMETER);
     cr_expect_eq(run.attribution->owner_count, 1);
@@ -435,7 +435,7 @@ static void expect_gradient(const struct training *training, int place, int pass
         cr_expect_null(gradient->owner, "pass %d: %s", pass, gradient->owner);
 }
 
-Test(likeness, of_gradients_to_those_that_a_look_saw)
+Test(likeness, of_gradients_to_those_that_a_inspection_saw)
 {
     struct training training = begin_training();
     struct run *run = &training.run;
@@ -447,7 +447,7 @@ Test(likeness, of_gradients_to_those_that_a_look_saw)
     SAY(run, "R\t0\t256\tNet\tmodel\n");
     whole(run, "gradient", 0, "b.weight", 200 * KIB, 4 * KIB);
     whole(run, "gradient", 0, "a.weight", 208 * KIB, 4 * KIB);
-    look(run, 1);
+    inspection(run, 1);
     zero_gradients(&training, 2);
     forward(&training);
     backward(&training, training.backward, forwards, 2, true);
@@ -477,7 +477,7 @@ Test(likeness, of_gradients_to_those_that_a_look_saw)
     cr_expect_eq(owner->evidence, VT_EVIDENCE_STRONG);
     cr_expect_eq(owner->allocation, made_at(run, 200 * KIB, 1));
     cr_expect_eq(allocation_at(run, 200 * KIB, 1)->evidence, VT_EVIDENCE_STRONG);
-    cr_expect_null(vt_look_of(run->attribution, made_at(run, 200 * KIB, 1)));
+    cr_expect_null(vt_inspection_of(run->attribution, made_at(run, 200 * KIB, 1)));
     end(run);
 }
 
@@ -490,7 +490,7 @@ Test(likeness, gives_no_name_twice)
     forward(&training);
     backward(&training, training.backward, layer, 1, true);
     whole(run, "gradient", 0, "b.weight", 200 * KIB, 4 * KIB);
-    look(run, 1);
+    inspection(run, 1);
     forward(&training);
     block(run, 300 * KIB, 4 * KIB, training.backward, (training.node + 1) * 2 + 1);
     release(run, 100 * KIB, 8 * KIB);

@@ -352,7 +352,7 @@ Test(replay, measures_the_context)
     end(&f);
 }
 
-Test(replay, takes_known_memory_off_a_late_first_look)
+Test(replay, takes_known_memory_off_a_late_first_inspection)
 {
     struct fixture f = begin();
     builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 20 * MIB));

@@ -223,15 +223,15 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
     return stack.stack_id;
 }
 
-void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part, uint32_t parts,
+void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
                        const char *text)
 {
-    struct vt_look_part fixed = {.look_id = look_id,
-                                 .reason = VT_LOOK_PEAK,
+    struct vt_inspection_part fixed = {.inspection_id = inspection_id,
+                                 .reason = VT_INSPECTION_PEAK,
                                  .part = part,
                                  .parts = parts,
                                  .duration_ns = 1000 * (part + 1)};
-    put_parts(builder, VT_RECORD_LOOK, &fixed, sizeof fixed, text, strlen(text));
+    put_parts(builder, VT_RECORD_INSPECTION, &fixed, sizeof fixed, text, strlen(text));
 }
 
 void builder_event(struct builder *builder, struct vt_event event)

@@ -31,7 +31,7 @@ uint32_t builder_code(struct builder *builder, const char *file, const char *nam
 uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64_t *native,
                        uint16_t native_count, const struct vt_python_frame *python, uint16_t python_count);
 /* One part of a look's text. */
-void builder_look_part(struct builder *builder, uint32_t look_id, uint32_t part, uint32_t parts,
+void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
                        const char *text);
 void builder_raw(struct builder *builder, uint8_t kind, const void *body, uint32_t bytes);
 

@@ -41,7 +41,7 @@ static void close_from(int first)
 }
 
 /* Says what a descriptor is now, and what is in it. */
-static void look_at(int number)
+static void inspection_at(int number)
 {
     struct stat status;
     char text[64] = "";
@@ -115,11 +115,11 @@ static int close_all(int count, char **arguments)
         open_pipes();
     threads_of_pairs();
     for (int number = 3; number < 7; number++)
-        look_at(number);
+        inspection_at(number);
     /* Once more, when all of the shim is there. */
     threads_of_pairs();
     for (int number = 3; number < 7; number++)
-        look_at(number);
+        inspection_at(number);
     if (!strcmp(arguments[1], "pipes"))
         for (int number = 3; number < 7; number += 2) {
             char text[64] = "";

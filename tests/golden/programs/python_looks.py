@@ -81,7 +81,7 @@ def use_cuda():
 
 
 library = ctypes.CDLL(None)
-asking = getattr(library, "vramtrace_look", None) or library.atoi  # something of the same kind that does nothing
+asking = getattr(library, "vramtrace_inspect", None) or library.atoi  # something of the same kind that does nothing
 
 
 def ask():

@@ -25,7 +25,7 @@ class Probe:
         self.verdicts, self.every, self.collected, self.first = (), 1, False, WARM_STEPS
         self.counter, self.entries, self.growth = torch.cuda.memory_allocated, 1, None
         self.samples = []
-        self.look = getattr(ctypes.CDLL(None), "vramtrace_look", lambda name: None)
+        self.look = getattr(ctypes.CDLL(None), "vramtrace_inspect", lambda name: None)
 
     def expect(self, *verdicts, **settings):
         self.verdicts = verdicts

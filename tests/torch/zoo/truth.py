@@ -75,7 +75,7 @@ class Record:
         self.name, self.path, self.device = name, path, device
         self.modules, self.optimizers, self.library_tensors = [], [], []
         self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
-        self.mark, self.look = train_script.load_mark(), train_script.load_mark("vramtrace_look")
+        self.mark, self.look = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
         self.driver = train_script.DriverTruth()
         # A process that is killed cannot clear its workspaces: there the history's stacks tell them.
         self.is_killed = name.startswith("killed")

@@ -216,7 +216,7 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
     return *count ? &attribution->owners[first] : NULL;
 }
 
-const struct vt_look *vt_look_of(const struct vt_attribution *attribution, uint32_t allocation)
+const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation)
 {
     (void)attribution, (void)allocation;
     return NULL;

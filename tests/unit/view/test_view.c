@@ -90,16 +90,16 @@ Test(format, shortens_by_columns)
     }
 }
 
-Test(format, every_category_has_looks_of_its_own)
+Test(format, every_category_has_inspections_of_its_own)
 {
     for (unsigned a = 0; a < VT_CATEGORY_COUNT; a++) {
-        cr_assert_not_null(vt_category_look(a)->many);
+        cr_assert_not_null(vt_category_style(a)->many);
         for (size_t b = 0; b < vt_stacked_category_count; b++) {
-            const struct vt_category_look *other = vt_category_look(vt_stacked_categories[b]);
+            const struct vt_category_style *other = vt_category_style(vt_stacked_categories[b]);
             if (vt_stacked_categories[b] == a)
                 continue;
-            cr_expect_str_neq(vt_category_look(a)->fill, other->fill);
-            cr_expect_neq(vt_category_look(a)->ascii_fill, other->ascii_fill);
+            cr_expect_str_neq(vt_category_style(a)->fill, other->fill);
+            cr_expect_neq(vt_category_style(a)->ascii_fill, other->ascii_fill);
         }
     }
     cr_expect_eq(vt_stacked_category_count, VT_CATEGORY_COUNT - 3, "all but cached, context and pinned host");

@@ -202,7 +202,7 @@ Test(groups, modules_have_their_shares_of_one_buffer)
     cr_expect_eq(find(by_owner, "a.1.weight")->tensor_bytes, 4 * MIB);
     cr_expect_eq(find(by_owner, "a.1.weight")->evidence, VT_EVIDENCE_STRONG);
     cr_expect_str_eq(find(by_owner, "a.1.weight")->class_name, "float16 2x2");
-    cr_expect_str_eq(find(by_owner, "a.0.weight")->looks, "float32");
+    cr_expect_str_eq(find(by_owner, "a.0.weight")->dtype_shape, "float32");
     cr_expect_eq(find(by_owner, "a · activation")->bytes, 1 * MIB);
     cr_expect_eq(find(by_owner, "workspace")->bytes, 2 * MIB, "serves all modules");
     cr_expect_eq(find(modules, "a.0")->bytes, 3 * MIB);
