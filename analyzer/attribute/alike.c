@@ -1,9 +1,9 @@
 /* What looks saw corrects what rules could only guess: a script that makes gradients or state by its own hand
  * makes them on the same stack, of the same size, in each step, and looks may have seen those of one step
  * only. */
-#include "attribute/looks.h"
+#include "attribute/inspected.h"
 
-#include "trace/index.h"
+#include "base/index.h"
 
 #define DIFFERENT (UINT32_MAX - 1) /* looks saw several categories there */
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/looks.h"
+#include "attribute/inspected.h"
 #include "attribute/owners.h"
 #include "attribute/phases.h"
 #include "attribute/rules.h"
-#include "trace/index.h"
+#include "base/index.h"
 
 struct vt_attribution_tables {
     struct vt_arena arena;

@@ -2,7 +2,7 @@
 #ifndef VT_ATTRIBUTE_H
 #define VT_ATTRIBUTE_H
 
-#include "trace/replay.h"
+#include "replay/replay.h"
 
 /* A maximal run of one phase. Steps count from 1; init and everything before the first forward is step 0. */
 struct vt_span {

@@ -2,7 +2,7 @@
 #ifndef VT_FAILURES_H
 #define VT_FAILURES_H
 
-#include "trace/replay.h"
+#include "replay/replay.h"
 
 enum vt_failure_outcome {
     VT_FAILURE_FINAL,    /* who asked got nothing */

@@ -8,7 +8,7 @@
 
 #include "attribute/owners.h"
 #include "attribute/rules.h"
-#include "trace/index.h"
+#include "base/index.h"
 
 static bool has_number(uint64_t sequence)
 {

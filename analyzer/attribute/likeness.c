@@ -1,14 +1,14 @@
 /* Gradients and optimizer state that no look saw: a training step makes the same things in the same places as
  * the one before it. What was made on the same stack, of the same size, as the same of so many in its pass,
  * is the same thing. So are parameters and buffers that are replaced in each step. */
-#include "attribute/looks.h"
+#include "attribute/inspected.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#include "trace/index.h"
+#include "base/index.h"
 
 #define AMBIGUOUS (UINT32_MAX - 1)
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/index.h"
+#include "base/index.h"
 
 /* Which rules' stack conditions hold, as a run in `candidates`. */
 struct stack_rules {

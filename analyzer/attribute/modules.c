@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "trace/index.h"
+#include "base/index.h"
 
 /* One module where it is called: its class, and its number among its siblings of that class. */
 struct node {

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "trace/arena.h"
-#include "trace/index.h"
+#include "base/arena.h"
+#include "base/index.h"
 
 #define JOINED_NAMES 4 /* of tied tensors, told in full */
 #define NONE UINT32_MAX

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attribute/owners.h"
-#include "trace/index.h"
+#include "base/index.h"
 
 /* Functions whose names hold an operator's or a node's: PREFIX name SUFFIX, and what follows. In order. */
 static const struct {

@@ -4,7 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "attribute/names.h"
-#include "trace/arena.h"
+#include "base/arena.h"
 
 /* By stack id, NULL = none: "aten::addmm", "AddmmBackward0". In the arena. */
 int vt_operators_find(const struct vt_trace *trace, struct vt_arena *arena, const char **operators);

@@ -3,7 +3,7 @@
 #define VT_PHASE_FINDER_H
 
 #include "attribute/phases.h"
-#include "trace/index.h"
+#include "base/index.h"
 
 /* What one event says. */
 enum vt_sign {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/index.h"
+#include "base/index.h"
 
 /* ---- Labels ---- */
 

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "trace/index.h"
+#include "base/index.h"
 
 static const char builtin_text[] =
-#include "attribute/rules.inc" /* made from rules.def at build time */
+#include "rules.inc" /* made from rules.def at build time */
     ;
 
 #define FILE_BYTES_LIMIT (1u << 20)

@@ -3,7 +3,7 @@
 #define VT_RULES_PRIVATE_H
 
 #include "attribute/rules.h"
-#include "trace/arena.h"
+#include "base/arena.h"
 
 /* What a pattern is held against. Each distinct pattern is one bit, tested once per symbol or code object. */
 enum vt_pattern_kind {

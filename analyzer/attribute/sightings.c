@@ -1,11 +1,11 @@
 /* Which allocation each tensor lay in that a look told of: one pass over looks and what was alive at them. */
-#include "attribute/looks.h"
+#include "attribute/inspected.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "trace/index.h"
-#include "trace/ranges.h"
+#include "base/index.h"
+#include "base/ranges.h"
 
 /* An allocation that is alive at some look. */
 struct holder {

@@ -2,8 +2,8 @@
 #ifndef VT_TABLES_H
 #define VT_TABLES_H
 
-#include "trace/arena.h"
-#include "trace/index.h"
+#include "base/arena.h"
+#include "base/index.h"
 #include "trace/trace.h"
 
 /* What is known of a symbol beside the public part; names are made when first asked for. */

@@ -1,7 +1,7 @@
 /* What repeats and what does not: series of bytes at the ends of steps. */
 #include <criterion/criterion.h>
 
-#include "attribute/leaks_private.h"
+#include "diagnose/leaks/private.h"
 
 #define STEPS 30u
 

@@ -1,8 +1,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "trace/index.h"
-#include "trace/ranges.h"
+#include "base/index.h"
+#include "base/ranges.h"
 
 #define PLACES 512
 

@@ -7,7 +7,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-#include "trace/replay.h"
+#include "replay/replay.h"
 #include "trace_builder.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "trace/replay.h"
+#include "replay/replay.h"
 #include "trace_builder.h"
 
 #define KIB UINT64_C(1024)

@@ -3,7 +3,7 @@
 #ifndef VT_FAKE_H
 #define VT_FAKE_H
 
-#include "attribute/leaks.h"
+#include "diagnose/leaks/leaks.h"
 
 #define FAKE_EVENTS 4096
 #define FAKE_STACKS 64

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "view/diff.h"
+#include "diagnose/diff.h"
 
 /* One side: a device with groups of one kind. */
 struct side {

@@ -8,8 +8,8 @@
 #include <wchar.h>
 
 #include "fake.h"
-#include "trace/utf8.h"
-#include "view/json.h"
+#include "base/utf8.h"
+#include "view/json/json.h"
 
 #define MIB ((uint64_t)1 << 20)
 

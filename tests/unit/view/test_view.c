@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "fake.h"
-#include "view/chart.h"
-#include "view/report_parts.h"
-#include "view/text.h"
+#include "view/text/chart.h"
+#include "report/parts.h"
+#include "view/text/text.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fake.h"
-#include "view/report_parts.h"
-#include "view/text.h"
+#include "report/parts.h"
+#include "view/text/text.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fake.h"
-#include "view/chart.h"
-#include "view/report_parts.h"
+#include "view/text/chart.h"
+#include "report/parts.h"
 
 #define MIB ((uint64_t)1 << 20)
 

@@ -1,10 +1,10 @@
 /* Why memory ran out: failures and their outcome, holes, the peak without some bytes. */
 #include <criterion/criterion.h>
 
-#include "attribute/advice.h"
+#include "diagnose/advice.h"
 #include "attribute/failures.h"
-#include "attribute/fragmentation.h"
-#include "attribute/whatif.h"
+#include "diagnose/fragmentation.h"
+#include "diagnose/whatif.h"
 #include "fake.h"
 
 #define MIB (UINT64_C(1) << 20)

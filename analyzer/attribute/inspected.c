@@ -1,0 +1,251 @@
+/* What looks saw, given to the allocations that held it: owners, and from them category and evidence for the
+ * whole life of each. */
+#include "attribute/inspected.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/index.h"
+
+/* One span of an allocation, with the name that was chosen for it. */
+struct pick {
+    const struct vt_sighting *sighting;
+    const struct vt_named *named;
+    uint64_t share_bytes;
+};
+
+struct placing {
+    struct vt_replay *replay;
+    struct vt_names *names;
+    struct vt_placed *placed;
+    struct pick *picks; /* of the allocation at hand */
+    size_t count, capacity;
+};
+
+enum vt_category vt_category_of_kind(uint8_t inspection_kind)
+{
+    static const uint8_t categories[] = {
+        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
+        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
+        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
+        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
+    };
+    return categories[inspection_kind];
+}
+
+static uint64_t end_of(const struct vt_sighting *sighting)
+{
+    return sighting->tensor->data_address + sighting->bytes;
+}
+
+/* All sightings of one span, latest look first. What it is, the latest tells; for its name one in a module is
+ * better than one that some variable has, and so is that of an earlier look. */
+static struct pick pick_one(const struct vt_names *names, const struct vt_sighting *sightings, size_t count)
+{
+    struct pick pick = {.sighting = sightings, .named = vt_names_tensor(names, sightings->tensor)};
+    for (size_t i = 1; i < count && (!pick.named || pick.named->root < 0); i++) {
+        const struct vt_named *named = vt_names_tensor(names, sightings[i].tensor);
+        if (named && (!pick.named || named->root >= 0) &&
+            sightings[i].tensor->kind == pick.sighting->tensor->kind)
+            pick.named = named;
+    }
+    return pick;
+}
+
+/* Where spans overlap, what was seen later holds: a tensor was made of the memory of an earlier one. */
+static int pick_all(struct placing *placing, const struct vt_sighting *sightings, size_t count)
+{
+    size_t same;
+    placing->count = 0;
+    for (size_t i = 0; i < count; i += same) {
+        for (same = 1; i + same < count &&
+                       sightings[i + same].tensor->data_address == sightings[i].tensor->data_address &&
+                       sightings[i + same].bytes == sightings[i].bytes;)
+            same++;
+        int error =
+            vt_reserve(&placing->picks, &placing->capacity, placing->count + 1, sizeof *placing->picks);
+        if (error)
+            return error;
+        struct pick pick = pick_one(placing->names, sightings + i, same);
+        const struct pick *last = placing->count > 0 ? &placing->picks[placing->count - 1] : NULL;
+        if (last && pick.sighting->tensor->data_address < end_of(last->sighting)) {
+            if (pick.sighting->inspection < last->sighting->inspection)
+                continue;
+            if (pick.sighting->inspection > last->sighting->inspection)
+                placing->count--;
+        }
+        placing->picks[placing->count++] = pick;
+    }
+    return 0;
+}
+
+/* Each has what none before it has; the largest gets what no tensor lies in. */
+static void share(struct placing *placing, uint64_t bytes)
+{
+    uint64_t covered_to = 0, shared = 0;
+    struct pick *largest = &placing->picks[0];
+    for (size_t i = 0; i < placing->count; i++) {
+        struct pick *pick = &placing->picks[i];
+        uint64_t start = pick->sighting->tensor->data_address, end = end_of(pick->sighting);
+        start = start > covered_to ? start : covered_to;
+        pick->share_bytes = end > start ? end - start : 0;
+        covered_to = end > covered_to ? end : covered_to;
+        shared += pick->share_bytes;
+        if (pick->share_bytes > largest->share_bytes)
+            largest = pick;
+    }
+    largest->share_bytes += bytes - shared;
+}
+
+static const char *role_name(const struct vt_inspection_tensor *tensor)
+{
+    return tensor->kind == VT_INSPECTION_GRADIENT ? "grad" : tensor->role;
+}
+
+/* "fc.weight", "fc.weight · grad", "fc.weight · exp_avg" */
+static const char *owner_name(struct vt_names *names, const struct pick *pick)
+{
+    const char *held = pick->named ? pick->named->joined : "";
+    const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
+    if (held[0] && tensor->kind <= VT_INSPECTION_BUFFER)
+        return held;
+    const char *role = role_name(tensor);
+    size_t bytes = strlen(held) + strlen(role) + sizeof " · ";
+    char *text = malloc(bytes);
+    if (!text)
+        return NULL;
+    snprintf(text, bytes, "%s%s%s", held, held[0] ? " · " : "", role);
+    const char *name = vt_names_text(names, text);
+    free(text);
+    return name;
+}
+
+/* The module that all owners lie in. NULL if there is none. */
+static const char *common_module(struct vt_names *names, const struct vt_owner *owners, size_t count)
+{
+    const char *first = owners[0].module;
+    size_t bytes = first ? strlen(first) : 0;
+    for (size_t i = 1; i < count && bytes > 0; i++) {
+        const char *other = owners[i].module ? owners[i].module : "";
+        size_t same = 0;
+        while (same < bytes && first[same] == other[same])
+            same++;
+        bool whole = (same == bytes || first[same] == '.') && (!other[same] || other[same] == '.');
+        while (!whole && same > 0 && first[--same] != '.')
+            ;
+        bytes = same;
+    }
+    if (bytes == 0 || !first[bytes])
+        return bytes ? first : NULL;
+    char *text = strndup(first, bytes);
+    const char *module = text ? vt_names_text(names, text) : NULL;
+    free(text);
+    return module;
+}
+
+static const char *owners_text(struct vt_names *names, const struct vt_owner *owners, size_t count)
+{
+    char text[1024];
+    if (count == 1)
+        return owners[0].name;
+    int used = snprintf(text, sizeof text, "%.400s, %.400s", owners[0].name, owners[1].name);
+    if (count > 2)
+        snprintf(text + used, sizeof text - (size_t)used, " and %zu more", count - 2);
+    return vt_names_text(names, text);
+}
+
+/* The category that most bytes have. */
+static void judge(const struct placing *placing, struct vt_allocation *allocation)
+{
+    uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
+    uint8_t most = 0;
+    for (size_t i = 0; i < placing->count; i++) {
+        const struct vt_inspection_tensor *tensor = placing->picks[i].sighting->tensor;
+        uint64_t end = tensor->storage_address + tensor->storage_bytes;
+        bytes[tensor->kind] += placing->picks[i].share_bytes;
+        storage_end = end > storage_end ? end : storage_end;
+    }
+    for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
+        most = bytes[kind] > bytes[most] ? kind : most;
+    allocation->category = (uint8_t)vt_category_of_kind(most);
+    allocation->evidence = VT_EVIDENCE_EXACT;
+    allocation->rule = VT_RULE_INSPECTION;
+    allocation->rounding_bytes = allocation->address + allocation->bytes - storage_end;
+}
+
+/* Of one owner its share is the whole allocation, whose size may differ from step to step. */
+static uint64_t key_of(const struct vt_owner *owners, size_t count)
+{
+    uint64_t key = count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t parts[] = {key, (uintptr_t)owners[i].name, count > 1 ? owners[i].share_bytes : 0};
+        key = XXH3_64bits(parts, sizeof parts);
+    }
+    return key;
+}
+
+static int place_one(struct placing *placing, const struct vt_sighting *sightings, size_t count)
+{
+    struct vt_placed *placed = placing->placed;
+    uint32_t index = sightings->allocation, latest = 0;
+    struct vt_allocation *allocation = &placing->replay->allocations[index];
+    int error = pick_all(placing, sightings, count);
+    if (!error)
+        error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count,
+                           sizeof *placed->owners);
+    if (error)
+        return error;
+    share(placing, allocation->bytes);
+    judge(placing, allocation);
+    struct vt_owner *owners = placed->owners + placed->owner_count;
+    for (size_t i = 0; i < placing->count; i++) {
+        const struct pick *pick = &placing->picks[i];
+        const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
+        owners[i] = (struct vt_owner){
+            .name = owner_name(placing->names, pick),
+            .role = tensor->role,
+            .module = pick->named ? pick->named->module : NULL,
+            .dtype = tensor->dtype,
+            .shape = tensor->shape,
+            .bytes = tensor->bytes,
+            .share_bytes = pick->share_bytes,
+            .allocation = index,
+            .evidence = VT_EVIDENCE_EXACT,
+        };
+        if (!owners[i].name)
+            return -ENOMEM;
+        latest = pick->sighting->inspection > latest ? pick->sighting->inspection : latest;
+    }
+    placed->owned[index] = (struct vt_owned){(uint32_t)placed->owner_count, (uint32_t)placing->count,
+                                             key_of(owners, placing->count)};
+    placed->owner_count += placing->count;
+    placed->inspection_of[index] = latest;
+    allocation->owner = owners_text(placing->names, owners, placing->count);
+    allocation->module = common_module(placing->names, owners, placing->count);
+    return allocation->owner ? 0 : -ENOMEM;
+}
+
+int vt_inspections_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                   struct vt_placed *placed)
+{
+    struct placing placing = {.replay = replay, .names = names, .placed = placed};
+    struct vt_sighting *sightings = NULL;
+    size_t count = 0, own;
+    placed->inspection_of = malloc((replay->allocation_count + 1) * sizeof *placed->inspection_of);
+    placed->owned = calloc(replay->allocation_count + 1, sizeof *placed->owned);
+    if (!placed->inspection_of || !placed->owned)
+        return -ENOMEM;
+    memset(placed->inspection_of, 0xff, (replay->allocation_count + 1) * sizeof *placed->inspection_of);
+    int error = vt_sightings_find(replay, phases, false, &placed->counts, &sightings, &count);
+    for (size_t i = 0; i < count && !error; i += own) {
+        for (own = 1; i + own < count && sightings[i + own].allocation == sightings[i].allocation;)
+            own++;
+        error = place_one(&placing, sightings + i, own);
+    }
+    free(placing.picks);
+    free(sightings);
+    return error;
+}

@@ -1,0 +1,438 @@
+/* What each block's life tells, as bits for the rules. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/phases.h"
+#include "base/index.h"
+
+/* A block that is alive at the ends of this many steps' last backward passes, or of all there are, is
+ * persistent. Of one step's passes only the last counts: an input serves all of a step. */
+#define PERSISTENT_STEPS 3
+/* An allocator leaves up to 1 MiB unsplit in blocks larger than that, so that a gradient's block and its
+ * parameter's may differ by as much. They are compared in units. */
+#define LARGE_BYTES (UINT64_C(1) << 20)
+#define UNIT_BYTES (UINT64_C(1) << 16)
+
+struct lives {
+    const struct vt_replay *replay;
+    const struct vt_phases *phases;
+    struct vt_matcher *matcher;
+    uint32_t *bits;
+    uint32_t *span_ends;              /* by span: its last event that counts */
+    uint32_t *made_before;            /* by event: blocks made up to it */
+    uint32_t *first_step, *last_step; /* by stack */
+    uint32_t *pass_steps;             /* by pass: the step it is of */
+    uint32_t *last_passes;            /* by pass: the last pass of its step */
+    uint32_t last_made;               /* event of the last block: frees after it are the end's */
+    struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
+};
+
+static uint64_t traits_of(const struct lives *lives, const struct vt_allocation *block)
+{
+    return *vt_matcher_traits(lives->matcher, block->stack_id);
+}
+
+static bool has_trait(const struct lives *lives, const struct vt_allocation *block, enum vt_own_trait trait)
+{
+    return traits_of(lives, block) >> trait & 1;
+}
+
+static bool is_holder(const struct lives *lives, const struct vt_allocation *allocation)
+{
+    return vt_holds_tensors(lives->phases, allocation);
+}
+
+/* An optimizer's step has returned when what is older than it is freed: later frees are no part of it. */
+static int find_span_ends(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    const struct vt_replay *replay = lives->replay;
+    lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
+    if (!lives->span_ends)
+        return -ENOMEM;
+    for (size_t i = 0; i < phases->span_count; i++) {
+        const struct vt_span *span = &phases->spans[i];
+        lives->span_ends[i] = span->last_event;
+        if (span->phase != VT_PHASE_OPTIMIZER)
+            continue;
+        uint32_t last_made = span->first_event;
+        for (uint32_t e = span->first_event; e <= span->last_event; e++)
+            if (replay->trace->events[e].kind == VT_EVENT_ALLOC)
+                last_made = e;
+        for (uint32_t e = last_made; e < span->last_event && lives->span_ends[i] == span->last_event; e++) {
+            uint32_t freed = replay->first_freed[e + 1];
+            if (freed != VT_NEVER && replay->allocations[freed].alloc_event < span->first_event)
+                lives->span_ends[i] = e;
+        }
+    }
+    return 0;
+}
+
+static int count_blocks(struct lives *lives)
+{
+    const struct vt_trace *trace = lives->replay->trace;
+    const struct vt_phases *phases = lives->phases;
+    lives->pass_steps = calloc(phases->pass_count + 1, sizeof *lives->pass_steps);
+    lives->last_passes = calloc(phases->pass_count + 1, sizeof *lives->last_passes);
+    lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
+    lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
+    lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
+    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps ||
+        !lives->last_passes)
+        return -ENOMEM;
+    for (size_t i = 0; i < phases->pass_count; i++)
+        lives->pass_steps[i] =
+            phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[i].first_event)]
+                .step;
+    for (size_t i = phases->pass_count; i-- > 0;) {
+        bool ends_step = i + 1 == phases->pass_count || lives->pass_steps[i + 1] != lives->pass_steps[i];
+        lives->last_passes[i] = ends_step ? (uint32_t)i : lives->last_passes[i + 1];
+    }
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (!is_holder(lives, block))
+            continue;
+        if (lives->first_step[block->stack_id] == 0)
+            lives->first_step[block->stack_id] = block->step + 1;
+        lives->last_step[block->stack_id] = block->step + 1;
+        lives->made_before[block->alloc_event]++;
+        lives->last_made = block->alloc_event;
+    }
+    for (size_t i = 1; i < trace->event_count; i++)
+        lives->made_before[i] += lives->made_before[i - 1];
+    return 0;
+}
+
+/* Whether it was alive when as many steps' last passes ended as are looked at. */
+static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
+    for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
+        next = lives->last_passes[next];
+        if (phases->passes[next].last_event < block->alloc_event)
+            continue;
+        if (block->free_event <= phases->passes[next].last_event)
+            return false;
+        survived++;
+    }
+    return survived > 0;
+}
+
+/* In relation to backward passes. */
+static uint32_t life_by_passes(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    if (phases->pass_count == 0)
+        return VT_LIFE_NO_BACKWARD;
+    uint32_t bits = 0;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
+    size_t next = (size_t)(pass + 1);
+    if (pass < 0)
+        bits |= VT_LIFE_BEFORE_FIRST_BACKWARD;
+    if (next < phases->pass_count && block->free_event > phases->passes[next].first_event)
+        bits |= VT_LIFE_AT_NEXT_BACKWARD;
+    if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
+        bits |= VT_LIFE_CUT;
+    if (is_persistent(lives, block))
+        bits |= VT_LIFE_PERSISTENT;
+    if (block->free_event != VT_NEVER) {
+        long freed = vt_pass_before(phases, block->free_event);
+        if (freed > pass && block->free_event <= phases->passes[freed].last_event)
+            bits |= VT_LIFE_FREED_IN_BACKWARD;
+    }
+    if (in_pass && block->free_event > phases->passes[pass].last_event)
+        bits |= VT_LIFE_OUTLIVES_SPAN;
+    /* the trace ends in this pass */
+    if (in_pass && next == phases->pass_count && block->free_event == VT_NEVER &&
+        phases->spans[phases->span_count - 1].phase == VT_PHASE_BACKWARD && !lives->replay->trace->complete)
+        bits = (bits & ~(uint32_t)VT_LIFE_OUTLIVES_SPAN) | VT_LIFE_CUT;
+    return bits;
+}
+
+static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    uint32_t bits = life_by_passes(lives, block);
+    size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
+    uint32_t next_module = vt_next_module_event(phases, block->alloc_event);
+    bool freed = block->free_event != VT_NEVER;
+    if (freed)
+        bits |= VT_LIFE_FREED;
+    if (phases->spans[span].phase != VT_PHASE_BACKWARD && block->free_event > lives->span_ends[span])
+        bits |= VT_LIFE_OUTLIVES_SPAN;
+    if (next_module != VT_NEVER && block->free_event > next_module)
+        bits |= VT_LIFE_AT_NEXT_FORWARD;
+    if (phases->grad_mode[block->alloc_event])
+        bits |= VT_LIFE_GRAD_MODE;
+    if (freed && lives->made_before[block->free_event] < lives->made_before[block->alloc_event] + 2)
+        bits |= VT_LIFE_BRIEF;
+    if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
+        bits |= VT_LIFE_ONCE;
+    if (!freed ||
+        phases->spans[vt_span_index(phases->spans, phases->span_count, block->free_event)].step > block->step)
+        bits |= VT_LIFE_OUTLIVES_STEP;
+    long recompute = vt_recompute_before(phases, block->alloc_event);
+    if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
+        block->free_event > phases->recomputes[recompute].last_event)
+        bits |= VT_LIFE_OUTLIVES_RECOMPUTE;
+    return bits;
+}
+
+/* ---- Gradients and parameters by size ---- */
+
+static uint64_t bucket(uint64_t bytes)
+{
+    return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
+}
+
+static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
+{
+    uint32_t count = vt_index_get(sizes, size_bucket);
+    return count == VT_INDEX_NONE ? 0 : count;
+}
+
+static int add_size(struct vt_index *sizes, uint64_t bytes)
+{
+    uint64_t size_bucket = bucket(bytes);
+    return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
+}
+
+/* A size that is known and has at least this count: itself, else the nearest that a large block may have in
+ * its place. 0 = none. */
+static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
+{
+    uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
+    for (uint64_t away = 0; away <= reach; away++)
+        for (uint64_t near = middle - away;; near = middle + away) {
+            uint32_t count = vt_index_get(sizes, near);
+            if (count != VT_INDEX_NONE && count >= least)
+                return near;
+            if (near == middle + away)
+                break;
+        }
+    return 0;
+}
+
+static bool take_size(struct vt_index *sizes, uint64_t bytes)
+{
+    uint64_t found = nearest_bucket(sizes, bytes, 1);
+    return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
+}
+
+/* The gradients alive when the first step's last backward pass ends. */
+static int collect_gradients(struct lives *lives, uint32_t at_event)
+{
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event ||
+            !has_trait(lives, block, VT_TRAIT_BACKWARD) || has_trait(lives, block, VT_TRAIT_WORKSPACE) ||
+            !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+            continue;
+        int error = add_size(&lives->gradient_sizes, block->bytes);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* How sure it is that a block made before the first pass is a parameter; 0 = it is none. */
+static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
+{
+    uint64_t traits = traits_of(lives, block);
+    if (traits & (UINT64_C(1) << VT_TRAIT_BUFFER | UINT64_C(1) << VT_TRAIT_WORKSPACE |
+                  UINT64_C(1) << VT_TRAIT_MODULE | UINT64_C(1) << VT_TRAIT_OPTIMIZER))
+        return 0;
+    if (traits >> VT_TRAIT_MODULE_APPLY & 1)
+        return 3;
+    return traits >> VT_TRAIT_INIT_METHOD & 1 ? 2 : 1;
+}
+
+/* Gives each gradient of the first step one block of its size that was there before: first what modules made
+ * for sure, then the rest in the order it was made. */
+static int match_gradients(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    const struct vt_replay *replay = lives->replay;
+    if (phases->pass_count == 0)
+        return 0;
+    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
+    int error = collect_gradients(lives, at_event);
+    for (int rank = 3; rank > 0 && !error; rank--) {
+        for (size_t i = 0; i < replay->allocation_count; i++) {
+            const struct vt_allocation *block = &replay->allocations[i];
+            if (block->alloc_event >= phases->passes[0].first_event)
+                break;
+            if (is_holder(lives, block) && block->free_event > at_event &&
+                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
+                lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+        }
+    }
+    return error;
+}
+
+static bool is_parameter(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
+           (has_trait(lives, block, VT_TRAIT_MODULE_APPLY) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+}
+
+/* The gradients of a pass that was cut short. */
+static bool is_cut_gradient(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && (lives->bits[i] & VT_LIFE_CUT) &&
+           has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE);
+}
+
+/* Before the first backward and kept, and no parameter itself. */
+static bool is_early(const struct lives *lives, size_t i)
+{
+    const uint32_t both = VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT;
+    return is_holder(lives, &lives->replay->allocations[i]) && (lives->bits[i] & both) == both &&
+           !is_parameter(lives, i);
+}
+
+/* State that a script made for its own optimizer. */
+static bool is_early_zeros(const struct lives *lives, size_t i)
+{
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_ZEROS);
+}
+
+/* The same, made when it was first needed. */
+static bool is_late_zeros(const struct lives *lives, size_t i)
+{
+    const uint32_t late = VT_LIFE_PERSISTENT | VT_LIFE_ONCE;
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && (lives->bits[i] & late) == late &&
+           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT_ZEROS) &&
+           !has_trait(lives, block, VT_TRAIT_MODULE) && !has_trait(lives, block, VT_TRAIT_BACKWARD);
+}
+
+/* Parameters once more, that a script keeps beside those it trains with, in another precision. */
+static bool is_early_copy(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT_SOURCE) &&
+           !has_trait(lives, block, VT_TRAIT_ZEROS) && !has_trait(lives, block, VT_TRAIT_MODULE) &&
+           !has_trait(lives, block, VT_TRAIT_MODULE_APPLY);
+}
+
+/* State read from a file together with the parameters that were copied from it. */
+static bool is_loaded(const struct lives *lives, size_t i)
+{
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_LOADED);
+}
+
+/* What can be found by the sizes of parameters. A few of them by chance are not enough: those found must be
+ * `share` (a divisor) of all parameters, by weight and by number; 0 = any. */
+struct likeness {
+    bool (*is_candidate)(const struct lives *, size_t);
+    uint64_t share;
+    bool also_twice; /* or twice the size: two bytes an element against four */
+    bool repeated;   /* any number for one parameter */
+};
+
+static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
+{
+    return take_size(&lives->parameter_sizes, bytes) ||
+           (likeness->also_twice && take_size(&lives->parameter_sizes, bytes / 2));
+}
+
+static int match_parameters(struct lives *lives, const struct likeness *likeness)
+{
+    const struct vt_replay *replay = lives->replay;
+    uint64_t parameter_bytes = 0, matched_bytes = 0, parameter_count = 0, matched_count = 0;
+    vt_index_free(&lives->parameter_sizes);
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (!is_parameter(lives, i))
+            continue;
+        parameter_bytes += replay->allocations[i].bytes;
+        parameter_count++;
+        int error = add_size(&lives->parameter_sizes, replay->allocations[i].bytes);
+        if (error)
+            return error;
+    }
+    uint8_t *matched = calloc(replay->allocation_count + 1, 1);
+    if (!matched)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        uint64_t bytes = replay->allocations[i].bytes;
+        bool candidate = likeness->is_candidate(lives, i),
+             taken = candidate && take_like(lives, likeness, bytes);
+        matched[i] = taken || (candidate && likeness->repeated &&
+                               nearest_bucket(&lives->parameter_sizes, bytes, 0) > 0);
+        matched_bytes += taken ? bytes : 0;
+        matched_count += taken;
+    }
+    bool enough = matched_bytes * likeness->share >= parameter_bytes * (likeness->share > 0) &&
+                  matched_count * likeness->share >= parameter_count * (likeness->share > 0);
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (matched[i] && enough)
+            lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
+    free(matched);
+    return 0;
+}
+
+static const struct likeness likenesses[] = {
+    {is_cut_gradient, 0, false, false}, {is_early_zeros, 2, false, true}, {is_late_zeros, 2, false, true},
+    {is_early_copy, 2, true, false},    {is_loaded, 2, false, true},
+};
+
+/* Gradients may be views of the buckets in which they are sent, or of what the script made for them: then
+ * backward leaves next to none of its own. */
+static void find_gradient_holders(struct lives *lives)
+{
+    const struct vt_replay *replay = lives->replay;
+    if (lives->phases->pass_count == 0)
+        return;
+    uint32_t at_event = lives->phases->passes[0].last_event;
+    uint64_t gradient_bytes = 0, bucket_bytes = 0, zeros_bytes = 0, parameter_bytes = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
+        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event)
+            continue;
+        if (has_trait(lives, block, VT_TRAIT_BUCKET))
+            bucket_bytes += block->bytes;
+        else if (has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE))
+            gradient_bytes += block->bytes;
+        zeros_bytes += is_early_zeros(lives, i) ? block->bytes : 0;
+    }
+    bool buckets = gradient_bytes < bucket_bytes / 2;
+    bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT_BUCKET)) ||
+            (zeros && is_early_zeros(lives, i)))
+            lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
+}
+
+int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
+                  uint32_t *bits)
+{
+    struct lives lives = {.replay = replay, .phases = phases, .matcher = matcher, .bits = bits};
+    int error = find_span_ends(&lives);
+    if (!error)
+        error = count_blocks(&lives);
+    for (size_t i = 0; i < replay->allocation_count && !error; i++)
+        bits[i] = life_of(&lives, &replay->allocations[i]);
+    if (!error)
+        error = match_gradients(&lives);
+    for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
+        error = match_parameters(&lives, &likenesses[i]);
+    if (!error)
+        find_gradient_holders(&lives);
+    free(lives.span_ends);
+    free(lives.made_before);
+    free(lives.first_step);
+    free(lives.last_step);
+    free(lives.pass_steps);
+    free(lives.last_passes);
+    vt_index_free(&lives.gradient_sizes);
+    vt_index_free(&lives.parameter_sizes);
+    return error;
+}

@@ -1,0 +1,184 @@
+#include "base/ranges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/index.h"
+
+int vt_ranges_init(struct vt_ranges *ranges)
+{
+    memset(ranges, 0, sizeof *ranges);
+    if (getrandom(&ranges->random, sizeof ranges->random, GRND_NONBLOCK) < 0)
+        ranges->random = (uint64_t)(uintptr_t)ranges;
+    ranges->random |= 1; /* xorshift stays at 0 */
+    int error = vt_reserve(&ranges->nodes, &ranges->capacity, 1, sizeof *ranges->nodes);
+    if (error)
+        return error;
+    memset(&ranges->nodes[0], 0, sizeof ranges->nodes[0]);
+    ranges->count = 1;
+    return 0;
+}
+
+void vt_ranges_free(struct vt_ranges *ranges)
+{
+    free(ranges->nodes);
+    memset(ranges, 0, sizeof *ranges);
+}
+
+static void update(struct vt_range_node *nodes, uint32_t at)
+{
+    struct vt_range_node *node = &nodes[at];
+    node->covered = node->end - node->start + nodes[node->left].covered + nodes[node->right].covered;
+    node->open_below = node->open + nodes[node->left].open_below + nodes[node->right].open_below;
+}
+
+/* Splits a subtree into what starts before `start` and the rest. */
+static void split(struct vt_range_node *nodes, uint32_t at, uint64_t start, uint32_t *before, uint32_t *rest)
+{
+    if (at == 0) {
+        *before = *rest = 0;
+    } else if (nodes[at].start < start) {
+        *before = at;
+        split(nodes, nodes[at].right, start, &nodes[at].right, rest);
+        update(nodes, at);
+    } else {
+        *rest = at;
+        split(nodes, nodes[at].left, start, before, &nodes[at].left);
+        update(nodes, at);
+    }
+}
+
+static uint32_t merge(struct vt_range_node *nodes, uint32_t before, uint32_t rest)
+{
+    if (before == 0 || rest == 0)
+        return before ? before : rest;
+    uint32_t top = nodes[before].priority > nodes[rest].priority ? before : rest;
+    if (top == before)
+        nodes[top].right = merge(nodes, nodes[top].right, rest);
+    else
+        nodes[top].left = merge(nodes, before, nodes[top].left);
+    update(nodes, top);
+    return top;
+}
+
+static void insert_node(struct vt_range_node *nodes, uint32_t *at, uint32_t fresh)
+{
+    if (*at == 0 || nodes[*at].priority < nodes[fresh].priority) {
+        split(nodes, *at, nodes[fresh].start, &nodes[fresh].left, &nodes[fresh].right);
+        *at = fresh;
+    } else {
+        insert_node(nodes, nodes[fresh].start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right,
+                    fresh);
+    }
+    update(nodes, *at);
+}
+
+int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value)
+{
+    uint32_t fresh = ranges->free_nodes;
+    if (fresh) {
+        ranges->free_nodes = ranges->nodes[fresh].left;
+    } else {
+        int error = vt_reserve(&ranges->nodes, &ranges->capacity, ranges->count + 1, sizeof *ranges->nodes);
+        if (error)
+            return error;
+        fresh = (uint32_t)ranges->count++;
+    }
+    ranges->random ^= ranges->random << 13;
+    ranges->random ^= ranges->random >> 7;
+    ranges->random ^= ranges->random << 17;
+    ranges->nodes[fresh] = (struct vt_range_node){.start = start,
+                                                  .end = end,
+                                                  .value = value,
+                                                  .open = true,
+                                                  .priority = (uint32_t)(ranges->random >> 32)};
+    insert_node(ranges->nodes, root, fresh);
+    return 0;
+}
+
+static uint32_t remove_node(struct vt_range_node *nodes, uint32_t *at, uint64_t start)
+{
+    if (*at == 0)
+        return 0;
+    if (nodes[*at].start == start) {
+        uint32_t found = *at;
+        *at = merge(nodes, nodes[found].left, nodes[found].right);
+        return found;
+    }
+    uint32_t found =
+        remove_node(nodes, start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right, start);
+    if (found)
+        update(nodes, *at);
+    return found;
+}
+
+void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start)
+{
+    uint32_t found = remove_node(ranges->nodes, root, start);
+    if (!found)
+        return;
+    ranges->nodes[found].left = ranges->free_nodes;
+    ranges->free_nodes = found;
+}
+
+const struct vt_range_node *vt_ranges_overlap(const struct vt_ranges *ranges, uint32_t root, uint64_t start,
+                                              uint64_t end)
+{
+    const struct vt_range_node *found = NULL;
+    for (uint32_t at = root; at != 0;) {
+        const struct vt_range_node *node = &ranges->nodes[at];
+        if (node->end <= start) {
+            at = node->right;
+        } else {
+            if (node->start < end)
+                found = node;
+            at = node->left;
+        }
+    }
+    return found;
+}
+
+/* Bytes of the set below `limit`. */
+static uint64_t covered_below(const struct vt_ranges *ranges, uint32_t root, uint64_t limit)
+{
+    uint64_t bytes = 0;
+    for (uint32_t at = root; at != 0;) {
+        const struct vt_range_node *node = &ranges->nodes[at];
+        if (node->end <= limit) {
+            bytes += ranges->nodes[node->left].covered + (node->end - node->start);
+            at = node->right;
+        } else {
+            if (node->start < limit)
+                bytes += limit - node->start;
+            at = node->left;
+        }
+    }
+    return bytes;
+}
+
+uint64_t vt_ranges_covered(const struct vt_ranges *ranges, uint32_t root, uint64_t start, uint64_t end)
+{
+    return covered_below(ranges, root, end) - covered_below(ranges, root, start);
+}
+
+uint32_t vt_ranges_close_one(struct vt_ranges *ranges, uint32_t root, uint64_t start, uint64_t end)
+{
+    struct vt_range_node *nodes = ranges->nodes;
+    if (root == 0 || nodes[root].open_below == 0)
+        return VT_RANGE_NONE;
+    struct vt_range_node *node = &nodes[root];
+    uint32_t value = VT_RANGE_NONE;
+    if (node->start > start)
+        value = vt_ranges_close_one(ranges, node->left, start, end);
+    if (value == VT_RANGE_NONE && node->open && node->start < end && node->end > start) {
+        node->open = false;
+        value = node->value;
+    }
+    if (value == VT_RANGE_NONE && node->end < end)
+        value = vt_ranges_close_one(ranges, node->right, start, end);
+    if (value != VT_RANGE_NONE)
+        update(nodes, root);
+    return value;
+}

@@ -1,0 +1,177 @@
+/* Where commands write: the standard output, or the file of -o, which takes its name only when it is whole.
+ */
+#include "command/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "view/text/print.h"
+#include "vramtrace/format.h"
+
+void vt_say(const struct vt_command *command, const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    fprintf(stderr, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
+    vt_put_clean(text ? text : "out of memory", stderr); /* it may quote a trace, or a file's name */
+    fputc('\n', stderr);
+    free(text);
+}
+
+static const char *advice(int error)
+{
+    if (error == ENOSPC || error == EDQUOT)
+        return "; make room there, or write elsewhere with -o FILE";
+    return error == ENOENT ? "; make its folder first" : "";
+}
+
+static int cannot_write(const struct vt_command *command, struct vt_output *output, int error)
+{
+    if (!output->broken) /* once is enough */
+        vt_say(command, "cannot write %s: %s%s", output->path ? output->path : "to the standard output",
+               strerror(error), advice(error));
+    output->broken = true;
+    return VT_EXIT_NOT_WRITTEN;
+}
+
+static mode_t new_file_mode(void)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+/* `vramtrace run -o` names a trace: the same habit here must not lose one. */
+static bool is_trace(const char *path)
+{
+    char magic[sizeof VT_MAGIC - 1];
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    bool is = file >= 0 && read(file, magic, sizeof magic) == (ssize_t)sizeof magic &&
+              !memcmp(magic, VT_MAGIC, sizeof magic);
+
+    if (file >= 0)
+        close(file);
+    return is;
+}
+
+static int open_temporary(struct vt_output *output, mode_t mode)
+{
+    int file = asprintf(&output->temporary, "%s.XXXXXX", output->target) < 0 ? -1 : 0;
+
+    if (file < 0) {
+        output->temporary = NULL;
+        errno = ENOMEM;
+        return -1;
+    }
+    file = mkostemp(output->temporary, O_CLOEXEC);
+    if (file >= 0 && !fchmod(file, mode))
+        return file;
+    if (file >= 0) {
+        close(file);
+        unlink(output->temporary);
+    }
+    free(output->temporary);
+    output->temporary = NULL;
+    return -1;
+}
+
+int vt_output_begin(const struct vt_command *command, const char *path, struct vt_output *output)
+{
+    struct stat status;
+    bool exists;
+    int file;
+
+    *output = (struct vt_output){.stream = stdout};
+    if (!path || !strcmp(path, "-"))
+        return 0;
+    if (!path[0])
+        return vt_wrong_use(command, "-o needs the name of a file, or - for the standard output");
+    output->path = path;
+    output->stream = NULL; /* until there is one */
+    exists = !stat(path, &status);
+    if (exists && S_ISDIR(status.st_mode)) {
+        vt_say(command, "cannot write %s: it is a folder; name a file in it: -o %s/%s.txt", path, path,
+               command->name);
+        return VT_EXIT_NOT_WRITTEN;
+    }
+    if (exists && S_ISREG(status.st_mode) && is_trace(path))
+        return vt_wrong_use(command, "-o %s would overwrite a trace; name another file for the output", path);
+    /* Through links; a pipe or a device is written in place. */
+    output->target = exists ? realpath(path, NULL) : strdup(path);
+    if (!output->target)
+        return cannot_write(command, output, errno);
+    file = exists && !S_ISREG(status.st_mode)
+               ? open(path, O_WRONLY | O_CLOEXEC)
+               : open_temporary(output, exists ? status.st_mode & 0777 : new_file_mode());
+    output->stream = file < 0 ? NULL : fdopen(file, "w");
+    if (output->stream)
+        return 0;
+    return cannot_write(command, output, errno);
+}
+
+int vt_written(const struct vt_command *command, struct vt_output *output, int result)
+{
+    if (result == -ENOMEM && !ferror(output->stream)) {
+        vt_say(command, "out of memory");
+        output->broken = true;
+        return VT_EXIT_UNREADABLE;
+    }
+    errno = 0;
+    if (fflush(output->stream) || ferror(output->stream))
+        result = errno ? -errno : result ? result : -EIO;
+    if (result == -EPIPE) { /* a reader that went away is no error */
+        output->broken = true;
+        return VT_EXIT_GOOD;
+    }
+    if (!result)
+        return VT_EXIT_GOOD;
+    return cannot_write(command, output, -result);
+}
+
+/* What was printed takes its name, or nothing does. */
+static int keep(const struct vt_command *command, struct vt_output *output)
+{
+    int file = fileno(output->stream), error = 0;
+
+    if (output->temporary && fsync(file) && errno != EINVAL && errno != EROFS)
+        error = errno;
+    if (fclose(output->stream) && !error)
+        error = errno == EPIPE ? 0 : errno;
+    output->stream = NULL;
+    if (!error && output->temporary && rename(output->temporary, output->target))
+        error = errno;
+    return error ? cannot_write(command, output, error) : 0;
+}
+
+int vt_output_end(const struct vt_command *command, struct vt_output *output, int status)
+{
+    int result = 0;
+
+    if (output->stream && !output->broken)
+        result = vt_written(command, output, 0);
+    /* A command that failed before it printed anything leaves what was there. */
+    if (output->path && output->stream && !output->broken &&
+        (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))
+        result = keep(command, output);
+    else if (output->path && output->stream)
+        output->broken = true;
+    if (output->path && output->stream)
+        fclose(output->stream);
+    if (output->temporary && output->broken)
+        unlink(output->temporary);
+    free(output->temporary);
+    free(output->target);
+    return result > status ? result : status;
+}

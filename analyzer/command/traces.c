@@ -1,0 +1,223 @@
+/* Which trace is meant: the newest of a folder where none is named, and word of one that is newer. */
+#include "command/command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "vramtrace/format.h"
+
+#define USUAL_NAMES "vramtrace.*.vrt"
+
+struct search {
+    const char *folder;
+    bool (*matches)(const struct search *search, const char *name);
+    const char *base;           /* of siblings: what stands before the number */
+    const struct stat *without; /* a file that is not meant; NULL = none */
+    char *path;                 /* the newest, NULL = none; the caller frees it */
+    uint64_t start_ns;          /* its start, CLOCK_REALTIME */
+    unsigned count;             /* traces that match */
+};
+
+/* When recording began; of a trace whose process ended before it began, when the file was made. 0 = no trace.
+ */
+static uint64_t start_of(const char *path, struct stat *status)
+{
+    struct vt_file_header header = {.start_realtime_ns = 0};
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t bytes = -1;
+
+    if (file >= 0 && !fstat(file, status) && S_ISREG(status->st_mode))
+        bytes = pread(file, &header, sizeof header, 0);
+    if (file >= 0)
+        close(file);
+    if (bytes < 0)
+        return 0;
+    if (!memcmp(header.magic, VT_MAGIC, sizeof header.magic))
+        return header.start_realtime_ns;
+    for (size_t i = 0; i < sizeof header.magic; i++)
+        if (header.magic[i])
+            return 0;
+    return (uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+}
+
+static void consider(struct search *search, const char *name)
+{
+    struct stat status;
+    uint64_t start_ns;
+    char *path;
+
+    if (!search->matches(search, name) ||
+        asprintf(&path, "%s%s%s", search->folder, search->folder[0] ? "/" : "", name) < 0)
+        return;
+    start_ns = start_of(path, &status);
+    if (!start_ns || (search->without && status.st_dev == search->without->st_dev &&
+                      status.st_ino == search->without->st_ino)) {
+        free(path);
+        return;
+    }
+    search->count++;
+    if (search->path &&
+        (start_ns < search->start_ns || (start_ns == search->start_ns && strcmp(path, search->path) < 0))) {
+        free(path);
+        return;
+    }
+    free(search->path);
+    search->path = path;
+    search->start_ns = start_ns;
+}
+
+static void find(struct search *search)
+{
+    DIR *folder = opendir(search->folder[0] ? search->folder : ".");
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)))
+        consider(search, entry->d_name);
+    if (folder)
+        closedir(folder);
+}
+
+static bool exists(const char *path)
+{
+    struct stat status;
+
+    return !stat(path, &status);
+}
+
+char *vt_split_moment(const char *operand, const char **moment)
+{
+    const char *at = operand + strlen(operand);
+    char *path = strdup(operand);
+
+    *moment = NULL;
+    while (path && !exists(path)) {
+        do
+            at--;
+        while (at > operand && *at != '@');
+        if (at <= operand) {
+            strcpy(path, operand);
+            path[strcspn(path, "@")] = '\0';
+            *moment = NULL;
+            break;
+        }
+        path[at - operand] = '\0';
+        *moment = at + 1;
+    }
+    return path;
+}
+
+static bool has_usual_name(const struct search *search, const char *name)
+{
+    (void)search;
+    return !fnmatch(USUAL_NAMES, name, 0);
+}
+
+int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
+{
+    struct search search = {.folder = "", .matches = has_usual_name};
+    struct stat given;
+    bool compares = command->takes == VT_TAKES_TWO;
+    const char *moment;
+    char *first;
+
+    if (arguments->operand_count != (compares ? 1 : 0) || command->takes == VT_TAKES_NOTHING)
+        return 0;
+    first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
+    if (first && !stat(first, &given))
+        search.without = &given;
+    free(first);
+    find(&search);
+    if (!search.path)
+        return vt_wrong_use(
+            command,
+            compares ? "no other " USUAL_NAMES " in this folder to compare with; name two traces, or "
+                       "two moments of one: vramtrace %s TRACE@step:2 TRACE@step:9"
+                     : "no " USUAL_NAMES " in this folder; name a trace: vramtrace %s TRACE (vramtrace "
+                       "run COMMAND makes one)",
+            command->name);
+    vt_say(command, "%s %s%s", compares ? "comparing with" : "reading", search.path,
+           search.count > 1 ? ", the newest trace in this folder" : "");
+    if (compares)
+        arguments->found[0] = arguments->operands[0];
+    arguments->found[arguments->operand_count++] = arguments->found_path = search.path;
+    arguments->operands = arguments->found;
+    return 0;
+}
+
+/* "x" of "x.vrt"; NULL without memory or for another name. */
+static char *stem_of(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length > 4 && !strcmp(name + length - 4, ".vrt") ? strndup(name, length - 4) : NULL;
+}
+
+/* "BASE.2.vrt": what the recorder calls a trace whose name is taken. */
+static bool is_sibling(const struct search *search, const char *name)
+{
+    size_t bytes = strlen(search->base), digits;
+
+    if (strncmp(name, search->base, bytes) || name[bytes] != '.')
+        return false;
+    digits = strspn(name + bytes + 1, "0123456789");
+    return digits && !strcmp(name + bytes + 1 + digits, ".vrt");
+}
+
+/* The base of "x.1.vrt" is "x" only where x.vrt is there too; else the number may be a rank. */
+static bool cut_number(const char *folder, char *stem)
+{
+    char *dot = strrchr(stem, '.'), *path;
+    bool there;
+
+    if (!dot || dot == stem || !dot[1] || dot[1 + strspn(dot + 1, "0123456789")])
+        return false;
+    *dot = '\0';
+    if (asprintf(&path, "%s%s%s.vrt", folder, folder[0] ? "/" : "", stem) < 0)
+        return false;
+    there = !access(path, F_OK);
+    free(path);
+    return there;
+}
+
+/* TRACE, TRACE@MOMENT or the baseline. */
+static bool is_named(const struct vt_arguments *arguments, const char *path)
+{
+    size_t bytes = strlen(path);
+
+    for (int i = 0; i < arguments->operand_count; i++)
+        if (!strncmp(arguments->operands[i], path, bytes) &&
+            (!arguments->operands[i][bytes] || arguments->operands[i][bytes] == '@'))
+            return true;
+    return arguments->baseline && !strcmp(arguments->baseline, path);
+}
+
+void vt_warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(""),
+         *stem = stem_of(name);
+    struct stat status;
+    uint64_t start_ns = stem ? start_of(path, &status) : 0;
+    struct search search = {.folder = folder, .matches = is_sibling, .base = stem};
+    char later[32];
+
+    if (folder && start_ns) {
+        find(&search);
+        if (cut_number(folder, stem))
+            find(&search);
+    }
+    if (search.path && search.start_ns > start_ns && !is_named(arguments, search.path))
+        vt_say(command, "%s is not the newest of its name: %s began %s later", path, search.path,
+               vt_format_duration(search.start_ns - start_ns, later));
+    free(search.path);
+    free(folder);
+    free(stem);
+}

@@ -1,0 +1,420 @@
+/* Advice on gradients that live through forward.
+ *
+ * From each optimizer's step on that a gradient outlives it was not needed, until its backward makes it
+ * again: the new one, which is added to it and freed, would have taken its place. Gradients and passes may
+ * both be many, so what all gradients would not have held is added up for each pass, and never gradient by
+ * gradient and pass by pass. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "diagnose/advice_private.h"
+#include "base/index.h"
+
+/* What backward made. */
+struct made {
+    uint32_t stack_id, pass, order; /* order: ordinal among those of its stack and size in its pass */
+    uint64_t bytes;
+    uint32_t allocation;
+};
+
+/* A backward span, by its number as in vt_adviser.passes. */
+struct pass {
+    uint32_t span;
+    uint32_t optimizer; /* the last span of an optimizer before it, VT_NEVER = none */
+    bool forward;       /* between that and this pass, which is the first after it, is a forward */
+    uint32_t forwards;  /* of passes up to this one: those with a forward */
+    uint64_t bytes;     /* of gradients: what comes in here less what is gone, modulo 2^64 */
+};
+
+struct search {
+    struct vt_adviser *adviser;
+    const struct vt_span *spans;
+    size_t span_count;
+    struct pass *passes; /* [0] is none */
+    uint32_t pass_count;
+    uint32_t *waits; /* by span: the optimizer's span since which a forward but no backward has come, VT_NEVER
+                        = none */
+    uint32_t *makers; /* by span: the next one from there on of an optimizer that makes something, VT_NEVER =
+                         none */
+    struct made *list;
+    size_t count;
+};
+
+static int compare_made(const void *left, const void *right)
+{
+    const struct made *a = left, *b = right;
+
+    if (a->stack_id != b->stack_id)
+        return a->stack_id < b->stack_id ? -1 : 1;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    if (a->pass != b->pass)
+        return a->pass < b->pass ? -1 : 1;
+    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+}
+
+/* What stands in one place of several passes comes together, in order of passes. */
+static int compare_places(const void *left, const void *right)
+{
+    const struct made *a = left, *b = right;
+
+    if (a->stack_id == b->stack_id && a->bytes == b->bytes && a->order != b->order)
+        return a->order < b->order ? -1 : 1;
+    return compare_made(left, right);
+}
+
+static const struct vt_allocation *allocation_of(const struct search *search, const struct made *made)
+{
+    return &search->adviser->replay->allocations[made->allocation];
+}
+
+static int list_backward(struct search *search)
+{
+    const struct vt_replay *replay = search->adviser->replay;
+    struct made *list = search->list = calloc(replay->allocation_count + 1, sizeof *list);
+
+    if (!list)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+
+        if (vt_whatif_counts(&search->adviser->whatif, block) && block->phase == VT_PHASE_BACKWARD)
+            list[search->count++] = (struct made){
+                block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
+    }
+    qsort(list, search->count, sizeof *list, compare_made);
+    for (size_t i = 1; i < search->count; i++)
+        if (list[i].stack_id == list[i - 1].stack_id && list[i].bytes == list[i - 1].bytes &&
+            list[i].pass == list[i - 1].pass)
+            list[i].order = list[i - 1].order + 1;
+    return 0;
+}
+
+/* The stack of the first block that a span made, 0 = none. */
+static uint32_t made_by(const struct search *search, const struct vt_span *span)
+{
+    const struct vt_event *events = search->adviser->replay->trace->events;
+
+    for (uint32_t event = span->first_event; event <= span->last_event; event++)
+        if (events[event].kind == VT_EVENT_ALLOC && events[event].stack_id)
+            return events[event].stack_id;
+    return 0;
+}
+
+static int read_spans(struct search *search)
+{
+    uint32_t optimizer = VT_NEVER, maker = VT_NEVER;
+    bool waits = false, forward = false; /* no backward, and a forward, has come since `optimizer` */
+
+    search->passes = calloc(search->span_count + 2, sizeof *search->passes);
+    search->waits = calloc(search->span_count + 1, sizeof *search->waits);
+    search->makers = calloc(search->span_count + 1, sizeof *search->makers);
+    if (!search->passes || !search->waits || !search->makers)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < search->span_count; i++) {
+        const struct vt_span *span = &search->spans[i];
+        struct pass *pass = &search->passes[search->pass_count + 1];
+
+        if (span->phase == VT_PHASE_OPTIMIZER) {
+            optimizer = i;
+            waits = true;
+            forward = false;
+        } else if (span->phase == VT_PHASE_FORWARD || span->phase == VT_PHASE_EVAL) {
+            forward |= waits;
+        } else if (span->phase == VT_PHASE_BACKWARD) {
+            *pass = (struct pass){.span = i, .optimizer = optimizer, .forward = waits && forward};
+            pass->forwards = pass[-1].forwards + pass->forward;
+            search->pass_count++;
+            waits = false;
+        }
+        search->waits[i] = waits && forward ? optimizer : VT_NEVER;
+    }
+    for (uint32_t i = (uint32_t)search->span_count; i-- > 0;) {
+        if (search->spans[i].phase == VT_PHASE_OPTIMIZER && made_by(search, &search->spans[i]))
+            maker = i;
+        search->makers[i] = maker;
+    }
+    return 0;
+}
+
+/* The first pass before which an optimizer stepped after the given one. */
+static uint32_t first_later(const struct search *search, uint32_t pass)
+{
+    uint32_t low = pass + 1, high = search->pass_count + 1, span = search->passes[pass].span;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (search->passes[middle].optimizer == VT_NEVER || search->passes[middle].optimizer < span)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Notes for each pass what it is that a gradient was not needed, as if nothing was made again. True if it
+ * ever was not. */
+static bool drop_gradient(struct search *search, const struct made *made, uint32_t *stack_id)
+{
+    const struct vt_allocation *gradient = allocation_of(search, made);
+    uint32_t span = search->passes[made->pass].span, last_event = gradient->free_event - 1;
+    uint32_t last = (uint32_t)(vt_span_at(search->adviser->attribution, last_event) - search->spans);
+    uint32_t first = first_later(search, made->pass);
+    uint32_t end = search->adviser->passes[search->spans[last].first_event] + 1;
+    uint32_t wait = last > span ? search->waits[last] : VT_NEVER;
+    bool dropped = false;
+
+    if (gradient->free_event <= gradient->alloc_event)
+        return false;
+    if (last > span && !*stack_id && search->makers[span + 1] <= last)
+        *stack_id = made_by(search, &search->spans[search->makers[span + 1]]);
+    if (first < end) {
+        search->passes[first].bytes += gradient->bytes;
+        search->passes[end].bytes -= gradient->bytes;
+        dropped = search->passes[end - 1].forwards > search->passes[first - 1].forwards;
+    }
+    /* freed between forward and backward, or never used again */
+    if (wait == VT_NEVER || wait <= span)
+        return dropped;
+    vt_whatif_less(&search->adviser->whatif, search->spans[wait].last_event + 1, gradient->free_event,
+                   gradient->bytes);
+    return true;
+}
+
+/* ---- Made again ---- */
+
+/* All that backward made in one place, by pass. Where a gradient and what its pass made again are alive
+ * together, one of them would do: at any moment that is each pair of a gradient, and of what was made again
+ * in a pass in which it would not have been there. */
+struct place {
+    const struct made *made;
+    size_t count;
+    uint32_t *gradients, *agains; /* alive: sums, as a Fenwick tree by index */
+    struct turn *turns;
+};
+
+enum turn_kind { GRADIENT_COMES, AGAIN_COMES, AGAIN_GOES, GRADIENT_GOES };
+
+struct turn {
+    uint32_t event, index;
+    enum turn_kind kind;
+};
+
+static int compare_turns(const void *left, const void *right)
+{
+    const struct turn *a = left, *b = right;
+
+    if (a->event != b->event)
+        return a->event < b->event ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static void add_to(uint32_t *tree, size_t count, size_t index, uint32_t change)
+{
+    for (size_t at = index + 1; at <= count; at += at & -at)
+        tree[at - 1] += change;
+}
+
+/* The sum of the first `count`. */
+static uint32_t sum_of(const uint32_t *tree, size_t count)
+{
+    uint32_t sum = 0;
+
+    for (size_t at = count; at > 0; at -= at & -at)
+        sum += tree[at - 1];
+    return sum;
+}
+
+/* How many of the place are gradients that would be gone before `pass`. */
+static size_t gone_before(const struct search *search, const struct place *place, uint32_t pass)
+{
+    size_t low = 0, high = place->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (first_later(search, place->made[middle].pass) <= pass)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* How many of the place were made before `pass`. */
+static size_t made_before(const struct place *place, uint32_t pass)
+{
+    size_t low = 0, high = place->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (place->made[middle].pass < pass)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static size_t list_turns(const struct search *search, const struct place *place)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < place->count; i++) {
+        const struct vt_allocation *block = allocation_of(search, &place->made[i]);
+        const struct pass *pass = &search->passes[place->made[i].pass];
+
+        if (block->category == VT_CATEGORY_GRADIENT)
+            place->turns[count++] = (struct turn){block->alloc_event, i, GRADIENT_COMES};
+        if (block->category == VT_CATEGORY_GRADIENT && block->free_event != VT_NEVER)
+            place->turns[count++] = (struct turn){block->free_event, i, GRADIENT_GOES};
+        if (!pass->forward || block->free_event == VT_NEVER)
+            continue;
+        place->turns[count++] = (struct turn){search->spans[pass->span].first_event, i, AGAIN_COMES};
+        place->turns[count++] = (struct turn){block->free_event, i, AGAIN_GOES};
+    }
+    qsort(place->turns, count, sizeof *place->turns, compare_turns);
+    return count;
+}
+
+/* How many pairs more there are after a turn, modulo 2^32. */
+static uint32_t take_turn(const struct search *search, const struct place *place, const struct turn *turn,
+                          uint32_t *agains)
+{
+    uint32_t pass = place->made[turn->index].pass, pairs;
+
+    switch (turn->kind) {
+    case GRADIENT_COMES:
+        add_to(place->gradients, place->count, turn->index, 1);
+        return 0;
+    case GRADIENT_GOES:
+        add_to(place->gradients, place->count, turn->index, UINT32_MAX);
+        return sum_of(place->agains, made_before(place, first_later(search, pass))) - *agains;
+    case AGAIN_COMES:
+        pairs = sum_of(place->gradients, gone_before(search, place, pass));
+        add_to(place->agains, place->count, turn->index, 1);
+        ++*agains;
+        return pairs;
+    case AGAIN_GOES:
+        pairs = sum_of(place->gradients, gone_before(search, place, pass));
+        add_to(place->agains, place->count, turn->index, UINT32_MAX);
+        --*agains;
+        return 0 - pairs;
+    }
+    return 0;
+}
+
+static void drop_pairs(const struct search *search, const struct place *place)
+{
+    size_t count = list_turns(search, place);
+    uint32_t agains = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int32_t pairs = (int32_t)take_turn(search, place, &place->turns[i], &agains);
+
+        if (pairs)
+            vt_whatif_less(&search->adviser->whatif, place->turns[i].event, VT_NEVER,
+                           (uint64_t)pairs * place->made->bytes);
+    }
+    for (size_t i = 0; i < place->count; i++)
+        place->gradients[i] = place->agains[i] = 0;
+}
+
+static int drop_all_pairs(struct search *search)
+{
+    struct place place = {0};
+    const struct made *list = search->list;
+    int error = 0;
+
+    qsort(search->list, search->count, sizeof *list, compare_places);
+    place.gradients = calloc(search->count + 1, sizeof *place.gradients);
+    place.agains = calloc(search->count + 1, sizeof *place.agains);
+    place.turns = calloc(search->count * 4 + 1, sizeof *place.turns);
+    if (!place.gradients || !place.agains || !place.turns)
+        error = -ENOMEM;
+    for (size_t i = 0, end; !error && i < search->count; i = end) {
+        for (end = i + 1; end < search->count && list[end].stack_id == list[i].stack_id &&
+                          list[end].bytes == list[i].bytes && list[end].order == list[i].order;
+             end++)
+            ;
+        place.made = list + i;
+        place.count = end - i;
+        if (place.count > 1)
+            drop_pairs(search, &place);
+    }
+    free(place.gradients);
+    free(place.agains);
+    free(place.turns);
+    return error;
+}
+
+/* ---- All ---- */
+
+static void drop_in_passes(const struct search *search)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 1; i <= search->pass_count; i++) {
+        const struct pass *pass = &search->passes[i];
+
+        bytes += pass->bytes;
+        if (pass->forward)
+            vt_whatif_less(&search->adviser->whatif, search->spans[pass->optimizer].last_event + 1,
+                           search->spans[pass->span].first_event, bytes);
+    }
+}
+
+static int advise(struct search *search)
+{
+    struct vt_adviser *adviser = search->adviser;
+    struct vt_advice *advice;
+    uint64_t times = 0, bytes = 0;
+    uint32_t stack_id = 0;
+    char text[24];
+    int error = list_backward(search);
+
+    if (!error)
+        error = read_spans(search);
+    for (size_t i = 0; !error && i < search->count; i++) {
+        const struct vt_allocation *block = allocation_of(search, &search->list[i]);
+
+        if (block->category != VT_CATEGORY_GRADIENT || !drop_gradient(search, &search->list[i], &stack_id))
+            continue;
+        times++;
+        bytes += block->bytes;
+    }
+    if (!error)
+        error = drop_all_pairs(search);
+    if (error)
+        return error;
+    drop_in_passes(search);
+    advice = vt_advise(adviser, "zero_grad", vt_whatif_saves(&adviser->whatif));
+    if (!advice)
+        return 0;
+    snprintf(advice->what, sizeof advice->what, "optimizer.zero_grad(set_to_none=True) right after its step");
+    snprintf(advice->why, sizeof advice->why,
+             "%llu gradients (%s) stay alive from the optimizer's step through the next forward, which has "
+             "no use for them",
+             (unsigned long long)times, vt_format_bytes(bytes, text));
+    advice->stack_id = stack_id;
+    return 0;
+}
+
+int vt_advise_gradients(struct vt_adviser *adviser)
+{
+    struct search search = {.adviser = adviser,
+                            .spans = adviser->attribution->spans,
+                            .span_count = adviser->attribution->span_count};
+    int error = advise(&search);
+
+    free(search.passes);
+    free(search.waits);
+    free(search.makers);
+    free(search.list);
+    return error;
+}

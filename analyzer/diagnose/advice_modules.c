@@ -1,0 +1,355 @@
+/* Advice on modules: activations in place, and checkpoints. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "diagnose/advice_private.h"
+#include "base/index.h"
+
+/* ---- In place ---- */
+
+/* Operators whose backward needs only what they gave, or a mask, and that can write it over what they were
+ * given. */
+static const char *const in_place[] = {"aten::relu", "aten::clamp_min",  "aten::threshold", "aten::hardtanh",
+                                       "aten::elu",  "aten::leaky_relu", "aten::clamp",     "aten::celu"};
+
+static bool is_in_place(const char *operator_name)
+{
+    for (size_t i = 0; operator_name && i < sizeof in_place / sizeof *in_place; i++)
+        if (!strcmp(operator_name, in_place[i]))
+            return true;
+    return false;
+}
+
+#define NEAR 256u /* allocations back that an operator's input may lie */
+
+/* What the operator read: of the blocks of its size that forward made and that are alive, the latest. */
+static const struct vt_allocation *input_of(const struct vt_adviser *adviser, uint32_t index)
+{
+    const struct vt_allocation *output = &adviser->replay->allocations[index];
+
+    for (uint32_t i = index; i-- > 0 && index - i < NEAR;) {
+        const struct vt_allocation *block = &adviser->replay->allocations[i];
+
+        if (adviser->passes[block->alloc_event] != adviser->passes[output->alloc_event])
+            return NULL;
+        if (block->bytes == output->bytes && vt_whatif_counts(&adviser->whatif, block) &&
+            vt_alive_at(block, output->alloc_event) && block->phase == output->phase &&
+            (block->category == VT_CATEGORY_ACTIVATION || block->category == VT_CATEGORY_TEMPORARY))
+            return block;
+    }
+    return NULL;
+}
+
+int vt_advise_in_place(struct vt_adviser *adviser)
+{
+    uint64_t count = 0, most = 0;
+    uint32_t stack_id = 0;
+    struct vt_advice *advice;
+    char bytes[24];
+
+    for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
+        const struct vt_allocation *output = &adviser->replay->allocations[i], *input;
+
+        if (!vt_whatif_counts(&adviser->whatif, output) ||
+            (output->phase != VT_PHASE_FORWARD && output->phase != VT_PHASE_EVAL) ||
+            !is_in_place(vt_operator_of(adviser->attribution, output->stack_id)))
+            continue;
+        input = input_of(adviser, i);
+        if (!input)
+            continue;
+        vt_whatif_less(&adviser->whatif, output->alloc_event,
+                       input->free_event < output->free_event ? input->free_event : output->free_event,
+                       output->bytes);
+        count++;
+        if (output->bytes > most) {
+            most = output->bytes;
+            stack_id = output->stack_id;
+        }
+    }
+    advice = vt_advise(adviser, "in_place", vt_whatif_saves(&adviser->whatif));
+    if (!advice)
+        return 0;
+    snprintf(advice->what, sizeof advice->what, "%s in place (inplace=True)",
+             vt_operator_of(adviser->attribution, stack_id));
+    snprintf(advice->why, sizeof advice->why,
+             "its output (up to %s) is kept beside an input of the same size; where nothing else needs that "
+             "input, one "
+             "would do",
+             vt_format_bytes(most, bytes));
+    advice->stack_id = stack_id;
+    return 0;
+}
+
+/* ---- Checkpoints ---- */
+
+#define FAMILIES 48
+#define SHOWN 3 /* families that are advised */
+
+/* Modules that differ in their numbers only: "layers.*.mlp". */
+struct family {
+    char pattern[160];
+    uint64_t kept; /* at the peak */
+    uint64_t saves;
+    uint64_t members;
+};
+
+/* A kept activation of one member of a family. */
+struct kept {
+    uint64_t member; /* hash of its name */
+    uint32_t pass, allocation;
+};
+
+static bool is_number(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* True where a module's name may end: at its end, or before "." or " > ". */
+static bool is_boundary(const char *at)
+{
+    return !*at || *at == '.' || !strncmp(at, " > ", 3);
+}
+
+/* A number that a part of a name ends with: "layers.3", "layer1", "Block#2", but not "GPT2Block". */
+static bool is_counted(const char *at)
+{
+    while (is_number(*at))
+        at++;
+    return is_boundary(at);
+}
+
+/* The pattern of the first `bytes` of a name. False if it does not fit. */
+static bool make_pattern(const char *name, size_t bytes, char *pattern, size_t room)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < bytes; i++) {
+        bool number = is_number(name[i]) && is_counted(name + i);
+
+        if (number && used && pattern[used - 1] == '*')
+            continue;
+        if (used + 2 > room)
+            return false;
+        pattern[used++] = number ? '*' : name[i];
+    }
+    pattern[used] = '\0';
+    return used > 0;
+}
+
+/* Bytes of `name` that the pattern covers, 0 if it does not. */
+static size_t match(const char *pattern, const char *name)
+{
+    const char *at = name;
+
+    for (; *pattern; pattern++) {
+        if (*pattern != '*' && *pattern != *at)
+            return 0;
+        if (*pattern != '*') {
+            at++;
+            continue;
+        }
+        if (!is_number(*at))
+            return 0;
+        while (is_number(*at))
+            at++;
+    }
+    return is_boundary(at) ? (size_t)(at - name) : 0;
+}
+
+/* Kept by forward for its backward. */
+static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation *block)
+{
+    return block->category == VT_CATEGORY_ACTIVATION && block->phase == VT_PHASE_FORWARD && block->module &&
+           vt_whatif_counts(&adviser->whatif, block) && block->free_event != VT_NEVER &&
+           adviser->passes[block->free_event] > adviser->passes[block->alloc_event];
+}
+
+/* Adds a block to the families of its module and of all those around it. */
+static void count_families(struct family *families, size_t *count, const struct vt_allocation *block)
+{
+    const char *name = block->module;
+
+    for (size_t i = 1; i <= strlen(name); i++) {
+        char pattern[sizeof families->pattern];
+        size_t k = 0;
+
+        if (!is_boundary(name + i) || !make_pattern(name, i, pattern, sizeof pattern))
+            continue;
+        while (k < *count && strcmp(families[k].pattern, pattern))
+            k++;
+        if (k == FAMILIES)
+            continue;
+        if (k == *count)
+            strcpy(families[(*count)++].pattern, pattern);
+        families[k].kept += block->bytes;
+    }
+}
+
+static int compare_kept(const void *left, const void *right)
+{
+    const struct kept *a = left, *b = right;
+
+    if (a->member != b->member)
+        return a->member < b->member ? -1 : 1;
+    if (a->pass != b->pass)
+        return a->pass < b->pass ? -1 : 1;
+    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+}
+
+/* What a member gave to the next one, which keeps it as its input: the last that it made, but for small
+ * by-products of its last operator (a norm's statistics). */
+static size_t output_of(const struct vt_adviser *adviser, const struct kept *kept, size_t count)
+{
+    const struct vt_allocation *allocations = adviser->replay->allocations;
+    uint64_t largest = 0;
+    size_t i = count;
+
+    for (size_t k = 0; k < count; k++)
+        largest =
+            allocations[kept[k].allocation].bytes > largest ? allocations[kept[k].allocation].bytes : largest;
+    while (i-- > 1)
+        if (allocations[kept[i].allocation].bytes * 16 >= largest)
+            break;
+    return i;
+}
+
+/* One member in one step: all but its output goes when its forward ends, and is made again when its backward
+ * begins. */
+static void drop_member(struct vt_adviser *adviser, const struct kept *kept, size_t count, uint32_t backward)
+{
+    const struct vt_allocation *allocations = adviser->replay->allocations;
+    uint32_t made = 0, needed = backward;
+    size_t output = output_of(adviser, kept, count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_allocation *block = &allocations[kept[i].allocation];
+
+        made = block->alloc_event > made ? block->alloc_event : made;
+        needed = block->free_event < needed ? block->free_event : needed;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (i != output)
+            vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i].allocation].bytes);
+}
+
+/* The first that backward makes for each member, by the forward operators it belongs to: sorted like the
+ * kept. */
+static uint32_t first_backward(const struct vt_adviser *adviser, const struct kept *made, size_t count,
+                               uint64_t member, uint32_t pass)
+{
+    struct kept key = {.member = member, .pass = pass};
+    size_t first = vt_lower_bound(made, count, sizeof *made, &key, compare_kept);
+
+    return first < count && made[first].member == member && made[first].pass == pass
+               ? adviser->replay->allocations[made[first].allocation].alloc_event
+               : VT_NEVER;
+}
+
+static int weigh_family(struct vt_adviser *adviser, struct family *family)
+{
+    const struct vt_replay *replay = adviser->replay;
+    struct kept *kept = calloc(replay->allocation_count + 1, sizeof *kept);
+    struct kept *made = calloc(replay->allocation_count + 1, sizeof *made);
+    size_t count = 0, made_count = 0;
+    uint64_t member = 0;
+
+    for (uint32_t i = 0; kept && made && i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        size_t bytes = block->module ? match(family->pattern, block->module) : 0;
+        struct kept item = {.member = bytes ? XXH3_64bits(block->module, bytes) : 0, .allocation = i};
+
+        item.pass = adviser->passes[block->alloc_event];
+        if (bytes && is_kept(adviser, block))
+            kept[count++] = item;
+        else if (bytes && block->phase == VT_PHASE_BACKWARD && block->forward_stack_id)
+            made[made_count++] = item;
+    }
+    if (!kept || !made) {
+        free(kept);
+        free(made);
+        return -ENOMEM;
+    }
+    qsort(kept, count, sizeof *kept, compare_kept);
+    qsort(made, made_count, sizeof *made, compare_kept);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && kept[end].member == kept[i].member && kept[end].pass == kept[i].pass;
+             end++)
+            ;
+        family->members += !i || kept[i].member != member;
+        member = kept[i].member;
+        drop_member(adviser, kept + i, end - i,
+                    first_backward(adviser, made, made_count, kept[i].member, kept[i].pass + 1));
+    }
+    family->saves = vt_whatif_saves(&adviser->whatif);
+    free(kept);
+    free(made);
+    return 0;
+}
+
+static int by_saves(const void *left, const void *right)
+{
+    const struct family *a = left, *b = right;
+
+    if (a->saves != b->saves)
+        return a->saves > b->saves ? -1 : 1;
+    return strcmp(a->pattern, b->pattern);
+}
+
+/* True if one lies in the other. */
+static bool overlaps(const char *a, const char *b)
+{
+    size_t bytes = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+
+    return !strncmp(a, b, bytes) && is_boundary(a + bytes) && is_boundary(b + bytes);
+}
+
+static void advise_family(struct vt_adviser *adviser, const struct family *family)
+{
+    struct vt_advice *advice = vt_advise(adviser, "checkpoint", family->saves);
+    char bytes[24];
+
+    if (!advice)
+        return;
+    snprintf(advice->what, sizeof advice->what, "checkpoint %.140s%s", family->pattern,
+             family->members > 1 ? ", each" : "");
+    snprintf(advice->why, sizeof advice->why,
+             "%llu %s %s for backward at the peak; only inputs stay, the rest is made again, one module at a "
+             "time, by a "
+             "second forward",
+             (unsigned long long)family->members, family->members > 1 ? "modules keep" : "module keeps",
+             vt_format_bytes(family->kept, bytes));
+    snprintf(advice->where, sizeof advice->where, "%.150s", family->pattern);
+}
+
+int vt_advise_checkpoints(struct vt_adviser *adviser)
+{
+    struct family families[FAMILIES];
+    size_t count = 0, shown = 0;
+    int error = 0;
+
+    memset(families, 0, sizeof families);
+    for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &adviser->replay->allocations[i];
+
+        if (is_kept(adviser, block) && vt_alive_at(block, adviser->whatif.peak_event))
+            count_families(families, &count, block);
+    }
+    for (size_t i = 0; !error && i < count; i++)
+        if (families[i].kept * 100 >= adviser->whatif.peak_bytes)
+            error = weigh_family(adviser, &families[i]);
+    qsort(families, count, sizeof *families, by_saves);
+    for (size_t i = 0; !error && i < count && shown < SHOWN; i++) {
+        bool inside = false;
+
+        for (size_t k = 0; k < i; k++)
+            inside |= overlaps(families[k].pattern, families[i].pattern);
+        if (inside)
+            continue;
+        advise_family(adviser, &families[i]);
+        shown++;
+    }
+    return error;
+}

@@ -1,0 +1,431 @@
+/* Matching the groups of two instants. */
+#include "base/index.h"
+#include "diagnose/diff.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_PAIRS 4000000u /* of lines of one function: beyond it, they are paired as they come */
+
+/* A group of one side with what it is matched by. */
+struct entry {
+    const struct vt_group *group;
+    char *key;
+    int32_t line; /* from the function's beginning */
+    bool of_b;
+};
+
+struct entries {
+    struct entry *items;
+    size_t count;
+    enum vt_by by;
+};
+
+const char *vt_diff_kind_name(unsigned kind)
+{
+    static const char *const names[VT_DIFF_KINDS] = {"added", "removed", "grown", "shrunk", "moved"};
+
+    return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
+}
+
+uint64_t vt_diff_change(const struct vt_diff_row *row)
+{
+    uint64_t moved = 0;
+
+    if (row->a.bytes != row->b.bytes)
+        return row->a.bytes > row->b.bytes ? row->a.bytes - row->b.bytes : row->b.bytes - row->a.bytes;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (row->b.categories[c] > row->a.categories[c])
+            moved += row->b.categories[c] - row->a.categories[c];
+    return moved;
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct vt_diff_row *a = left, *b = right;
+    uint64_t x = vt_diff_change(a), y = vt_diff_change(b);
+
+    if (x != y)
+        return x > y ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* A trace's functions, by file, name, and where they begin. */
+struct functions {
+    const struct vt_trace_code **items;
+    size_t count;
+};
+
+static int compare_functions(const void *left, const void *right)
+{
+    const struct vt_trace_code *a = *(const struct vt_trace_code *const *)left;
+    const struct vt_trace_code *b = *(const struct vt_trace_code *const *)right;
+    int order = strcmp(a->file, b->file);
+
+    order = order ? order : strcmp(a->name, b->name);
+    return order ? order : (a->first_line > b->first_line) - (a->first_line < b->first_line);
+}
+
+static int list_functions(const struct vt_trace *trace, struct functions *functions)
+{
+    *functions = (struct functions){.items = calloc(trace->code_count + 1, sizeof *functions->items)};
+    if (!functions->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->code_count; i++)
+        if (trace->codes[i].file && trace->codes[i].name && trace->codes[i].first_line > 0)
+            functions->items[functions->count++] = &trace->codes[i];
+    if (functions->count)
+        qsort(functions->items, functions->count, sizeof *functions->items, compare_functions);
+    return 0;
+}
+
+/* For vt_lower_bound: finds the first function that is not before a line. */
+static int compare_with_line(const void *function, const void *line)
+{
+    int order = compare_functions(function, line);
+
+    return order ? order : -1;
+}
+
+/* Where the function of a line begins, as the trace has it; 0 = not known. An edit above a function moves
+ * all of it. */
+static int32_t first_line(const struct functions *functions, const struct vt_group *group)
+{
+    const struct vt_trace_code line = {
+        .file = group->file, .name = group->function, .first_line = group->line};
+    const struct vt_trace_code *key = &line, *found;
+    size_t after = vt_lower_bound(functions->items, functions->count, sizeof key, &key, compare_with_line);
+
+    if (!after)
+        return 0;
+    found = functions->items[after - 1];
+    return strcmp(found->file, line.file) || strcmp(found->name, line.name) ? 0 : found->first_line;
+}
+
+/* Without numbers of lines: "model.py:141 forward ← train.py:88 main" is "model.py forward ← train.py main".
+ */
+static char *without_lines(const char *stack)
+{
+    char *text = strdup(stack), *end = text;
+
+    for (const char *at = stack; text && *at;) {
+        size_t digits = at[0] == ':' ? strspn(at + 1, "0123456789") : 0;
+
+        if (digits)
+            at += 1 + digits;
+        else
+            *end++ = *at++;
+    }
+    if (text)
+        *end = '\0';
+    return text;
+}
+
+static char *line_key(const struct vt_group *group)
+{
+    const char *slash = strrchr(group->file, '/');
+    char *key;
+
+    return asprintf(&key, "%s\n%s", slash ? slash + 1 : group->file, group->function ? group->function : "") <
+                   0
+               ? NULL
+               : key;
+}
+
+static int set_entry(const struct functions *functions, const struct vt_group *group, enum vt_by by,
+                     struct entry *entry)
+{
+    entry->group = group;
+    if (by == VT_BY_LINE && group->file && group->file[0]) {
+        entry->line = group->line - first_line(functions, group);
+        entry->key = line_key(group);
+    } else {
+        entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_diff_plain_name(group->name);
+    }
+    return entry->key ? 0 : -ENOMEM;
+}
+
+static int add_entries(const struct vt_trace *trace, const struct vt_groups *groups, bool of_b,
+                       struct entries *entries)
+{
+    struct functions functions = {0};
+    int result = entries->by == VT_BY_LINE ? list_functions(trace, &functions) : 0;
+
+    for (size_t i = 0; !result && i < groups->count; i++) {
+        struct entry *entry = &entries->items[entries->count];
+
+        *entry = (struct entry){.of_b = of_b};
+        result = set_entry(&functions, &groups->items[i], entries->by, entry);
+        entries->count += !result;
+    }
+    free(functions.items);
+    return result;
+}
+
+/* By key, then side, then as they stand in their files. */
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    int order = strcmp(a->key, b->key);
+
+    if (order || a->of_b != b->of_b)
+        return order ? order : a->of_b - b->of_b;
+    if (a->group->file && b->group->file && (order = strcmp(a->group->file, b->group->file)))
+        return order;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->group->phase != b->group->phase)
+        return a->group->phase - b->group->phase;
+    return strcmp(a->group->name, b->group->name);
+}
+
+static void set_side(struct vt_diff_side *side, const struct vt_group *group)
+{
+    side->group = group;
+    if (!group)
+        return;
+    side->bytes = group->bytes;
+    side->blocks = group->blocks;
+    memcpy(side->categories, group->categories, sizeof side->categories);
+}
+
+static uint8_t kind_of(const struct vt_diff_row *row)
+{
+    if (!row->a.blocks)
+        return VT_DIFF_ADDED;
+    if (!row->b.blocks)
+        return VT_DIFF_REMOVED;
+    return row->b.bytes > row->a.bytes   ? VT_DIFF_GROWN
+           : row->b.bytes < row->a.bytes ? VT_DIFF_SHRUNK
+                                         : VT_DIFF_MOVED;
+}
+
+/* Adds a row, unless both sides hold the same. There is room for one of every entry. */
+static int add_row(struct vt_diff_rows *rows, const struct entry *a, const struct entry *b)
+{
+    struct vt_diff_row row = {.members = 1};
+
+    set_side(&row.a, a ? a->group : NULL);
+    set_side(&row.b, b ? b->group : NULL);
+    if (!vt_diff_change(&row))
+        return 0;
+    row.kind = kind_of(&row);
+    row.name = strdup(b ? b->group->name : a->group->name);
+    if (!row.name)
+        return -ENOMEM;
+    rows->items[rows->count++] = row;
+    return 0;
+}
+
+static unsigned main_category(const struct vt_group *group)
+{
+    unsigned largest = 0;
+
+    for (unsigned c = 1; c < VT_CATEGORY_COUNT; c++)
+        if (group->categories[c] > group->categories[largest])
+            largest = c;
+    return largest;
+}
+
+/* How much two entries of one key are alike; 0 = not at all. Lines of one function, and stacks through the
+ * same functions, are taken for the same only if something else says so; what they hold says more than where
+ * they stand. */
+static uint32_t likeness(const struct entries *entries, const struct entry *a, const struct entry *b)
+{
+    bool phase = a->group->phase == b->group->phase;
+    bool category = main_category(a->group) == main_category(b->group);
+    bool name = !strcmp(a->group->name, b->group->name);
+    uint32_t same = entries->by != VT_BY_LINE && entries->by != VT_BY_STACK;
+
+    if (!phase && !category)
+        return 0;
+    same += entries->by == VT_BY_LINE && a->line == b->line ? 2 : 0;
+    same += a->group->bytes == b->group->bytes ? 3 : 0;
+    same += category ? 3 : 0;
+    if (!same && !name)
+        return 0;
+    return same + (name ? 4 : 0) + (phase ? 8 : 0);
+}
+
+/* Pairs the entries of one key in their order so that the pairs are as much alike as can be: best[i][j] is
+ * what can be had from the last i of A and the last j of B. */
+static int align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
+                 size_t b_count, struct vt_diff_rows *rows)
+{
+    size_t width = b_count + 1, i = a_count, j = b_count;
+    uint32_t *best = calloc((a_count + 1) * width, sizeof *best);
+    int result = best ? 0 : -ENOMEM;
+
+    for (i = 1; best && i <= a_count; i++) {
+        for (j = 1; j <= b_count; j++) {
+            uint32_t one = best[(i - 1) * width + j], other = best[i * width + j - 1];
+            uint32_t pair =
+                best[(i - 1) * width + j - 1] + likeness(entries, &a[a_count - i], &b[b_count - j]);
+
+            one = other > one ? other : one;
+            best[i * width + j] = pair > one ? pair : one;
+        }
+    }
+    for (i = a_count, j = b_count; !result && (i || j);) {
+        uint32_t alike = i && j ? likeness(entries, &a[a_count - i], &b[b_count - j]) : 0;
+
+        if (alike && best[i * width + j] == best[(i - 1) * width + j - 1] + alike)
+            result = add_row(rows, &a[a_count - i--], &b[b_count - j--]);
+        else if (i && (!j || best[i * width + j] == best[(i - 1) * width + j]))
+            result = add_row(rows, &a[a_count - i--], NULL);
+        else
+            result = add_row(rows, NULL, &b[b_count - j--]);
+    }
+    free(best);
+    return result;
+}
+
+static int match_run(const struct entries *entries, const struct entry *run, size_t count,
+                     struct vt_diff_rows *rows)
+{
+    size_t a_count = 0, b_count;
+    int result = 0;
+
+    while (a_count < count && !run[a_count].of_b)
+        a_count++;
+    b_count = count - a_count;
+    if (b_count && a_count < MOST_PAIRS / b_count)
+        return align(entries, run, a_count, run + a_count, b_count, rows);
+    for (size_t i = 0; !result && (i < a_count || i < b_count); i++)
+        result = add_row(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
+    return result;
+}
+
+static int match(const struct vt_diff *diff, enum vt_by by, const struct vt_groups *a,
+                 const struct vt_groups *b, struct vt_diff_rows *rows)
+{
+    size_t most = a->count + b->count;
+    struct entries entries = {.items = calloc(most + 1, sizeof *entries.items), .by = by};
+    int result;
+
+    rows->items = calloc(most + 1, sizeof *rows->items);
+    result = entries.items && rows->items ? 0 : -ENOMEM;
+    if (!result)
+        result = add_entries(diff->a->trace, a, false, &entries);
+    if (!result)
+        result = add_entries(diff->b->trace, b, true, &entries);
+    if (!result)
+        qsort(entries.items, entries.count, sizeof *entries.items, compare_entries);
+    for (size_t i = 0, end; !result && i < entries.count; i = end) {
+        for (end = i + 1; end < entries.count && !strcmp(entries.items[end].key, entries.items[i].key);)
+            end++;
+        result = match_run(&entries, &entries.items[i], end - i, rows);
+    }
+    for (size_t i = 0; i < entries.count; i++)
+        free(entries.items[i].key);
+    free(entries.items);
+    return result;
+}
+
+/* Of a whole device: the cache and the context too, which no group has. */
+static int match_categories(const struct vt_diff_device *device, struct vt_diff_rows *rows)
+{
+    rows->items = calloc(VT_CATEGORY_COUNT, sizeof *rows->items);
+    if (!rows->items)
+        return -ENOMEM;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
+        struct vt_diff_row row = {.members = 1};
+
+        row.a.bytes = row.a.categories[c] = device->a->categories[c];
+        row.b.bytes = row.b.categories[c] = device->b->categories[c];
+        if (row.a.bytes == row.b.bytes)
+            continue;
+        row.a.blocks = row.a.bytes > 0;
+        row.b.blocks = row.b.bytes > 0;
+        row.kind = kind_of(&row);
+        row.name = strdup(vt_category_name((enum vt_category)c));
+        if (!row.name)
+            return -ENOMEM;
+        rows->items[rows->count++] = row;
+    }
+    return 0;
+}
+
+static int compare_device(const struct vt_diff *diff, unsigned groups, struct vt_diff_device *device)
+{
+    int result = 0;
+
+    for (int by = 0; !result && by < VT_BY_COUNT; by++) {
+        struct vt_diff_rows *rows = &device->rows[by];
+        const struct vt_groups *a = &device->a->groups[by], *b = &device->b->groups[by];
+
+        if (by == VT_BY_CATEGORY)
+            result = match_categories(device, rows);
+        else if (groups & 1u << by)
+            result = match(diff, (enum vt_by)by, a, b, rows);
+        if (!result && (by == VT_BY_MODULE || by == VT_BY_OWNER))
+            result = vt_diff_collapse(rows, (enum vt_by)by, a, b);
+        if (rows->count)
+            qsort(rows->items, rows->count, sizeof *rows->items, compare_rows);
+        device->differs |= rows->count > 0;
+    }
+    return result;
+}
+
+static const struct vt_device_report *device_of(const struct vt_report *report, int index)
+{
+    for (size_t i = 0; i < report->device_count; i++)
+        if (report->devices[i].index == index)
+            return &report->devices[i];
+    return NULL;
+}
+
+int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups, struct vt_diff **made)
+{
+    static const struct vt_instant nothing;
+    struct vt_diff *diff = calloc(1, sizeof *diff);
+    int result = 0;
+
+    *made = NULL;
+    if (!diff)
+        return -ENOMEM;
+    diff->a = a;
+    diff->b = b;
+    diff->devices = calloc(VT_MAX_DEVICES, sizeof *diff->devices);
+    for (int index = 0; !result && diff->devices && index < (int)VT_MAX_DEVICES; index++) {
+        const struct vt_device_report *of_a = device_of(a, index), *of_b = device_of(b, index);
+        struct vt_diff_device *device = &diff->devices[diff->device_count];
+
+        if (!of_a && !of_b)
+            continue;
+        diff->device_count++;
+        device->index = index;
+        device->name = (of_a ? of_a : of_b)->name;
+        device->a = of_a ? vt_shown_instant(of_a) : &nothing;
+        device->b = of_b ? vt_shown_instant(of_b) : &nothing;
+        result = compare_device(diff, groups, device);
+    }
+    if (result || !diff->devices) {
+        vt_diff_free(diff);
+        return result ? result : -ENOMEM;
+    }
+    *made = diff;
+    return 0;
+}
+
+void vt_diff_rows_free(struct vt_diff_rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        free(rows->items[i].name);
+    free(rows->items);
+    *rows = (struct vt_diff_rows){0};
+}
+
+void vt_diff_free(struct vt_diff *diff)
+{
+    if (!diff)
+        return;
+    for (size_t i = 0; diff->devices && i < diff->device_count; i++)
+        for (int by = 0; by < VT_BY_COUNT; by++)
+            vt_diff_rows_free(&diff->devices[i].rows[by]);
+    free(diff->devices);
+    free(diff);
+}

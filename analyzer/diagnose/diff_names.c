@@ -1,0 +1,188 @@
+/* Names of modules and owners in a comparison: what stands on one side only is told by the outermost of its
+ * places that the other side lacks. */
+#include "diagnose/diff.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+
+#define CLASSES " > " /* between the parts of a path of classes */
+#define ROLE " · "    /* between an owner and its role */
+
+char *vt_diff_plain_name(const char *name)
+{
+    char *plain = strdup(name), *end = plain;
+
+    for (const char *at = name; plain && *at;) {
+        if (at[0] == '#' && at[1] == '1' && (!at[2] || !strncmp(at + 2, CLASSES, strlen(CLASSES))))
+            at += 2;
+        else
+            *end++ = *at++;
+    }
+    if (plain)
+        *end = '\0';
+    return plain;
+}
+
+/* Dotted names of live objects, or paths of classes. */
+static const char *separator_of(const char *name)
+{
+    return strstr(name, CLASSES) || strchr(name, '#') ? CLASSES : ".";
+}
+
+/* The plain names of one side, in order, without roles. */
+struct names {
+    char **items;
+    size_t count;
+};
+
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(*(char *const *)left, *(char *const *)right);
+}
+
+static void cut_role(char *name)
+{
+    char *role = strstr(name, ROLE);
+
+    if (role)
+        *role = '\0';
+}
+
+static int make_names(const struct vt_groups *groups, struct names *names)
+{
+    *names = (struct names){.items = calloc(groups->count + 1, sizeof *names->items)};
+    if (!names->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < groups->count; i++) {
+        char *name = vt_diff_plain_name(groups->items[i].name);
+
+        if (!name)
+            return -ENOMEM;
+        cut_role(name);
+        names->items[names->count++] = name;
+    }
+    if (names->count)
+        qsort(names->items, names->count, sizeof *names->items, compare_names);
+    return 0;
+}
+
+static void free_names(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+}
+
+/* True if a name begins with `start`, or is it where `whole`. */
+static bool has_name(const struct names *names, const char *start, bool whole)
+{
+    size_t at = vt_lower_bound(names->items, names->count, sizeof *names->items, &start, compare_names);
+
+    return at < names->count &&
+           (whole ? !strcmp(names->items[at], start) : !strncmp(names->items[at], start, strlen(start)));
+}
+
+/* How many parts of a name, without role, lead to its outermost place that `other` lacks; 0 = all. */
+static size_t parts_to_place(char *name, const struct names *other)
+{
+    const char *separator = separator_of(name);
+    size_t length = strlen(separator), parts = 1;
+
+    for (char *end = strstr(name, separator); end; end = strstr(end + length, separator), parts++) {
+        char kept = end[length];
+        bool known;
+
+        end[length] = '\0';
+        known = has_name(other, name, false);
+        end[length] = kept;
+        *end = '\0';
+        known |= has_name(other, name, true);
+        *end = separator[0];
+        if (!known)
+            return parts;
+    }
+    return 0;
+}
+
+/* "layers.6" of a module; of owners in a place that the other side lacks "layers.6.* · exp_avg". */
+static int name_place(struct vt_diff_row *row, enum vt_by by, const struct names *other)
+{
+    const char *separator = separator_of(row->name), *role = strstr(row->name, ROLE);
+    const char *end = row->name;
+    char *plain = vt_diff_plain_name(row->name), *name;
+    size_t parts;
+
+    if (!plain)
+        return -ENOMEM;
+    cut_role(plain);
+    parts = parts_to_place(plain, other);
+    free(plain);
+    if (!parts)
+        return 0;
+    while (parts--)
+        end = strstr(end, separator) + (parts ? strlen(separator) : 0);
+    if (asprintf(&name, "%.*s%s%s", (int)(end - row->name), row->name, by == VT_BY_OWNER ? ".*" : "",
+                 by == VT_BY_OWNER && role ? role : "") < 0)
+        return -ENOMEM;
+    free(row->name);
+    row->name = name;
+    return 0;
+}
+
+static void add_side(struct vt_diff_side *into, const struct vt_diff_side *side)
+{
+    into->group = NULL;
+    into->bytes += side->bytes;
+    into->blocks += side->blocks;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        into->categories[c] += side->categories[c];
+}
+
+static bool is_one_sided(const struct vt_diff_row *row)
+{
+    return (row->kind == VT_DIFF_ADDED || row->kind == VT_DIFF_REMOVED) && row->name[0];
+}
+
+/* Rows of one side first, by kind and name. */
+static int compare_places(const void *left, const void *right)
+{
+    const struct vt_diff_row *a = left, *b = right;
+
+    return a->kind != b->kind ? a->kind - b->kind : strcmp(a->name, b->name);
+}
+
+int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_groups *a,
+                     const struct vt_groups *b)
+{
+    struct names of_a = {0}, of_b = {0};
+    size_t kept = 0;
+    int result = make_names(a, &of_a);
+
+    if (!result)
+        result = make_names(b, &of_b);
+    for (size_t i = 0; !result && i < rows->count; i++)
+        if (is_one_sided(&rows->items[i]))
+            result = name_place(&rows->items[i], by, rows->items[i].kind == VT_DIFF_ADDED ? &of_a : &of_b);
+    free_names(&of_a);
+    free_names(&of_b);
+    if (result || !rows->count)
+        return result;
+    qsort(rows->items, rows->count, sizeof *rows->items, compare_places);
+    for (size_t i = 0; i < rows->count; i++) {
+        struct vt_diff_row *row = &rows->items[i], *last = kept ? &rows->items[kept - 1] : NULL;
+
+        if (last && is_one_sided(row) && !compare_places(last, row)) {
+            add_side(&last->a, &row->a);
+            add_side(&last->b, &row->b);
+            last->members++;
+            free(row->name);
+        } else {
+            rows->items[kept++] = *row;
+        }
+    }
+    rows->count = kept;
+    return 0;
+}

@@ -1,0 +1,125 @@
+/* Growth of what the driver gave, where blocks do not grow with it; and when memory will run out. */
+#include "diagnose/leaks/private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FAR_STEPS 10000000u /* no forecast reaches further */
+
+struct walk {
+    const struct vt_leak_finder *finder;
+    struct vt_leak_change *segments; /* by step: bytes at its end */
+    uint64_t *holes;                 /* by step: 1 where a segment was made although as much was free */
+    uint32_t step;
+    uint64_t segment_bytes, cached; /* before this event */
+    uint32_t stack_id;              /* that last made a segment */
+    uint64_t used;                  /* the most within the last whole step: without what is cached */
+};
+
+/* The next step begins with what there is. */
+static void end_step(struct walk *walk)
+{
+    walk->step++;
+    walk->segments[walk->step] = (struct vt_leak_change){walk->step, walk->segment_bytes};
+}
+
+static int visit(void *context, uint32_t event, const struct vt_counts *counts,
+                 const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    struct walk *walk = context;
+    const struct vt_leak_finder *finder = walk->finder;
+    uint64_t used = counts->driver_bytes - categories[VT_CATEGORY_CACHED];
+    while (walk->step + 1 < finder->step_count && event > finder->borders[walk->step])
+        end_step(walk);
+    if (event > finder->last_border)
+        return 1;
+    if (counts->segment_bytes > walk->segment_bytes) {
+        walk->holes[walk->step] = walk->cached >= counts->segment_bytes - walk->segment_bytes;
+        walk->stack_id = finder->trace->events[event].stack_id;
+    }
+    walk->segment_bytes = walk->segments[walk->step].bytes = counts->segment_bytes;
+    walk->cached = categories[VT_CATEGORY_CACHED];
+    if (walk->step + 1 == finder->step_count && used > walk->used)
+        walk->used = used;
+    return 0;
+}
+
+static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
+{
+    uint64_t reserved = growth->rise / (growth->last_step - growth->first_step), more;
+    uint32_t grown = 0, holes = 0;
+    char bytes[64];
+    if (finder->leaks->bytes_per_step * 5 >= reserved * 4)
+        return 0; /* blocks need it */
+    more = reserved - finder->leaks->bytes_per_step;
+    for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
+        grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
+        holes += walk->segments[step].bytes > walk->segments[step - 1].bytes && walk->holes[step];
+    }
+    bool fragments = holes * 2 > grown;
+    struct vt_leak *leak = vt_leak_add(finder, fragments ? VT_LEAK_FRAGMENTATION : VT_LEAK_CACHE);
+    if (!leak)
+        return -ENOMEM;
+    leak->category = VT_CATEGORY_CACHED;
+    if (walk->stack_id < finder->trace->stack_count) {
+        leak->stack_id = walk->stack_id;
+        vt_leak_add_lines(finder, leak, walk->stack_id, VT_LEAK_LINES);
+    }
+    leak->bytes = walk->cached;
+    leak->bytes_per_step = more;
+    leak->first_step = growth->first_step;
+    leak->last_step = growth->last_step;
+    snprintf(bytes, sizeof bytes, "in %" PRIu32 " of %" PRIu32 " steps that grew", holes, grown);
+    snprintf(leak->why, sizeof leak->why,
+             "What is reserved grows%s; as much as was asked for lay free %s, %s.",
+             finder->leaks->bytes_per_step ? " by so much more than what is allocated"
+                                           : ", what is allocated does not",
+             bytes, fragments ? "but in no one piece" : "so most of it was needed at some moment");
+    return 0;
+}
+
+static void forecast(struct vt_leak_finder *finder, uint64_t used)
+{
+    struct vt_leaks *leaks = finder->leaks;
+    uint64_t total = 0;
+    for (size_t i = 0; i < finder->trace->device_count; i++)
+        if (finder->trace->devices[i].index == finder->device_index)
+            total = finder->trace->devices[i].total_bytes;
+    if (total == 0 || leaks->bytes_per_step == 0)
+        return;
+    uint64_t steps = total > used ? (total - used) / leaks->bytes_per_step : 0;
+    if (steps > FAR_STEPS)
+        return;
+    for (size_t i = 0; i < leaks->count; i++)
+        if (vt_leak_is_leak((enum vt_leak_verdict)leaks->items[i].verdict) &&
+            leaks->items[i].verdict != VT_LEAK_HOST_PINNED && leaks->items[i].verdict != VT_LEAK_CYCLE)
+            leaks->items[i].forecast_step = finder->step_count - 1 + (uint32_t)steps;
+}
+
+int vt_leak_cache_find(struct vt_leak_finder *finder)
+{
+    struct walk walk = {.finder = finder};
+    struct vt_growth growth;
+    bool repeats = false;
+    int error = 0;
+    walk.segments = calloc((size_t)finder->step_count + 1, sizeof *walk.segments);
+    walk.holes = calloc((size_t)finder->step_count + 1, sizeof *walk.holes);
+    if (!walk.segments || !walk.holes)
+        error = -ENOMEM;
+    if (!error && vt_replay_walk(finder->replay, finder->device_index, visit, &walk) < 0)
+        error = -ENOMEM;
+    while (!error && walk.step + 1 < finder->step_count)
+        end_step(&walk);
+    if (!error)
+        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1, &growth,
+                                  &repeats);
+    if (!error && repeats)
+        error = add_cache(finder, &walk, &growth);
+    if (!error)
+        forecast(finder, walk.used);
+    free(walk.segments);
+    free(walk.holes);
+    return error;
+}

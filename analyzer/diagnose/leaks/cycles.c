@@ -1,0 +1,201 @@
+/* Reference cycles: what only the collector frees. It runs when enough objects were made, in the middle of
+ * anything, and then frees at once what several steps left; a script that clears a list does so at one place.
+ */
+#include "diagnose/leaks/private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct freed {
+    uint32_t class, step;
+    uint64_t bytes;
+};
+
+/* Frees that follow each other, with the allocations round them. */
+struct burst {
+    uint32_t before, after, step; /* events; the step that it is in */
+    bool at_border;               /* a step ends between them: a loop of one line looks like a single call */
+    struct freed *items;
+    size_t count, capacity;
+};
+
+static int compare_freed(const void *a, const void *b)
+{
+    const struct freed *left = a, *right = b;
+    if (left->class != right->class)
+        return left->class < right->class ? -1 : 1;
+    return left->step < right->step ? -1 : left->step > right->step;
+}
+
+/* Where the script stands at an event: its innermost frame, 0 = none. */
+static uint64_t script_place(const struct vt_leak_finder *finder, uint32_t event)
+{
+    const struct vt_trace *trace = finder->trace;
+    uint32_t stack_id = trace->events[event].stack_id;
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
+            return (uint64_t)stack->python[i].code_id << 32 |
+                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
+    return 0;
+}
+
+/* An allocation that tells where the script stands: not what the framework needs now and then below it. */
+static bool is_place(const struct vt_leak_finder *finder, uint32_t event)
+{
+    const struct vt_event *told = &finder->trace->events[event];
+    return told->kind == VT_EVENT_ALLOC && (told->layer == VT_LAYER_FRAMEWORK || !finder->has_blocks);
+}
+
+static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
+{
+    const struct vt_replay *replay = finder->replay;
+    burst->count = 0;
+    for (uint32_t event = first; event <= last; event++) {
+        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i]) {
+            if (finder->class_of[i] == VT_NO_CLASS || replay->allocations[i].step == 0)
+                continue;
+            int error = vt_reserve(&burst->items, &burst->capacity, burst->count + 1, sizeof *burst->items);
+            if (error)
+                return error;
+            burst->items[burst->count++] = (struct freed){finder->class_of[i], replay->allocations[i].step,
+                                                          replay->allocations[i].bytes};
+        }
+    }
+    if (burst->count > 1)
+        qsort(burst->items, burst->count, sizeof *burst->items, compare_freed);
+    return 0;
+}
+
+/* Adds what one burst freed of one class: items[0] to items[count - 1], by step. */
+static void add_burst(const struct vt_leak_finder *finder, const struct burst *burst,
+                      const struct freed *items, size_t count, struct vt_leak_class *class)
+{
+    uint64_t before = script_place(finder, burst->before), after = script_place(finder, burst->after);
+    uint64_t bytes = 0, place = before * UINT64_C(0x9e3779b97f4a7c15) ^ after;
+    bool inside = before != 0 && before == after && !burst->at_border;
+    uint32_t steps = 0;
+    if (items[0].step == items[count - 1].step)
+        return;
+    for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own may not be whole */
+        bytes += items[i].bytes;
+        steps += i == 0 || items[i].step != items[i - 1].step;
+    }
+    if (steps < 2 && !inside) /* the last of an earlier step goes where its variable gets another value */
+        return;
+    if (class->bursts++ == 0)
+        class->burst_first_step = items[0].step;
+    else
+        class->burst_moves += place != class->burst_place;
+    class->burst_place = place;
+    class->burst_inside |= inside;
+    class->burst_last_step = items[count - 1].step;
+    class->burst_bytes += bytes;
+    class->burst_steps += steps;
+    if (bytes > class->most_bytes) {
+        class->most_bytes = bytes;
+        class->most_blocks = count;
+    }
+}
+
+static int read_bursts(struct vt_leak_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    struct burst burst = {0};
+    int error = 0;
+    for (uint32_t event = 0; event < finder->last_border && !error; event++) {
+        if (is_place(finder, event))
+            burst.before = event;
+        if (trace->events[event].kind != VT_EVENT_FREE)
+            continue;
+        uint32_t last = event;
+        while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE)
+            last++;
+        uint32_t first_after = last < finder->last_border ? last + 1 : last;
+        if (burst.after < first_after) /* else nothing has come since the burst before this one */
+            burst.after = first_after;
+        while (burst.after < finder->last_border && !is_place(finder, burst.after))
+            burst.after++;
+        burst.step = vt_span_at(finder->attribution, event)->step;
+        burst.at_border = vt_span_at(finder->attribution, burst.before)->step !=
+                          vt_span_at(finder->attribution, burst.after)->step;
+        error = last > event ? gather(finder, event, last, &burst) : 0;
+        for (size_t i = 0, end; i < burst.count && last > event && !error; i = end) {
+            for (end = i + 1; end < burst.count && burst.items[end].class == burst.items[i].class; end++)
+                ;
+            add_burst(finder, &burst, burst.items + i, end - i, &finder->classes[burst.items[i].class]);
+        }
+        event = last;
+    }
+    free(burst.items);
+    return error;
+}
+
+/* Bytes of a class that outlived the step in which they were made, and were freed. */
+static uint64_t outlived(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < class->count; i++) {
+        const struct vt_allocation *allocation =
+            &finder->replay->allocations[finder->order[class->first + i]];
+        if (allocation->free_event < finder->last_border &&
+            vt_leak_free_step(finder, allocation) > allocation->step)
+            bytes += allocation->bytes;
+    }
+    return bytes;
+}
+
+static bool is_collected(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    bool moves = class->bursts > 2 && class->burst_moves * 2 > class->bursts - 1;
+    return class->burst_steps >= VT_LEAK_BIRTHS && (class->burst_inside || moves) &&
+           class->burst_bytes * 2 >= outlived(finder, class);
+}
+
+static uint8_t category_of(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    return finder->replay->allocations[finder->order[class->first + class->count / 2]].category;
+}
+
+int vt_leak_cycles_find(struct vt_leak_finder *finder)
+{
+    struct vt_leak *leak = NULL;
+    const struct vt_leak_class *largest = NULL;
+    uint32_t bursts = 0;
+    int error = read_bursts(finder);
+    for (size_t i = 0; i < finder->class_count && !error; i++) {
+        struct vt_leak_class *class = &finder->classes[i];
+        if (!is_collected(finder, class))
+            continue;
+        if (!leak)
+            leak = vt_leak_add(finder, VT_LEAK_CYCLE);
+        if (!leak)
+            return -ENOMEM;
+        const struct vt_allocation *sample = &finder->replay->allocations[finder->order[class->first]];
+        class->stack_id = sample->stack_id;
+        class->group = (uint32_t)(leak - finder->leaks->items);
+        class->bytes_per_step = class->burst_bytes / class->burst_steps;
+        error =
+            vt_leak_add_part(leak, class, class->most_bytes, class->most_blocks, category_of(finder, class));
+        bursts = class->bursts > bursts ? class->bursts : bursts;
+        if (largest && class->bytes_per_step <= largest->bytes_per_step)
+            continue;
+        largest = class;
+        leak->first_step = class->burst_first_step;
+        leak->last_step = class->burst_last_step;
+        leak->stack_id = class->stack_id;
+        leak->module = sample->module;
+    }
+    if (!leak || error)
+        return error;
+    vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
+    snprintf(leak->why, sizeof leak->why,
+             "What several steps made was freed together, %" PRIu32
+             " time%s, %s: only Python's collector does that.",
+             bursts, bursts == 1 ? "" : "s",
+             largest->burst_inside ? "in the middle of a call that holds none of it"
+                                   : "each time at another place");
+    return 0;
+}

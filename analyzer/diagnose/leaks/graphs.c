@@ -1,0 +1,282 @@
+/* Which blocks of leaks an autograd graph keeps. Of the graphs that a census tells of, each may hold all that
+ * those before it hold (a sum that goes on through all steps), so their blocks are summed up by trees, not
+ * one by one. */
+#include "diagnose/leaks/private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A block of a leak whose autograd node is known. */
+struct numbered {
+    uint64_t number;
+    uint32_t leak, allocation;
+};
+
+struct vt_leak_graphs {
+    const struct vt_allocation *allocations;
+    size_t count, leaves; /* leaves: of each tree, a power of two */
+    struct numbered *by_number, *by_leak;
+    uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
+    struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the look */
+    uint32_t *made, *freed;         /* places in by_leak, in order of their events */
+    size_t made_count, freed_count; /* of them, those that are done with */
+    uint32_t *part_of;              /* by leak: place in parts, VT_NEVER = none */
+    struct vt_leak_graph_part *parts;
+    size_t part_count, part_capacity;
+};
+
+static uint64_t number_of(uint64_t sequence)
+{
+    return ((sequence & ((UINT64_C(1) << VT_SEQUENCE_THREAD_SHIFT) - 1)) - 2) / 2;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const struct numbered *left = a, *right = b;
+    if (left->number != right->number)
+        return left->number < right->number ? -1 : 1;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+}
+
+static int compare_leaks(const void *a, const void *b)
+{
+    const struct numbered *left = a, *right = b;
+    if (left->leak != right->leak)
+        return left->leak < right->leak ? -1 : 1;
+    return compare_numbers(a, b);
+}
+
+static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
+{
+    size_t capacity = 0;
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &finder->replay->allocations[i];
+        uint32_t class = finder->class_of[i];
+        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        /* a later one of its number is of a node that is not its own */
+        if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
+            !finder->made_node[block->alloc_event] || block->bytes == 0)
+            continue;
+        int error = vt_reserve(&graphs->by_number, &capacity, graphs->count + 1, sizeof *graphs->by_number);
+        if (error)
+            return error;
+        graphs->by_number[graphs->count++] = (struct numbered){number_of(block->sequence), leak, i};
+    }
+    return 0;
+}
+
+static int compare_made(const void *a, const void *b, void *context)
+{
+    const struct vt_leak_graphs *graphs = context;
+    uint32_t left = graphs->by_leak[*(const uint32_t *)a].allocation;
+    uint32_t right = graphs->by_leak[*(const uint32_t *)b].allocation;
+    return left < right ? -1 : left > right;
+}
+
+static int compare_freed(const void *a, const void *b, void *context)
+{
+    const struct vt_leak_graphs *graphs = context;
+    uint32_t left = graphs->allocations[graphs->by_leak[*(const uint32_t *)a].allocation].free_event;
+    uint32_t right = graphs->allocations[graphs->by_leak[*(const uint32_t *)b].allocation].free_event;
+    return left < right ? -1 : left > right;
+}
+
+/* The first of `places` at or after a number, of one leak or of all. */
+static size_t first_from(const struct numbered *places, size_t count, uint32_t leak, uint64_t number,
+                         int (*compare)(const void *, const void *))
+{
+    const struct numbered key = {.number = number, .leak = leak};
+    return vt_lower_bound(places, count, sizeof key, &key, compare);
+}
+
+static int make_trees(struct vt_leak_graphs *graphs, size_t leak_count)
+{
+    uint32_t *latest = calloc(leak_count + 1, sizeof *latest);
+    for (graphs->leaves = 1; graphs->leaves < graphs->count;)
+        graphs->leaves *= 2;
+    graphs->earlier = calloc(graphs->leaves * 2, sizeof *graphs->earlier);
+    graphs->alive = calloc(graphs->leaves * 2, sizeof *graphs->alive);
+    if (!latest || !graphs->earlier || !graphs->alive) {
+        free(latest);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < graphs->leaves; i++) {
+        bool there = i < graphs->count;
+        graphs->earlier[graphs->leaves + i] = there ? latest[graphs->by_number[i].leak] : VT_NEVER;
+        if (there)
+            latest[graphs->by_number[i].leak] = (uint32_t)i + 1;
+    }
+    for (size_t i = graphs->leaves; i-- > 1;) {
+        uint32_t left = graphs->earlier[i * 2], right = graphs->earlier[i * 2 + 1];
+        graphs->earlier[i] = left < right ? left : right;
+    }
+    free(latest);
+    return 0;
+}
+
+static int make(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
+{
+    int error = list_numbered(finder, graphs);
+    if (error || graphs->count == 0)
+        return error;
+    graphs->by_leak = malloc(graphs->count * sizeof *graphs->by_leak);
+    graphs->made = malloc(graphs->count * sizeof *graphs->made);
+    graphs->freed = malloc(graphs->count * sizeof *graphs->freed);
+    graphs->part_of = malloc(finder->leaks->count * sizeof *graphs->part_of);
+    if (!graphs->by_leak || !graphs->made || !graphs->freed || !graphs->part_of)
+        return -ENOMEM;
+    memset(graphs->part_of, 0xff, finder->leaks->count * sizeof *graphs->part_of); /* VT_NEVER */
+    memcpy(graphs->by_leak, graphs->by_number, graphs->count * sizeof *graphs->by_leak);
+    qsort(graphs->by_number, graphs->count, sizeof *graphs->by_number, compare_numbers);
+    qsort(graphs->by_leak, graphs->count, sizeof *graphs->by_leak, compare_leaks);
+    for (uint32_t i = 0; i < graphs->count; i++)
+        graphs->made[i] = graphs->freed[i] = i;
+    qsort_r(graphs->made, graphs->count, sizeof *graphs->made, compare_made, graphs);
+    qsort_r(graphs->freed, graphs->count, sizeof *graphs->freed, compare_freed, graphs);
+    return make_trees(graphs, finder->leaks->count);
+}
+
+int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **made)
+{
+    struct vt_leak_graphs *graphs = *made = calloc(1, sizeof *graphs);
+    if (!graphs)
+        return -ENOMEM;
+    graphs->allocations = finder->replay->allocations;
+    return make(finder, graphs);
+}
+
+void vt_leak_graphs_free(struct vt_leak_graphs *graphs)
+{
+    if (!graphs)
+        return;
+    free(graphs->by_number);
+    free(graphs->by_leak);
+    free(graphs->earlier);
+    free(graphs->alive);
+    free(graphs->made);
+    free(graphs->freed);
+    free(graphs->part_of);
+    free(graphs->parts);
+    free(graphs);
+}
+
+void vt_leak_hold_add(struct vt_leak_hold *hold, const struct vt_leak_hold *more)
+{
+    if (more->bytes == 0)
+        return;
+    if (hold->bytes == 0 || more->first_step < hold->first_step)
+        hold->first_step = more->first_step;
+    if (hold->bytes == 0 || more->last_step > hold->last_step)
+        hold->last_step = more->last_step;
+    hold->bytes += more->bytes;
+}
+
+static void set_alive(struct vt_leak_graphs *graphs, uint32_t place, struct vt_leak_hold hold)
+{
+    size_t at = graphs->leaves + place;
+    graphs->alive[at] = hold;
+    while (at /= 2) {
+        struct vt_leak_hold both = graphs->alive[at * 2];
+        vt_leak_hold_add(&both, &graphs->alive[at * 2 + 1]);
+        graphs->alive[at] = both;
+    }
+}
+
+void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event)
+{
+    for (; graphs->made_count < graphs->count; graphs->made_count++) {
+        uint32_t place = graphs->made[graphs->made_count];
+        const struct vt_allocation *block = &graphs->allocations[graphs->by_leak[place].allocation];
+        if (block->alloc_event >= event)
+            break;
+        if (block->free_event > event)
+            set_alive(graphs, place, (struct vt_leak_hold){block->bytes, block->step, block->step});
+    }
+    for (; graphs->freed_count < graphs->count; graphs->freed_count++) {
+        uint32_t place = graphs->freed[graphs->freed_count];
+        if (graphs->allocations[graphs->by_leak[place].allocation].free_event > event)
+            break;
+        set_alive(graphs, place, (struct vt_leak_hold){0});
+    }
+}
+
+/* Of the places [first, end) in by_leak. */
+static struct vt_leak_hold sum_of(const struct vt_leak_graphs *graphs, size_t first, size_t end)
+{
+    struct vt_leak_hold hold = {0};
+    for (first += graphs->leaves, end += graphs->leaves; first < end; first /= 2, end /= 2) {
+        if (first % 2)
+            vt_leak_hold_add(&hold, &graphs->alive[first++]);
+        if (end % 2)
+            vt_leak_hold_add(&hold, &graphs->alive[--end]);
+    }
+    return hold;
+}
+
+/* A range of node numbers, and its places in by_number. */
+struct range {
+    uint64_t first, last;
+    size_t begin, end;
+};
+
+static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct range *range)
+{
+    size_t first = first_from(graphs->by_leak, graphs->count, leak, range->first, compare_leaks);
+    size_t end = range->last == UINT64_MAX
+                     ? first_from(graphs->by_leak, graphs->count, leak + 1, 0, compare_leaks)
+                     : first_from(graphs->by_leak, graphs->count, leak, range->last + 1, compare_leaks);
+    struct vt_leak_hold hold = sum_of(graphs, first, end);
+    if (hold.bytes == 0)
+        return 0;
+    uint32_t at = graphs->part_of[leak];
+    if (at == VT_NEVER) {
+        int error =
+            vt_reserve(&graphs->parts, &graphs->part_capacity, graphs->part_count + 1, sizeof *graphs->parts);
+        if (error)
+            return error;
+        at = graphs->part_of[leak] = (uint32_t)graphs->part_count++;
+        graphs->parts[at] = (struct vt_leak_graph_part){.leak = leak};
+    }
+    vt_leak_hold_add(&graphs->parts[at].hold, &hold);
+    return 0;
+}
+
+/* Each leak that has a number in the range, once: at the first place of it, before which there is none.
+ * `node` of the tree has the places from `low`, so many. */
+static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
+                     const struct range *range)
+{
+    if (low >= range->end || low + places <= range->begin || graphs->earlier[node] > range->begin)
+        return 0;
+    if (places == 1)
+        return add_part(graphs, graphs->by_number[low].leak, range);
+    int error = add_leaks(graphs, node * 2, low, places / 2, range);
+    return error ? error : add_leaks(graphs, node * 2 + 1, low + places / 2, places / 2, range);
+}
+
+int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,
+                        const struct vt_leak_graph_part **parts, size_t *count)
+{
+    for (size_t i = 0; i < graphs->part_count; i++)
+        graphs->part_of[graphs->parts[i].leak] = VT_NEVER;
+    graphs->part_count = 0;
+    for (const char *at = nodes; *at && graphs->count > 0;) {
+        char *end;
+        struct range range = {.first = strtoull(at, &end, 10)};
+        range.last = *end == '-' ? strtoull(end + 1, &end, 10) : range.first;
+        range.begin = first_from(graphs->by_number, graphs->count, 0, range.first, compare_numbers);
+        range.end = range.last == UINT64_MAX
+                        ? graphs->count
+                        : first_from(graphs->by_number, graphs->count, 0, range.last + 1, compare_numbers);
+        int error = range.begin < range.end ? add_leaks(graphs, 1, 0, graphs->leaves, &range) : 0;
+        if (error)
+            return error;
+        if (*end != ',')
+            break;
+        at = end + 1;
+    }
+    *parts = graphs->parts;
+    *count = graphs->part_count;
+    return 0;
+}

@@ -1,0 +1,302 @@
+/* One leak is one entry: code that keeps something in the same steps, held by one graph or made in one place
+ * of the step. One step stands for all: the one before the last in which the cluster grew. */
+#include "diagnose/leaks/private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool near(uint32_t a, uint32_t b, uint32_t by)
+{
+    return a > b ? a - b <= by : b - a <= by;
+}
+
+static bool same_pattern(const struct vt_leak_class *a, const struct vt_leak_class *b)
+{
+    return a->kind == b->kind && near(a->first_birth, b->first_birth, 1) &&
+           near(a->last_birth, b->last_birth, 1) && near(a->births, b->births, 1 + a->births / 10);
+}
+
+static uint32_t period(const struct vt_leak_class *class)
+{
+    uint32_t births = class->births > 1 ? class->births - 1 : 1;
+    return (class->last_birth - class->first_birth + births / 2) / births;
+}
+
+/* The step that stands for a class: the last in which it grew but the very last, whose blocks may be in use.
+ */
+static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    uint32_t step = class->since;
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        uint32_t made = finder->replay->allocations[index].step;
+        if (made > step && made + 1 < finder->step_count && vt_leak_is_kept(finder, index))
+            step = made;
+    }
+    return step;
+}
+
+/* ---- Clusters ---- */
+
+/* What a class kept, under its pattern's key. */
+struct kept {
+    uint64_t key;
+    uint32_t allocation;
+};
+
+struct cluster {
+    struct vt_leak_finder *finder;
+    const struct vt_leak_class *leader;
+    struct kept *kept; /* of all classes that grow, by key, then in order */
+    size_t kept_count;
+    struct vt_leak_block *blocks;
+    size_t count, capacity;
+};
+
+/* The same for classes of one kind whose first and last births are the same. */
+static uint64_t pattern_key(uint8_t kind, uint32_t first_birth, uint32_t last_birth)
+{
+    return ((uint64_t)first_birth << 32 | last_birth) * 8 + kind;
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+    const struct kept *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+}
+
+static int list_kept(struct cluster *cluster)
+{
+    const struct vt_leak_finder *finder = cluster->finder;
+    size_t capacity = 0;
+    for (size_t i = 0; i < finder->class_count; i++) {
+        const struct vt_leak_class *class = &finder->classes[i];
+        for (uint32_t k = 0; class->grows && class->group == VT_NO_CLASS && k < class->count; k++) {
+            uint32_t allocation = finder->order[class->first + k];
+            if (!vt_leak_is_kept(finder, allocation))
+                continue;
+            int error = vt_reserve(&cluster->kept, &capacity, cluster->kept_count + 1, sizeof *cluster->kept);
+            if (error)
+                return error;
+            cluster->kept[cluster->kept_count++] =
+                (struct kept){pattern_key(class->kind, class->first_birth, class->last_birth), allocation};
+        }
+    }
+    if (cluster->kept_count > 1)
+        qsort(cluster->kept, cluster->kept_count, sizeof *cluster->kept, compare_kept);
+    return 0;
+}
+
+static bool is_member(const struct cluster *cluster, const struct vt_leak_class *class)
+{
+    return class->grows && class->group == VT_NO_CLASS && same_pattern(cluster->leader, class);
+}
+
+/* Adds what classes of one pattern kept of the allocations [first, end). */
+static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first, uint32_t end)
+{
+    const struct vt_leak_finder *finder = cluster->finder;
+    const struct kept wanted = {key, first};
+    for (size_t i = vt_lower_bound(cluster->kept, cluster->kept_count, sizeof wanted, &wanted, compare_kept);
+         i < cluster->kept_count && cluster->kept[i].key == key && cluster->kept[i].allocation < end; i++) {
+        uint32_t index = cluster->kept[i].allocation;
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        if (!is_member(cluster, &finder->classes[finder->class_of[index]]))
+            continue;
+        int error =
+            vt_reserve(&cluster->blocks, &cluster->capacity, cluster->count + 1, sizeof *cluster->blocks);
+        if (error)
+            return error;
+        bool input = vt_leak_is_input(finder, allocation);
+        cluster->blocks[cluster->count++] =
+            (struct vt_leak_block){.allocation = index,
+                                   .in_graph = !input && vt_leak_in_graph(finder, allocation),
+                                   .input = input,
+                                   .hook = vt_leak_made_by_hook(finder, index)};
+    }
+    return 0;
+}
+
+static int compare_blocks(const void *a, const void *b)
+{
+    const struct vt_leak_block *left = a, *right = b;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+}
+
+/* What the cluster kept of the runs that the step is made of. */
+static int collect(struct cluster *cluster, uint32_t step)
+{
+    const struct vt_leak_finder *finder = cluster->finder;
+    const struct vt_leak_class *leader = cluster->leader;
+    struct vt_leak_run first, last;
+    vt_leak_run_at(finder, finder->borders[step - 1] + 1, &first);
+    vt_leak_run_at(finder, finder->borders[step], &last);
+    uint32_t begin = vt_leak_first_at(finder, first.first_event);
+    uint32_t end = vt_leak_first_at(finder, last.last_event + 1);
+    cluster->count = 0;
+    for (uint32_t i = 0; i < 9; i++) { /* births may be one step off */
+        uint64_t key =
+            pattern_key(leader->kind, leader->first_birth + i / 3 - 1, leader->last_birth + i % 3 - 1);
+        int error = collect_pattern(cluster, key, begin, end);
+        if (error)
+            return error;
+    }
+    if (cluster->count > 1)
+        qsort(cluster->blocks, cluster->count, sizeof *cluster->blocks, compare_blocks);
+    return 0;
+}
+
+static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, struct vt_leak *leak)
+{
+    uint64_t bytes = 0, blocks = 0;
+    uint8_t category = VT_CATEGORY_UNKNOWN;
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
+        if (!vt_leak_is_kept(finder, index) || allocation->step < class->since)
+            continue;
+        category = blocks == 0 || allocation->step + 1 < finder->step_count ? allocation->category : category;
+        bytes += allocation->bytes;
+        blocks++;
+    }
+    class->group = (uint32_t)(leak - finder->leaks->items);
+    return vt_leak_add_part(leak, class, bytes, blocks, category);
+}
+
+/* A leak of those blocks, and of the classes that they are of. */
+static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
+                    const struct vt_leak_block *blocks, size_t count, bool graph)
+{
+    struct vt_leak_finder *finder = cluster->finder;
+    struct vt_leak *leak = NULL;
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++) {
+        struct vt_leak_class *class = &finder->classes[finder->class_of[blocks[i].allocation]];
+        if (class->group != VT_NO_CLASS)
+            continue;
+        if (!leak)
+            leak = vt_leak_add(finder, VT_LEAK_TENSOR);
+        error = leak ? sum_up(finder, class, leak) : -ENOMEM;
+    }
+    if (!leak || error)
+        return error;
+    leak->first_step = cluster->leader->since;
+    leak->last_step = cluster->leader->last_birth;
+    vt_leak_judge(finder, run, blocks, count, graph, period(cluster->leader), leak);
+    return 0;
+}
+
+/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which
+ * the next step's graph may hold. Returns how many. */
+static size_t put_graph_first(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
+                              struct vt_leak_block *sorted)
+{
+    size_t used = 0, count = 0;
+    for (int held = 1; held >= 0; held--) {
+        for (size_t i = 0; i < run->count; i++) {
+            const struct vt_leak_block *block = &run->blocks[i];
+            bool before = finder->replay->allocations[block->allocation].alloc_event <= run->last_graph;
+            if ((block->input || before) == (held == 1))
+                sorted[count++] = *block;
+        }
+        used = held ? count : used;
+    }
+    return used;
+}
+
+/* Splits what a run kept: what its graph holds; then what hooks made, and the rest. */
+static int split_run(struct cluster *cluster, struct vt_leak_run *run)
+{
+    size_t used = 0;
+    int error = vt_leak_judge_run(cluster->finder, run);
+    struct vt_leak_block *sorted = calloc(run->count + 1, sizeof *sorted);
+    struct vt_leak_block *rest = calloc(run->count + 1, sizeof *rest);
+    if (!sorted || !rest)
+        error = -ENOMEM;
+    if (!error && run->retained) {
+        used = put_graph_first(cluster->finder, run, sorted);
+        error = add_leak(cluster, run, sorted, used, true);
+    } else if (!error) {
+        memcpy(sorted, run->blocks, run->count * sizeof *sorted);
+    }
+    for (int hook = 1; hook >= 0 && !error; hook--) {
+        size_t count = 0;
+        for (size_t i = used; i < run->count; i++)
+            if (sorted[i].hook == (hook == 1))
+                rest[count++] = sorted[i];
+        error = add_leak(cluster, run, rest, count, false);
+    }
+    free(sorted);
+    free(rest);
+    return error;
+}
+
+static int split_cluster(struct cluster *cluster)
+{
+    struct vt_leak_finder *finder = cluster->finder;
+    const struct vt_allocation *allocations = finder->replay->allocations;
+    int error = collect(cluster, sample_step(finder, cluster->leader));
+    for (size_t i = 0; i < cluster->count && !error;) {
+        struct vt_leak_run run;
+        vt_leak_run_at(finder, allocations[cluster->blocks[i].allocation].alloc_event, &run);
+        run.blocks = cluster->blocks + i;
+        while (i < cluster->count &&
+               allocations[cluster->blocks[i].allocation].alloc_event <= run.last_event) {
+            i++;
+            run.count++;
+        }
+        error = split_run(cluster, &run);
+    }
+    return error;
+}
+
+/* By what each step adds, the largest first. */
+static int compare_classes(const void *a, const void *b, void *classes)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    uint64_t left_bytes = ((const struct vt_leak_class *)classes)[left].bytes_per_step;
+    uint64_t right_bytes = ((const struct vt_leak_class *)classes)[right].bytes_per_step;
+    if (left_bytes != right_bytes)
+        return left_bytes > right_bytes ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static uint32_t *list_leaders(const struct vt_leak_finder *finder, size_t *count)
+{
+    uint32_t *leaders = malloc((finder->class_count + 1) * sizeof *leaders);
+    *count = 0;
+    for (uint32_t i = 0; leaders && i < finder->class_count; i++)
+        if (finder->classes[i].grows && finder->classes[i].group == VT_NO_CLASS)
+            leaders[(*count)++] = i;
+    if (*count > 1)
+        qsort_r(leaders, *count, sizeof *leaders, compare_classes, finder->classes);
+    return leaders;
+}
+
+int vt_leak_groups_find(struct vt_leak_finder *finder)
+{
+    struct cluster cluster = {.finder = finder};
+    size_t count;
+    uint32_t *leaders = list_leaders(finder, &count);
+    int error = leaders ? 0 : -ENOMEM;
+    if (!error && count > 0)
+        error = vt_leak_runs_read(finder);
+    if (!error && count > 0)
+        error = list_kept(&cluster);
+    for (size_t i = 0; i < count && !error; i++) {
+        struct vt_leak_class *leader = &finder->classes[leaders[i]];
+        if (leader->group != VT_NO_CLASS)
+            continue;
+        cluster.leader = leader;
+        error = split_cluster(&cluster);
+        if (leader->group == VT_NO_CLASS)
+            leader->grows = false; /* it kept nothing in the step that stands for it */
+    }
+    free(leaders);
+    free(cluster.kept);
+    free(cluster.blocks);
+    return error;
+}

@@ -1,0 +1,262 @@
+/* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes, itself
+ * or by the autograd graph that hangs on its tensor. */
+#include "diagnose/leaks/private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct candidate {
+    const struct vt_inspection_holder *holder; /* the first seen of that name */
+    struct vt_leak_hold direct, by_graph;
+};
+
+/* What one holder of a look has of one leak: a block, or blocks by its graph. */
+struct share {
+    uint32_t leak, order; /* order: in which they were found */
+    bool direct;
+    const struct vt_inspection_holder *holder;
+    struct vt_leak_hold hold;
+};
+
+struct search {
+    struct vt_leak_finder *finder;
+    struct vt_leak_graphs *graphs;
+    uint32_t *held; /* indices of attribution->held, by look, else in order */
+    size_t held_count;
+    struct share *shares; /* of one look */
+    size_t share_count, share_capacity;
+    struct candidate *candidates; /* of one leak in one look */
+    size_t count, capacity;
+    struct vt_index names;  /* of one look: leak and name → candidate */
+    struct candidate *best; /* by leak */
+};
+
+/* "list 'history' in __main__, 3 items" is the same later, when there are more. */
+static uint64_t key_of(uint32_t leak, const char *name)
+{
+    size_t bytes = strlen(name);
+    const char *comma = strrchr(name, ',');
+    if (comma && strstr(comma, " item"))
+        bytes = (size_t)(comma - name);
+    return XXH3_64bits_withSeed(name, bytes, leak);
+}
+
+static int compare_shares(const void *a, const void *b)
+{
+    const struct share *left = a, *right = b;
+    if (left->leak != right->leak)
+        return left->leak < right->leak ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+static int add_share(struct search *search, const struct share *share)
+{
+    int error =
+        vt_reserve(&search->shares, &search->share_capacity, search->share_count + 1, sizeof *search->shares);
+    if (error)
+        return error;
+    search->shares[search->share_count] = *share;
+    search->shares[search->share_count].order = (uint32_t)search->share_count;
+    search->share_count++;
+    return 0;
+}
+
+/* The tensors themselves. `first` is where the look's begin in `held`; returns where they end. */
+static int add_direct(struct search *search, uint32_t inspection, size_t *first)
+{
+    const struct vt_leak_finder *finder = search->finder;
+    int error = 0;
+    for (; *first < search->held_count && !error; ++*first) {
+        const struct vt_held *held = &finder->attribution->held[search->held[*first]];
+        if (held->inspection > inspection)
+            break;
+        uint32_t class = finder->class_of[held->allocation];
+        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        const struct vt_allocation *block = &finder->replay->allocations[held->allocation];
+        if (held->inspection < inspection || leak == VT_NO_CLASS)
+            continue;
+        error = add_share(search, &(struct share){.leak = leak,
+                                                  .direct = true,
+                                                  .holder = held->holder,
+                                                  .hold = {block->bytes, block->step, block->step}});
+    }
+    return error;
+}
+
+/* Blocks alive at the look whose nodes the holder's tensor keeps. */
+static int add_graph(struct search *search, const struct vt_inspection_holder *holder)
+{
+    const struct vt_leak_graph_part *parts;
+    size_t count;
+    int error = vt_leak_graphs_find(search->graphs, holder->nodes, &parts, &count);
+    for (size_t i = 0; !error && i < count; i++)
+        error = add_share(search,
+                          &(struct share){.leak = parts[i].leak, .holder = holder, .hold = parts[i].hold});
+    return error;
+}
+
+static struct candidate *candidate_of(struct search *search, uint32_t leak,
+                                      const struct vt_inspection_holder *holder)
+{
+    uint64_t key = key_of(leak, holder->holder);
+    uint32_t at = vt_index_get(&search->names, key);
+    if (at != VT_INDEX_NONE)
+        return &search->candidates[at];
+    if (vt_reserve(&search->candidates, &search->capacity, search->count + 1, sizeof *search->candidates) ||
+        vt_index_put(&search->names, key, (uint32_t)search->count))
+        return NULL;
+    search->candidates[search->count] = (struct candidate){.holder = holder};
+    return &search->candidates[search->count++];
+}
+
+static const struct vt_leak_hold *best_of(const struct candidate *candidate)
+{
+    return candidate->direct.bytes > candidate->by_graph.bytes ? &candidate->direct : &candidate->by_graph;
+}
+
+/* A variable that holds but what the last step made, and will hold what the next one makes, is not why it
+ * stays. Of two that hold about the same graph, the one whose own tensor is the larger hands it on. */
+static bool is_better(const struct candidate *candidate, const struct candidate *best)
+{
+    uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
+    bool lasts = best_of(candidate)->first_step != best_of(candidate)->last_step;
+    bool best_lasts = best && best_of(best)->first_step != best_of(best)->last_step;
+    if (!best || lasts != best_lasts)
+        return !best || lasts;
+    if (bytes > most + most / 10 || most > bytes + bytes / 10)
+        return bytes > most;
+    return candidate->direct.bytes >= best->direct.bytes;
+}
+
+/* The best of one leak among the shares of a look, [first, end). */
+static int judge_leak(struct search *search, size_t first, size_t end)
+{
+    uint32_t leak = search->shares[first].leak;
+    struct candidate *best = &search->best[leak];
+    size_t own = search->count;
+    for (size_t i = first; i < end; i++) {
+        const struct share *share = &search->shares[i];
+        struct candidate *candidate = candidate_of(search, leak, share->holder);
+        if (!candidate)
+            return -ENOMEM;
+        vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
+    }
+    for (size_t i = own; i < search->count; i++)
+        if (is_better(&search->candidates[i], best->holder ? best : NULL))
+            *best = search->candidates[i];
+    return 0;
+}
+
+static int judge_inspection(struct search *search, uint32_t inspection, size_t *first_held)
+{
+    const struct vt_inspection *seen = &search->finder->trace->inspections[inspection];
+    search->share_count = search->count = 0;
+    vt_index_free(&search->names);
+    int error = add_direct(search, inspection, first_held);
+    if (!error)
+        vt_leak_graphs_at(search->graphs, seen->event_index);
+    for (size_t i = 0; i < seen->holder_count && !error; i++)
+        error = add_graph(search, &seen->holders[i]);
+    if (search->share_count > 1)
+        qsort(search->shares, search->share_count, sizeof *search->shares, compare_shares);
+    for (size_t i = 0, end; i < search->share_count && !error; i = end) {
+        for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak;
+             end++)
+            ;
+        error = judge_leak(search, i, end);
+    }
+    return error;
+}
+
+/* What looks and stacks say together. */
+static void refine(struct vt_leak *leak)
+{
+    static const struct {
+        const char *kind;
+        uint8_t from, verdict;
+    } known[] = {{"traceback", VT_LEAK_TENSOR, VT_LEAK_EXCEPTION},
+                 {"traceback", VT_LEAK_GRAPH, VT_LEAK_EXCEPTION},
+                 {"cell", VT_LEAK_TENSOR, VT_LEAK_HOOK},
+                 {"cycle", VT_LEAK_TENSOR, VT_LEAK_CYCLE}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (leak->verdict == known[i].from && strcmp(leak->holder->kind, known[i].kind) == 0) {
+            leak->verdict = known[i].verdict;
+            return;
+        }
+}
+
+/* Parameters, buffers and optimizer state have names of their own, and no other holder is told of them. */
+static void find_owners(const struct vt_leak_finder *finder)
+{
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &finder->replay->allocations[i];
+        uint32_t class = finder->class_of[i];
+        uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
+        if (!leak || leak->holder || !block->owner || block->step < leak->first_step ||
+            !vt_leak_is_kept(finder, i))
+            continue;
+        leak->first_owner = leak->first_owner ? leak->first_owner : block->owner;
+        leak->last_owner = block->owner;
+        leak->owned_blocks++;
+    }
+    for (size_t i = 0; i < finder->leaks->count; i++) {
+        struct vt_leak *leak = &finder->leaks->items[i];
+        if (leak->first_owner && strcmp(leak->first_owner, leak->last_owner) == 0)
+            leak->first_owner = leak->last_owner = NULL; /* a name that each step uses anew */
+    }
+}
+
+static int compare_held(const void *a, const void *b, void *held)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    uint32_t left_inspection = ((const struct vt_held *)held)[left].inspection;
+    uint32_t right_inspection = ((const struct vt_held *)held)[right].inspection;
+    if (left_inspection != right_inspection)
+        return left_inspection < right_inspection ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static int find_holders(struct search *search)
+{
+    const struct vt_leak_finder *finder = search->finder;
+    size_t first_held = 0;
+    search->held_count = finder->attribution->held_count;
+    search->held = calloc(search->held_count + 1, sizeof *search->held);
+    search->best = calloc(finder->leaks->count + 1, sizeof *search->best);
+    int error = search->held && search->best ? vt_leak_graphs_make(finder, &search->graphs) : -ENOMEM;
+    for (uint32_t i = 0; i < search->held_count && !error; i++)
+        search->held[i] = i;
+    if (search->held_count > 1 && !error)
+        qsort_r(search->held, search->held_count, sizeof *search->held, compare_held,
+                (void *)finder->attribution->held);
+    for (uint32_t inspection = 0; inspection < finder->trace->inspection_count && !error; inspection++)
+        if (finder->trace->inspections[inspection].holder_count > 0)
+            error = judge_inspection(search, inspection, &first_held);
+    for (size_t i = 0; i < finder->leaks->count && !error; i++) {
+        struct vt_leak *leak = &finder->leaks->items[i];
+        const struct candidate *best = &search->best[i];
+        if (best->holder && (leak->rebuilt || best_of(best)->first_step != best_of(best)->last_step)) {
+            leak->holder = best->holder;
+            refine(leak);
+        }
+    }
+    return error;
+}
+
+int vt_leak_holders_find(struct vt_leak_finder *finder)
+{
+    struct search search = {.finder = finder};
+    int error = finder->leaks->count > 0 ? find_holders(&search) : 0;
+    if (!error)
+        find_owners(finder);
+    vt_leak_graphs_free(search.graphs);
+    free(search.held);
+    free(search.shares);
+    free(search.candidates);
+    vt_index_free(&search.names);
+    free(search.best);
+    return error;
+}

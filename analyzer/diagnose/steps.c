@@ -1,0 +1,196 @@
+/* The steps of a device in one walk of the replay, and the statistic that tells which stand out. */
+#include "diagnose/steps.h"
+#include "base/format.h"
+#include "report/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A step stands out if it lies above the median by more than VT_STEP_SPREADS times the usual distance from it
+ * (the median absolute deviation, which one odd step among many does not move, scaled to what a standard
+ * deviation would be), and by a part of the median that is worth a look: most steps are alike to the byte, so
+ * that the usual distance is often 0; times always differ. And it is one of few: on a busy machine many steps
+ * are slow. */
+#define DEVIATION 1.4826
+#define LARGE_PART 0.02
+#define SLOW_PART 0.5
+#define FEWEST_STEPS 5
+#define ONE_IN 20 /* stands out at most, but three of few steps, and ten of many */
+#define LEAST_MANY 3
+#define MOST_MANY 10
+
+struct walk {
+    const struct vt_attribution *attribution;
+    struct vt_step *items; /* by step number */
+    size_t span;
+    bool blocks;
+};
+
+static uint64_t measure(const struct walk *walk, const struct vt_counts *counts, const uint64_t *categories)
+{
+    return walk->blocks ? counts->block_bytes : counts->driver_bytes - categories[VT_CATEGORY_CACHED];
+}
+
+static void keep(struct vt_step_state *state, uint32_t event_index, const struct vt_counts *counts,
+                 const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    state->present = true;
+    state->event_index = event_index;
+    state->counts = *counts;
+    memcpy(state->categories, categories, sizeof state->categories);
+    state->used_bytes = vt_used_bytes(categories);
+}
+
+static int visit(void *context, uint32_t event_index, const struct vt_counts *counts,
+                 const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    struct walk *walk = context;
+    const struct vt_attribution *attribution = walk->attribution;
+    struct vt_step *step;
+
+    while (walk->span + 1 < attribution->span_count &&
+           attribution->spans[walk->span].last_event < event_index)
+        walk->span++;
+    step = &walk->items[attribution->spans[walk->span].step];
+    if (!step->peak.present ||
+        measure(walk, counts, categories) > measure(walk, &step->peak.counts, step->peak.categories))
+        keep(&step->peak, event_index, counts, categories);
+    keep(&step->end, event_index, counts, categories);
+    return 0;
+}
+
+static void set_bounds(const struct vt_attribution *attribution, struct vt_step *items)
+{
+    for (size_t i = 0; i < attribution->span_count; i++) {
+        const struct vt_span *span = &attribution->spans[i];
+        struct vt_step *step = &items[span->step];
+
+        if (step->first_event == VT_NEVER)
+            step->first_event = span->first_event;
+        step->last_event = span->last_event;
+    }
+}
+
+/* Leaves out numbers that no span has; a step without an event of this device keeps what was there. */
+static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
+{
+    const struct vt_trace *trace = report->trace;
+    struct vt_step_state before = {0};
+
+    for (size_t number = 0; number < number_count; number++) {
+        struct vt_step step = steps->items[number];
+
+        if (step.first_event == VT_NEVER)
+            continue;
+        step.step = (uint32_t)number;
+        step.t_ns = number ? vt_event_time(trace, step.first_event) : 0;
+        step.duration_ns = vt_event_time(trace, step.last_event) - step.t_ns;
+        step.before_bytes = before.used_bytes;
+        if (!step.peak.present) {
+            step.peak = step.end = before;
+            step.peak.event_index = step.first_event;
+            step.end.event_index = step.last_event;
+        }
+        before = step.end;
+        if (steps->count)
+            steps->items[steps->count - 1].duration_ns = step.t_ns - steps->items[steps->count - 1].t_ns;
+        steps->items[steps->count++] = step;
+    }
+}
+
+static int compare_values(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+
+    return *a < *b ? -1 : *a > *b;
+}
+
+static uint64_t median(uint64_t *values, size_t count)
+{
+    qsort(values, count, sizeof *values, compare_values);
+    return count % 2 ? values[count / 2] : values[count / 2 - 1] / 2 + values[count / 2] / 2;
+}
+
+/* The value above which no more than may stand out are. `values` are in order. */
+static uint64_t least_limit(const uint64_t *values, size_t count)
+{
+    size_t many = count / ONE_IN;
+
+    many = many < LEAST_MANY ? LEAST_MANY : many > MOST_MANY ? MOST_MANY : many;
+    return values[count > many ? count - 1 - many : 0];
+}
+
+/* The value above which one stands out. `values` are used up. */
+static double limit_of(uint64_t *values, size_t count, double part, uint64_t *middle)
+{
+    double spread, least, few;
+
+    *middle = median(values, count);
+    few = (double)least_limit(values, count);
+    for (size_t i = 0; i < count; i++)
+        values[i] = values[i] > *middle ? values[i] - *middle : *middle - values[i];
+    spread = VT_STEP_SPREADS * DEVIATION * (double)median(values, count);
+    least = part * (double)*middle;
+    least = (double)*middle + (spread > least ? spread : least);
+    return least > few ? least : few;
+}
+
+/* The last step's time is told but not judged: it goes on to the end of the trace. */
+static int find_outstanding(struct vt_steps *steps)
+{
+    uint64_t *values = calloc(steps->count + 1, sizeof *values);
+    struct vt_step *items = steps->items;
+    size_t first = steps->count && !items[0].step, count = 0;
+    double limit;
+
+    if (!values)
+        return -ENOMEM;
+    if (steps->count - first > FEWEST_STEPS) {
+        for (size_t i = first; i < steps->count; i++)
+            values[count++] = items[i].peak.used_bytes;
+        limit = limit_of(values, count, LARGE_PART, &steps->median_peak_bytes);
+        for (size_t i = first; i < steps->count; i++)
+            items[i].large = (double)items[i].peak.used_bytes > limit;
+        count = 0;
+        for (size_t i = first; i + 1 < steps->count; i++)
+            values[count++] = items[i].duration_ns;
+        limit = limit_of(values, count, SLOW_PART, &steps->median_ns);
+        for (size_t i = first; i + 1 < steps->count; i++)
+            items[i].slow = (double)items[i].duration_ns > limit;
+    }
+    free(values);
+    return 0;
+}
+
+int vt_steps_make(const struct vt_report *report, const struct vt_device_report *device,
+                  struct vt_steps *steps)
+{
+    const struct vt_attribution *attribution = report->attribution;
+    size_t number_count = (size_t)attribution->step_count + 1;
+    struct walk walk = {.attribution = attribution,
+                        .blocks = vt_has_blocks(attribution->replay, device->index)};
+    int result = 0;
+
+    *steps = (struct vt_steps){.items = calloc(number_count, sizeof *steps->items)};
+    if (!steps->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < number_count; i++)
+        steps->items[i].first_event = VT_NEVER;
+    set_bounds(attribution, steps->items);
+    walk.items = steps->items;
+    if (attribution->span_count)
+        result = vt_replay_walk(attribution->replay, device->index, visit, &walk);
+    finish(report, steps, number_count);
+    if (result >= 0)
+        result = find_outstanding(steps);
+    if (result < 0)
+        vt_steps_free(steps);
+    return result < 0 ? result : 0;
+}
+
+void vt_steps_free(struct vt_steps *steps)
+{
+    free(steps->items);
+    *steps = (struct vt_steps){0};
+}

@@ -1,0 +1,137 @@
+/* Private to replay*.c: the state while events are replayed. */
+#ifndef VT_REPLAY_BUILD_H
+#define VT_REPLAY_BUILD_H
+
+#include "base/index.h"
+#include "base/ranges.h"
+#include "replay/replay.h"
+
+/* Device -1 (host, unknown) has a place too. */
+#define VT_DEVICE_SLOTS (VT_MAX_DEVICES + 1)
+/* More than any device holds; sizes beyond it are damage, and sums of them would wrap. */
+#define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
+
+/* An amount that changes without allocation calls, as allocations: the last made shrink first. */
+struct vt_growth {
+    uint32_t *items; /* indices of allocations */
+    size_t count, capacity;
+    uint64_t bytes;
+};
+
+struct vt_build_device {
+    uint32_t memory_root; /* ranges of driver memory; values are allocations */
+    uint32_t block_root;  /* ranges of live blocks */
+    uint64_t driver_bytes, block_bytes;
+    uint64_t pooled_bytes, pool_reserved_bytes;
+    struct vt_growth pool, context;
+    uint32_t *owned; /* allocations that die with the device's last context */
+    size_t owned_count, owned_capacity;
+    uint32_t contexts;
+    bool info_seen;
+};
+
+/* Of physical memory or of a multicast object, which has no allocation. */
+struct vt_build_handle {
+    uint32_t allocation; /* VT_INDEX_NONE: a multicast object */
+    uint32_t references, mappings;
+    uint32_t bindings;      /* of this memory, to multicast objects */
+    uint32_t release_event; /* of the last release */
+    uint64_t mapped_bytes;  /* in memory ranges */
+    uint32_t bound_root;    /* ranges of what is bound to this object (replay_virtual.c) */
+    bool is_object;         /* a multicast object, perhaps another process's: that one has an allocation */
+    bool in_use;            /* referred to, mapped or bound */
+};
+
+struct vt_build_mapping {
+    uint64_t address, bytes;
+    uint32_t handle;
+    uint32_t unmap_event; /* VT_NEVER = mapped */
+    bool in_ranges;
+    bool in_mapped; /* in `mapped_root` */
+};
+
+struct vt_build_pool {
+    uint64_t reserved_bytes;
+    int8_t device_index;
+};
+
+struct vt_build_context {
+    uint32_t references;
+    int8_t device_index;
+};
+
+struct vt_build {
+    struct vt_replay *replay;
+    size_t allocation_capacity;
+    uint32_t event_index; /* of the event being replayed */
+    struct vt_index memory, blocks, handle_index, mapping_index, pool_index, context_index; /* by address */
+    struct vt_index unknown_free;  /* address → event that freed it although it was not alive */
+    struct vt_index foreign_opens; /* address → how often it is open beyond the first time */
+    struct vt_build_handle *handles;
+    size_t handle_count, handle_capacity;
+    struct vt_build_mapping *mappings;
+    size_t mapping_count, mapping_capacity;
+    uint32_t mapped_root; /* ranges of mappings; values are mappings */
+    struct vt_build_pool *pools;
+    size_t pool_count, pool_capacity;
+    struct vt_build_context *contexts;
+    size_t context_count, context_capacity;
+    size_t context_total; /* alive, on all devices */
+    struct vt_ranges ranges;
+    struct vt_build_device devices[VT_DEVICE_SLOTS];
+};
+
+static inline struct vt_allocation *vt_build_allocation(struct vt_build *build, uint32_t index)
+{
+    return &build->replay->allocations[index];
+}
+
+static inline bool vt_build_is_alive(struct vt_build *build, uint32_t index)
+{
+    return index != VT_INDEX_NONE && vt_build_allocation(build, index)->free_event == VT_NEVER;
+}
+
+static inline struct vt_build_device *vt_build_device(struct vt_build *build, int device_index)
+{
+    return &build->devices[device_index + 1];
+}
+
+/* replay.c: the bookkeeping of allocations. All return 0 or -ENOMEM. */
+
+/* Adds an allocation made by the current event; *made is its index. */
+int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
+                 uint32_t *made);
+/* Adds the block that `event` tells, ending what an earlier, lost free left in its place. */
+int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
+/* Ends one at the current event, with its range and the blocks in it. */
+void vt_build_end(struct vt_build *build, uint32_t allocation);
+/* Takes back the end of driver memory: it was alive all the time. */
+int vt_build_revive(struct vt_build *build, uint32_t allocation);
+/* The same for what lies in other memory, whose place may have been used since: it begins again now. */
+int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
+/* Enters driver memory into its device's ranges; what an earlier, lost free left there is ended. */
+int vt_build_enter(struct vt_build *build, uint32_t allocation);
+/* Ends the blocks that lie in driver memory at [start, start + bytes). */
+void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
+/* Makes a device's pool or context amount `bytes`. */
+int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
+                        uint64_t bytes);
+/* Makes the pools' amount agree with what they reserved and what lives in them. */
+int vt_build_settle_pools(struct vt_build *build, int device_index);
+
+/* replay_events.c */
+int vt_build_event(struct vt_build *build, const struct vt_event *event);
+int vt_build_unknown_free(struct vt_build *build, uint64_t address);
+
+/* replay_virtual.c: handles, mappings and bindings. */
+int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
+/* NULL if there is none; valid until the next event. */
+const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address);
+/* A release or an unmapping did not happen. */
+int vt_build_keep_reference(struct vt_build *build, uint64_t address);
+int vt_build_map_again(struct vt_build *build, uint64_t address);
+
+/* replay_walk.c */
+bool vt_allocation_is_driver_memory(const struct vt_allocation *allocation);
+
+#endif

@@ -1,0 +1,354 @@
+/* Replay of virtual memory management: handles of physical memory, their mappings, and multicast objects that
+ * such memory is bound to.
+ *
+ * What is bound to an object is a set of ranges, one for each place in it on each device; their values are
+ * the handles bound, VT_INDEX_NONE where memory of a pool is. The set stays when its object has ended, for
+ * the end may be taken back; only its handles are not held then. */
+#include "replay/build.h"
+
+#define NO_HANDLE VT_INDEX_NONE
+
+static uint32_t handle_index_of(const struct vt_build *build, uint64_t address)
+{
+    return vt_index_get(&build->handle_index, address);
+}
+
+const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address)
+{
+    uint32_t index = handle_index_of(build, address);
+    return index == NO_HANDLE ? NULL : &build->handles[index];
+}
+
+static void drop_bound(struct vt_build *build, uint32_t memory);
+
+/* Ends a handle that nothing holds any more, and then what was bound to it and is held by nothing else. That
+ * goes no deeper: an object is never bound itself. */
+static void end_if_unused(struct vt_build *build, uint32_t index)
+{
+    struct vt_build_handle *handle = &build->handles[index];
+    const struct vt_range_node *node;
+    if (!handle->in_use || handle->references > 0 || handle->mappings > 0 || handle->bindings > 0)
+        return;
+    handle->in_use = false;
+    if (vt_build_is_alive(build, handle->allocation))
+        vt_build_end(build, handle->allocation);
+    for (uint64_t at = 0; (node = vt_ranges_overlap(&build->ranges, handle->bound_root, at, UINT64_MAX));) {
+        at = node->end;
+        drop_bound(build, node->value);
+    }
+}
+
+/* Memory that has become an object since it was bound is held by nobody. */
+static bool is_bindable(const struct vt_build *build, uint32_t memory)
+{
+    return memory != NO_HANDLE && !build->handles[memory].is_object;
+}
+
+static void drop_bound(struct vt_build *build, uint32_t memory)
+{
+    if (!is_bindable(build, memory))
+        return;
+    build->handles[memory].bindings--;
+    end_if_unused(build, memory);
+}
+
+/* It is in use again, or was all the time. */
+static int use(struct vt_build *build, uint32_t index)
+{
+    struct vt_build_handle *handle = &build->handles[index];
+    const struct vt_range_node *node;
+    if (handle->in_use)
+        return 0;
+    handle->in_use = true;
+    int error = 0;
+    if (handle->allocation != VT_INDEX_NONE && !vt_build_is_alive(build, handle->allocation))
+        error = vt_build_revive(build, handle->allocation);
+    for (uint64_t at = 0;
+         !error && (node = vt_ranges_overlap(&build->ranges, handle->bound_root, at, UINT64_MAX));) {
+        uint32_t memory = node->value;
+        at = node->end;
+        if (!is_bindable(build, memory))
+            continue;
+        build->handles[memory].bindings++;
+        error = use(build, memory);
+    }
+    return error;
+}
+
+/* ---- Handles. */
+
+static int new_handle(struct vt_build *build, const struct vt_event *event, uint32_t references)
+{
+    bool is_object = event->kind == VT_EVENT_MULTICAST_CREATE;
+    int error =
+        vt_reserve(&build->handles, &build->handle_capacity, build->handle_count + 1, sizeof *build->handles);
+    uint32_t made = VT_INDEX_NONE;
+    if (!error && !is_object)
+        error = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
+                             event->bytes, event->device_index, &made);
+    if (!error)
+        build->handles[build->handle_count++] = (struct vt_build_handle){.allocation = made,
+                                                                         .references = references,
+                                                                         .release_event = VT_NEVER,
+                                                                         .is_object = is_object,
+                                                                         .in_use = true};
+    return error;
+}
+
+static int handle_create(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t old = handle_index_of(build, event->address);
+    if (old != NO_HANDLE && build->handles[old].references > 0 && build->handles[old].in_use) {
+        /* importing what this process has already may give the same handle */
+        if (event->flags & VT_FLAG_FOREIGN) {
+            build->handles[old].references++;
+            return 0;
+        }
+        build->replay->doubled_allocations++;
+        build->handles[old].references = 0;
+        end_if_unused(build, old);
+    }
+    int error = new_handle(build, event, 1);
+    return error ? error
+                 : vt_index_put(&build->handle_index, event->address, (uint32_t)build->handle_count - 1);
+}
+
+static int handle_reference(struct vt_build *build, const struct vt_event *event, bool retain)
+{
+    uint32_t index = handle_index_of(build, event->address);
+    struct vt_build_handle *handle = index == NO_HANDLE ? NULL : &build->handles[index];
+    if (!handle || (!retain && handle->references == 0))
+        return retain ? 0 : vt_build_unknown_free(build, event->address);
+    if (retain) {
+        handle->references++;
+        return 0;
+    }
+    handle->references--;
+    handle->release_event = build->event_index;
+    end_if_unused(build, index);
+    return 0;
+}
+
+int vt_build_keep_reference(struct vt_build *build, uint64_t address)
+{
+    uint32_t index = handle_index_of(build, address);
+    build->handles[index].references++;
+    build->handles[index].release_event = VT_NEVER;
+    return use(build, index);
+}
+
+/* ---- Mappings. */
+
+static void unmap_one(struct vt_build *build, struct vt_build_mapping *mapping)
+{
+    struct vt_build_handle *handle = &build->handles[mapping->handle];
+    mapping->unmap_event = build->event_index;
+    handle->mappings--;
+    if (mapping->in_mapped)
+        vt_ranges_remove(&build->ranges, &build->mapped_root, mapping->address);
+    if (mapping->in_ranges) {
+        int device_index = vt_build_allocation(build, handle->allocation)->device_index;
+        handle->mapped_bytes -= mapping->bytes;
+        vt_ranges_remove(&build->ranges, &vt_build_device(build, device_index)->memory_root,
+                         mapping->address);
+        vt_build_end_blocks(build, device_index, mapping->address, mapping->bytes);
+    }
+    end_if_unused(build, mapping->handle);
+}
+
+/* Enters the range into its device's memory, unless the handle is mapped in full elsewhere: bytes are counted
+ * once. */
+static int enter_memory(struct vt_build *build, struct vt_build_mapping *mapping)
+{
+    struct vt_build_handle *handle = &build->handles[mapping->handle];
+    const struct vt_allocation *memory = vt_build_allocation(build, handle->allocation);
+    struct vt_build_device *device = vt_build_device(build, memory->device_index);
+    uint64_t end = mapping->address + mapping->bytes;
+    if (memory->kind == VT_ALLOCATION_HOST || (memory->flags & VT_FLAG_FOREIGN) ||
+        handle->mapped_bytes + mapping->bytes > memory->bytes ||
+        vt_ranges_overlap(&build->ranges, device->memory_root, mapping->address, end))
+        return 0;
+    mapping->in_ranges = true;
+    handle->mapped_bytes += mapping->bytes;
+    return vt_ranges_insert(&build->ranges, &device->memory_root, mapping->address, end, handle->allocation);
+}
+
+static int enter_mapping(struct vt_build *build, uint32_t index)
+{
+    struct vt_build_mapping *mapping = &build->mappings[index];
+    uint64_t end = mapping->address + mapping->bytes;
+    int error = 0;
+    mapping->in_ranges = false;
+    mapping->in_mapped = false;
+    if (end <= mapping->address)
+        return 0;
+    if (!vt_ranges_overlap(&build->ranges, build->mapped_root, mapping->address, end)) {
+        mapping->in_mapped = true;
+        error = vt_ranges_insert(&build->ranges, &build->mapped_root, mapping->address, end, index);
+    }
+    if (error || build->handles[mapping->handle].allocation == VT_INDEX_NONE)
+        return error;
+    return enter_memory(build, mapping);
+}
+
+static int map(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t old = vt_index_get(&build->mapping_index, event->address);
+    if (old != VT_INDEX_NONE && build->mappings[old].unmap_event == VT_NEVER) {
+        build->replay->doubled_allocations++;
+        unmap_one(build, &build->mappings[old]);
+    }
+    int error = vt_reserve(&build->mappings, &build->mapping_capacity, build->mapping_count + 1,
+                           sizeof *build->mappings);
+    if (error)
+        return error;
+    uint32_t handle = handle_index_of(build, event->detail);
+    if (handle == NO_HANDLE || !build->handles[handle].in_use) {
+        /* its creation was not seen: what is mapped is what we know of it */
+        error = new_handle(build, event, 0);
+        if (error)
+            return error;
+        handle = (uint32_t)build->handle_count - 1;
+    }
+    build->handles[handle].mappings++;
+    uint32_t allocation = build->handles[handle].allocation, made = (uint32_t)build->mapping_count++;
+    if (allocation != VT_INDEX_NONE && vt_build_allocation(build, allocation)->address == 0)
+        vt_build_allocation(build, allocation)->address = event->address;
+    build->mappings[made] = (struct vt_build_mapping){
+        .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER};
+    error = enter_mapping(build, made);
+    return error ? error : vt_index_put(&build->mapping_index, event->address, made);
+}
+
+static int unmap(struct vt_build *build, const struct vt_event *event)
+{
+    uint64_t at = event->address, end = event->address + event->bytes;
+    bool found = false;
+    do { /* one call may take back several mappings that lie side by side */
+        uint32_t index = vt_index_get(&build->mapping_index, at);
+        if (index == VT_INDEX_NONE || build->mappings[index].unmap_event != VT_NEVER)
+            break;
+        unmap_one(build, &build->mappings[index]);
+        found = true;
+        if (build->mappings[index].bytes == 0)
+            break;
+        at += build->mappings[index].bytes;
+    } while (at < end);
+    return found ? 0 : vt_build_unknown_free(build, event->address);
+}
+
+int vt_build_map_again(struct vt_build *build, uint64_t address)
+{
+    uint32_t index = vt_index_get(&build->mapping_index, address);
+    uint32_t unmap_event = build->mappings[index].unmap_event;
+    while (index != VT_INDEX_NONE && build->mappings[index].unmap_event == unmap_event) {
+        struct vt_build_mapping *mapping = &build->mappings[index];
+        int error = use(build, mapping->handle);
+        build->handles[mapping->handle].mappings++;
+        mapping->unmap_event = VT_NEVER;
+        if (!error)
+            error = enter_mapping(build, index);
+        if (error || mapping->bytes == 0)
+            return error;
+        index = vt_index_get(&build->mapping_index, mapping->address + mapping->bytes);
+    }
+    return 0;
+}
+
+/* ---- What is bound to multicast objects. */
+
+/* Offsets are below VT_PLAUSIBLE_BYTES. */
+static uint64_t place(int device_index, uint64_t offset)
+{
+    return (uint64_t)(device_index + 1) << 56 | offset;
+}
+
+/* Ends the bindings that overlap [start, end) of an object's set; returns whether there was one. */
+static bool unbind_range(struct vt_build *build, uint32_t object, uint64_t start, uint64_t end)
+{
+    const struct vt_range_node *node;
+    bool found = false;
+    while ((node = vt_ranges_overlap(&build->ranges, build->handles[object].bound_root, start, end))) {
+        uint64_t first = node->start;
+        uint32_t memory = node->value;
+        start = node->end;
+        vt_ranges_remove(&build->ranges, &build->handles[object].bound_root, first);
+        drop_bound(build, memory);
+        found = true;
+        if (start >= end)
+            break;
+    }
+    return found;
+}
+
+static uint32_t memory_to_bind(const struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t memory = NO_HANDLE;
+    if (event->kind == VT_EVENT_BIND) {
+        memory = handle_index_of(build, event->detail);
+    } else {
+        const struct vt_range_node *node =
+            vt_ranges_overlap(&build->ranges, build->mapped_root, event->detail, event->detail + 1);
+        if (node)
+            memory = build->mappings[node->value].handle;
+    }
+    return is_bindable(build, memory) && build->handles[memory].in_use ? memory : NO_HANDLE;
+}
+
+static int bind(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t object = handle_index_of(build, event->address);
+    if (object == NO_HANDLE || !build->handles[object].in_use || event->bytes == 0 ||
+        build->handles[object].bindings > 0)
+        return 0;
+    build->handles[object].is_object = true; /* another process's shows what it is only here */
+    uint32_t memory = memory_to_bind(build, event);
+    int device_index = event->device_index;
+    if (device_index < 0 && memory != NO_HANDLE)
+        device_index = vt_build_allocation(build, build->handles[memory].allocation)->device_index;
+    uint64_t start = place(device_index, event->total_bytes), end = start + event->bytes;
+    if (memory != NO_HANDLE)
+        build->handles[memory].bindings++; /* before what was bound there ends: it may be the same */
+    if (unbind_range(build, object, start, end))
+        build->replay->doubled_allocations++;
+    return vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
+}
+
+/* A device that the binding did not tell has a place of its own. */
+static int unbind(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t object = handle_index_of(build, event->address);
+    bool found = false;
+    if (object != NO_HANDLE && build->handles[object].in_use && event->bytes > 0) {
+        uint64_t start = place(event->device_index, event->total_bytes),
+                 unknown = place(-1, event->total_bytes);
+        found = unbind_range(build, object, start, start + event->bytes) ||
+                unbind_range(build, object, unknown, unknown + event->bytes);
+    }
+    build->replay->unknown_frees += !found;
+    return 0;
+}
+
+int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event)
+{
+    switch (event->kind) {
+    case VT_EVENT_HANDLE_CREATE:
+    case VT_EVENT_MULTICAST_CREATE:
+        return handle_create(build, event);
+    case VT_EVENT_HANDLE_RETAIN:
+        return handle_reference(build, event, true);
+    case VT_EVENT_HANDLE_RELEASE:
+        return handle_reference(build, event, false);
+    case VT_EVENT_MAP:
+        return map(build, event);
+    case VT_EVENT_UNMAP:
+        return unmap(build, event);
+    case VT_EVENT_BIND:
+    case VT_EVENT_BIND_ADDRESS:
+        return bind(build, event);
+    case VT_EVENT_UNBIND:
+        return unbind(build, event);
+    default:
+        return 0;
+    }
+}

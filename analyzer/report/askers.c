@@ -1,0 +1,178 @@
+/* Who asked for what was refused: the stack that tells a person, and the module. Memory may run out very
+ * often, so all refusals are gone through together. */
+#include "base/index.h"
+#include "report/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define NEAR 100000u /* allocations */
+#define HOPS 64
+
+/* ---- Stacks ---- */
+
+/* Where autograd's nodes were made. */
+struct nodes {
+    struct vt_index events; /* sequence → the first event that tells of the node */
+    struct vt_index blocks; /* sequence → the first block of the operator that made it */
+};
+
+static int put_first(struct vt_index *index, uint64_t sequence, size_t at)
+{
+    return vt_index_get(index, sequence) == VT_INDEX_NONE ? vt_index_put(index, sequence, (uint32_t)at) : 0;
+}
+
+static int find_nodes(const struct vt_replay *replay, struct nodes *nodes)
+{
+    const struct vt_trace *trace = replay->trace;
+    int result = 0;
+
+    for (size_t i = 0; !result && i < trace->event_count; i++)
+        if (trace->events[i].kind == VT_EVENT_NODE)
+            result = put_first(&nodes->events, trace->events[i].sequence, i);
+    for (size_t i = 0; !result && i < replay->allocation_count; i++)
+        if (replay->allocations[i].kind == VT_ALLOCATION_BLOCK)
+            result = put_first(&nodes->blocks, replay->allocations[i].sequence, i);
+    return result;
+}
+
+static bool is_backward(uint64_t sequence)
+{
+    return sequence % 2 && sequence != VT_SEQUENCE_NO_NUMBER;
+}
+
+/* The stack of the forward operator whose node runs, as attribution joins them (attribute/join.c); 0 = not
+ * known, or not in backward. */
+static uint32_t forward_stack(const struct vt_replay *replay, const struct nodes *nodes, uint32_t event_index)
+{
+    const struct vt_trace *trace = replay->trace;
+    uint64_t sequence = trace->events[event_index].sequence;
+    uint32_t at;
+
+    /* a node made in backward belongs to that which ran, whose maker may be such again */
+    for (int hops = 0; hops < HOPS && is_backward(sequence); hops++) {
+        at = vt_index_get(&nodes->events, sequence - 1);
+        if (at == VT_INDEX_NONE || at >= event_index)
+            break;
+        uint32_t stack_id = trace->events[at].stack_id;
+        if (stack_id < trace->stack_count && trace->stacks[stack_id].python_count)
+            return stack_id;
+        sequence = trace->events[at].detail;
+    }
+    at = is_backward(sequence) ? vt_index_get(&nodes->blocks, sequence - 1) : VT_INDEX_NONE;
+    return at != VT_INDEX_NONE && replay->allocations[at].alloc_event <= event_index
+               ? replay->allocations[at].stack_id
+               : 0;
+}
+
+static int find_stacks(struct vt_report *report)
+{
+    const struct vt_event *events = report->trace->events;
+    const struct vt_replay *replay = report->attribution->replay;
+    struct nodes nodes = {0};
+    bool any = false;
+    int result = 0;
+
+    for (size_t i = 0; i < report->refusal_count; i++)
+        any |= is_backward(events[report->refusals[i].event_index].sequence);
+    if (any)
+        result = find_nodes(replay, &nodes);
+    for (size_t i = 0; !result && i < report->refusal_count; i++) {
+        struct vt_refusal *refusal = &report->refusals[i];
+        uint32_t forward = forward_stack(replay, &nodes, refusal->event_index);
+
+        refusal->asker_stack = forward ? forward : events[refusal->event_index].stack_id;
+    }
+    vt_index_free(&nodes.events);
+    vt_index_free(&nodes.blocks);
+    return result;
+}
+
+/* ---- Modules ---- */
+
+/* Address of the innermost module in a stack, 0 = none. */
+static uint64_t innermost_self(const struct vt_trace_stack *stack)
+{
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].self_address)
+            return stack->python[i].self_address;
+    return 0;
+}
+
+/* By stack. NULL without memory. */
+static uint64_t *list_selves(const struct vt_trace *trace)
+{
+    uint64_t *selves = calloc(trace->stack_count + 1, sizeof *selves);
+
+    for (size_t id = 0; selves && id < trace->stack_count; id++)
+        selves[id] = innermost_self(&trace->stacks[id]);
+    return selves;
+}
+
+/* Notes an allocation that bears its module's name as the latest of that module. */
+static int note_module(const struct vt_report *report, const uint64_t *selves, size_t at,
+                       struct vt_index *latest)
+{
+    const struct vt_allocation *allocation = &report->attribution->replay->allocations[at];
+    uint32_t stack_id = vt_telling_stack(allocation);
+    uint64_t self = stack_id < report->trace->stack_count ? selves[stack_id] : 0;
+
+    return self && !allocation->owner && vt_shown_module(allocation)
+               ? vt_index_put(latest, self, (uint32_t)at)
+               : 0;
+}
+
+static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves,
+                            const struct vt_refusal *refusal)
+{
+    return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
+}
+
+/* What was refused has no allocation that bears a module's name; another one of the same module has: the
+ * latest before it, else the next. Further on, another module may lie at the address. */
+static int find_modules(struct vt_report *report, const uint64_t *selves)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    struct vt_index before = {0}, after = {0};
+    size_t next = 0;
+    int result = 0;
+
+    for (size_t i = 0; !result && i < report->refusal_count; i++) {
+        struct vt_refusal *refusal = &report->refusals[i];
+        uint32_t at;
+
+        for (; !result && next < replay->allocation_count &&
+               replay->allocations[next].alloc_event <= refusal->event_index;
+             next++)
+            result = note_module(report, selves, next, &before);
+        at = vt_index_get(&before, asking_self(report, selves, refusal));
+        if (at != VT_INDEX_NONE && next - at < NEAR)
+            refusal->asker_module = vt_shown_module(&replay->allocations[at]);
+    }
+    next = replay->allocation_count;
+    for (size_t i = report->refusal_count; !result && i-- > 0;) {
+        struct vt_refusal *refusal = &report->refusals[i];
+        uint32_t at;
+
+        for (; !result && next > 0 && replay->allocations[next - 1].alloc_event > refusal->event_index;
+             next--)
+            result = note_module(report, selves, next - 1, &after);
+        at = vt_index_get(&after, asking_self(report, selves, refusal));
+        if (!refusal->asker_module && at != VT_INDEX_NONE && at - next < NEAR)
+            refusal->asker_module = vt_shown_module(&replay->allocations[at]);
+    }
+    vt_index_free(&before);
+    vt_index_free(&after);
+    return result;
+}
+
+int vt_find_askers(struct vt_report *report)
+{
+    uint64_t *selves = list_selves(report->trace);
+    int result = selves ? find_stacks(report) : -ENOMEM;
+
+    if (!result)
+        result = find_modules(report, selves);
+    free(selves);
+    return result;
+}

@@ -1,0 +1,237 @@
+/* --explain: what a name stands for, and why what it has counts as what it does. */
+#include "report/parts.h"
+#include "base/format.h"
+#include "report/module_groups.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a person typed, read in one way. */
+struct wanted {
+    const struct vt_attribution *attribution;
+    const char *what;
+    unsigned category;
+    size_t file_bytes; /* of "FILE:LINE" */
+    int32_t line;
+};
+
+static bool is_category(const struct wanted *wanted, uint32_t allocation)
+{
+    return wanted->attribution->replay->allocations[allocation].category == wanted->category;
+}
+
+static bool is_line_of(const struct wanted *wanted, uint32_t stack_id)
+{
+    struct vt_frame frame;
+    size_t bytes;
+
+    if (!stack_id || !vt_trace_user_frame(wanted->attribution->trace, stack_id, &frame) ||
+        frame.line != wanted->line)
+        return false;
+    bytes = strlen(frame.file);
+    return bytes >= wanted->file_bytes &&
+           !memcmp(frame.file + bytes - wanted->file_bytes, wanted->what, wanted->file_bytes) &&
+           (bytes == wanted->file_bytes || frame.file[bytes - wanted->file_bytes - 1] == '/');
+}
+
+static bool is_line(const struct wanted *wanted, uint32_t allocation)
+{
+    const struct vt_allocation *at = &wanted->attribution->replay->allocations[allocation];
+
+    return is_line_of(wanted, at->stack_id) || is_line_of(wanted, at->forward_stack_id);
+}
+
+static bool is_same(const char *name, const char *what)
+{
+    return !strcmp(name, what);
+}
+
+static bool is_part(const char *name, const char *what)
+{
+    return strstr(name, what) != NULL;
+}
+
+/* The module itself or one in it. */
+static bool is_in_module(const char *module, const char *what)
+{
+    size_t bytes = strlen(what), separator;
+
+    return !strncmp(module, what, bytes) &&
+           (!module[bytes] || vt_module_separator(module + bytes, &separator) == module + bytes);
+}
+
+static bool any_owner(const struct wanted *wanted, uint32_t allocation,
+                      bool (*is)(const char *, const char *))
+{
+    size_t count;
+    const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
+    const char *owner = wanted->attribution->replay->allocations[allocation].owner;
+
+    for (size_t i = 0; i < count; i++)
+        if (is(owners[i].name, wanted->what))
+            return true;
+    return owner && is(owner, wanted->what);
+}
+
+static bool any_module(const struct wanted *wanted, uint32_t allocation,
+                       bool (*is)(const char *, const char *))
+{
+    size_t count;
+    const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
+    const char *module = vt_shown_module(&wanted->attribution->replay->allocations[allocation]);
+
+    for (size_t i = 0; i < count; i++)
+        if (owners[i].module && is(owners[i].module, wanted->what))
+            return true;
+    return module && is(module, wanted->what);
+}
+
+static bool is_owner(const struct wanted *wanted, uint32_t allocation)
+{
+    return any_owner(wanted, allocation, is_same);
+}
+
+static bool is_module(const struct wanted *wanted, uint32_t allocation)
+{
+    return any_module(wanted, allocation, is_in_module);
+}
+
+static bool is_part_of_owner(const struct wanted *wanted, uint32_t allocation)
+{
+    return any_owner(wanted, allocation, is_part);
+}
+
+static bool is_part_of_module(const struct wanted *wanted, uint32_t allocation)
+{
+    return any_module(wanted, allocation, is_part);
+}
+
+/* Ways to read what was typed, in order: the first that something alive agrees with is taken. */
+static const struct {
+    const char *name, *label;
+    bool (*holds)(const struct wanted *wanted, uint32_t allocation);
+} ways[] = {
+    {"category", "a category", is_category},
+    {"line", "a line", is_line},
+    {"owner", "an owner", is_owner},
+    {"module", "a module", is_module},
+    {"owner_part", "part of owners' names", is_part_of_owner},
+    {"module_part", "part of modules' names", is_part_of_module},
+};
+#define WAYS (sizeof ways / sizeof *ways)
+
+static void read_wanted(const struct vt_attribution *attribution, const char *what, struct wanted *wanted)
+{
+    const char *colon = strrchr(what, ':');
+    char *end;
+
+    *wanted =
+        (struct wanted){.attribution = attribution, .what = what, .category = VT_CATEGORY_COUNT, .line = -1};
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (!strcmp(what, vt_category_name((enum vt_category)c)) ||
+            !strcmp(what, vt_category_style(c)->label) || !strcmp(what, vt_category_style(c)->many))
+            wanted->category = c;
+    if (colon && colon > what && colon[1] >= '1' && colon[1] <= '9') {
+        long line = strtol(colon + 1, &end, 10);
+        wanted->line = *end || line > INT32_MAX ? -1 : (int32_t)line;
+        wanted->file_bytes = (size_t)(colon - what);
+    }
+}
+
+/* What a look saw in an allocation, if one did. */
+static void find_inspection(const struct vt_attribution *attribution, struct vt_reason *reason)
+{
+    const struct vt_allocation *allocation = &attribution->replay->allocations[reason->allocation];
+    const struct vt_inspection *inspection = vt_inspection_of(attribution, reason->allocation);
+
+    for (size_t t = 0; inspection && t < inspection->tensor_count; t++) {
+        const struct vt_inspection_tensor *tensor = &inspection->tensors[t];
+        uint64_t address = tensor->storage_address ? tensor->storage_address : tensor->data_address;
+
+        if (tensor->device_index != allocation->device_index || address < allocation->address ||
+            address - allocation->address >= allocation->bytes)
+            continue;
+        reason->inspection = (uint32_t)(inspection - attribution->trace->inspections) + 1;
+        reason->tensor = tensor;
+        return;
+    }
+}
+
+static struct vt_reason *reason_for(struct vt_explanation *explanation,
+                                    const struct vt_allocation *allocation)
+{
+    struct vt_reason *reason;
+
+    for (size_t i = 0; i < explanation->count; i++) {
+        reason = &explanation->reasons[i];
+        if (reason->category == allocation->category && reason->evidence == allocation->evidence &&
+            reason->rule == allocation->rule)
+            return reason;
+    }
+    reason = realloc(explanation->reasons, (explanation->count + 1) * sizeof *reason);
+    if (!reason)
+        return NULL;
+    explanation->reasons = reason;
+    reason += explanation->count++;
+    *reason = (struct vt_reason){
+        .category = allocation->category, .evidence = allocation->evidence, .rule = allocation->rule};
+    return reason;
+}
+
+static int compare_reasons(const void *left, const void *right)
+{
+    const struct vt_reason *a = left, *b = right;
+
+    return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->allocation < b->allocation ? -1 : 1;
+}
+
+static int add_block(struct vt_explanation *explanation, const struct vt_replay *replay, uint32_t allocation)
+{
+    struct vt_reason *reason = reason_for(explanation, &replay->allocations[allocation]);
+    uint64_t bytes = replay->allocations[allocation].bytes;
+
+    if (!reason)
+        return -ENOMEM;
+    if (!reason->blocks || bytes > replay->allocations[reason->allocation].bytes)
+        reason->allocation = allocation;
+    reason->blocks++;
+    reason->bytes += bytes;
+    explanation->blocks++;
+    explanation->bytes += bytes;
+    return 0;
+}
+
+int vt_explain(const struct vt_attribution *attribution, const char *what, int device_index,
+               const struct vt_instant *instant, struct vt_explanation *explanation)
+{
+    const struct vt_replay *replay = attribution->replay;
+    struct wanted wanted;
+    int result = 0;
+
+    *explanation = (struct vt_explanation){.what = what};
+    read_wanted(attribution, what, &wanted);
+    for (size_t way = 0; way < WAYS && !explanation->blocks && !result; way++) {
+        for (uint32_t i = 0; i < replay->allocation_count && !result; i++)
+            if (vt_is_counted(&replay->allocations[i], device_index, instant->event_index) &&
+                ways[way].holds(&wanted, i))
+                result = add_block(explanation, replay, i);
+        if (explanation->blocks) {
+            explanation->way = ways[way].name;
+            explanation->way_label = ways[way].label;
+        }
+    }
+    if (!explanation->blocks && wanted.category != VT_CATEGORY_COUNT)
+        explanation->way = ways[0].name;
+    for (size_t i = 0; i < explanation->count; i++) {
+        struct vt_reason *reason = &explanation->reasons[i];
+
+        vt_rule_source(attribution, reason->rule, &reason->source);
+        if (!reason->source.name[0])
+            find_inspection(attribution, reason);
+    }
+    if (explanation->count)
+        qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
+    return result;
+}

@@ -1,0 +1,24 @@
+/* Finds groups by a hash while they are made. */
+#ifndef VT_GROUP_TABLE_H
+#define VT_GROUP_TABLE_H
+
+#include "report/parts.h"
+
+#define VT_HASH_START 0xcbf29ce484222325u
+uint64_t vt_hash_bytes(const void *data, size_t bytes, uint64_t hash);
+
+/* Over `groups`, which stay when the table is freed. */
+struct vt_group_table {
+    struct vt_groups *groups;
+    uint64_t *hashes; /* of items */
+    uint32_t *slots;  /* index + 1, 0 = free */
+    size_t capacity, slot_count;
+};
+/* The group with this hash, made with `name` if there is none; NULL without memory. Pointers hold until the
+ * next group is made. */
+struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name);
+/* By the hash of its name. */
+struct vt_group *vt_group_named(struct vt_group_table *table, const char *name);
+void vt_group_table_free(struct vt_group_table *table);
+
+#endif

@@ -1,0 +1,326 @@
+/* What is alive at one instant, grouped in the ways that the tables show. */
+#include "report/group_table.h"
+#include "report/module_groups.h"
+#include "report/owner_groups.h"
+#include "report/stack_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_BYTES 512
+
+struct vt_grouper {
+    const struct vt_attribution *attribution;
+    const struct vt_trace *trace;
+    struct vt_stack_namer *namer;
+    unsigned depth;                      /* levels of modules' names, 0 = all */
+    struct vt_groups peaks[VT_BY_COUNT]; /* of peaks_device */
+    int peaks_device[VT_BY_COUNT];       /* -1 = none yet */
+};
+
+uint32_t vt_telling_stack(const struct vt_allocation *allocation)
+{
+    return allocation->forward_stack_id ? allocation->forward_stack_id : allocation->stack_id;
+}
+
+static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_group_table *table,
+                                      const struct vt_allocation *allocation)
+{
+    const struct vt_frame *frame = vt_stack_user_frame(grouper->namer, vt_telling_stack(allocation));
+    char name[NAME_BYTES] = "";
+    uint64_t hash = VT_HASH_START;
+    struct vt_group *group;
+
+    if (frame) {
+        vt_name_frame(grouper->trace, frame, name, sizeof name);
+        hash = vt_hash_bytes(frame->file, strlen(frame->file) + 1, hash);
+        hash = vt_hash_bytes(name, strlen(name) + 1, hash);
+        hash = vt_hash_bytes(&allocation->phase, 1, hash);
+    }
+    group = vt_group_in(table, hash, name);
+    if (group && frame) {
+        group->file = frame->file;
+        group->function = frame->function;
+        group->line = frame->line;
+    }
+    if (group)
+        group->phase = allocation->phase;
+    return group;
+}
+
+/* A stack of backward shows the node; where the forward operator is known, that is what tells one node from
+ * another of its class. */
+static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_group_table *table,
+                                       const struct vt_allocation *allocation)
+{
+    const struct vt_stack_name *names = vt_stack_name_of(grouper->namer, allocation->stack_id), *forward;
+    const char *name = names->text ? names->text : "";
+    char joined[NAME_BYTES * 4];
+    uint64_t hash = names->hash;
+    struct vt_group *group;
+
+    if (allocation->forward_stack_id && allocation->forward_stack_id != allocation->stack_id) {
+        forward = vt_stack_name_of(grouper->namer, allocation->forward_stack_id);
+        snprintf(joined, sizeof joined, "%s, backward of %s", name, forward->text ? forward->text : "");
+        hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
+        name = forward->text && forward->text[0] ? joined : name;
+    }
+    group = vt_group_in(table, hash, name);
+    if (group && !group->forward_stack_id)
+        group->forward_stack_id = allocation->forward_stack_id;
+    return group;
+}
+
+static unsigned category_of(const struct vt_allocation *allocation)
+{
+    return allocation->category < VT_CATEGORY_COUNT ? allocation->category : VT_CATEGORY_UNKNOWN;
+}
+
+static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
+{
+    return stack_id < grouper->trace->stack_count && grouper->trace->stacks[stack_id].python_count;
+}
+
+const char *vt_shown_module(const struct vt_allocation *allocation)
+{
+    return allocation->category == VT_CATEGORY_WORKSPACE || allocation->category == VT_CATEGORY_COMMUNICATION
+               ? NULL
+               : allocation->module;
+}
+
+bool vt_belongs_to_no_module(unsigned category)
+{
+    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
+           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
+           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
+}
+
+static struct vt_group *group_by_module(struct vt_grouper *grouper, struct vt_group_table *table,
+                                        enum vt_by by, const struct vt_allocation *allocation)
+{
+    const char *module = vt_shown_module(allocation);
+    struct vt_group *group = vt_group_of_module(grouper->attribution, grouper->depth, table, by, module);
+
+    if (group && !module && !vt_belongs_to_no_module(allocation->category) &&
+        has_python(grouper, vt_telling_stack(allocation)))
+        group->outside[category_of(allocation)] += allocation->bytes;
+    return group;
+}
+
+static struct vt_group *group_for(struct vt_grouper *grouper, struct vt_group_table *table, enum vt_by by,
+                                  const struct vt_allocation *allocation)
+{
+    const char *name = NULL;
+
+    switch (by) {
+    case VT_BY_LINE:
+        return group_by_line(grouper, table, allocation);
+    case VT_BY_STACK:
+        return group_by_stack(grouper, table, allocation);
+    case VT_BY_CATEGORY:
+        name = vt_category_name(allocation->category);
+        break;
+    case VT_BY_MODULE:
+    case VT_BY_KIND:
+        return group_by_module(grouper, table, by, allocation);
+    case VT_BY_OP:
+        name = vt_operator_of(grouper->attribution, allocation->stack_id);
+        break;
+    default:
+        break;
+    }
+    name = name ? name : "";
+    return vt_group_named(table, name);
+}
+
+static int compare_groups(const void *left, const void *right)
+{
+    const struct vt_group *a = left, *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static bool is_alive(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
+{
+    return allocation->device_index == device_index && vt_alive_at(allocation, event_index);
+}
+
+bool vt_is_grouped(const struct vt_allocation *allocation)
+{
+    return allocation->kind != VT_ALLOCATION_SEGMENT && allocation->kind != VT_ALLOCATION_POOL &&
+           allocation->kind != VT_ALLOCATION_CONTEXT && allocation->kind != VT_ALLOCATION_HOST &&
+           allocation->category != VT_CATEGORY_CACHED && !(allocation->flags & VT_FLAG_FOREIGN);
+}
+
+bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
+{
+    return is_alive(allocation, device_index, event_index) && vt_is_grouped(allocation);
+}
+
+static bool is_by_module(enum vt_by by)
+{
+    return by == VT_BY_MODULE || by == VT_BY_KIND;
+}
+
+/* Modules that had temporaries at any time are told even if they hold nothing at the instant. */
+static int add_temporary_peaks(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                               struct vt_group_table *table)
+{
+    struct vt_groups *peaks = &grouper->peaks[by];
+    int result = 0;
+
+    if (grouper->peaks_device[by] != device_index) {
+        vt_groups_free(peaks);
+        result = vt_find_temporary_peaks(grouper->attribution, grouper->depth, device_index, by, peaks);
+        grouper->peaks_device[by] = device_index;
+    }
+    for (size_t i = 0; !result && i < peaks->count; i++) {
+        const char *name = peaks->items[i].name;
+        struct vt_group *group =
+            by == VT_BY_KIND ? vt_group_named(table, name) /* a class already */
+                             : vt_group_of_module(grouper->attribution, grouper->depth, table, by, name);
+
+        if (group)
+            group->temporary_peak_bytes = peaks->items[i].bytes;
+        else
+            result = -ENOMEM;
+    }
+    return result;
+}
+
+/* Groups of one way being made. */
+struct making {
+    struct vt_grouper *grouper;
+    enum vt_by by;
+    struct vt_group_table table;
+    struct vt_groups modules; /* by kind: those met */
+    struct vt_group_table modules_met;
+};
+
+static int count_module(struct making *making, struct vt_group *group, const char *module)
+{
+    size_t before = making->modules.count;
+
+    if (!vt_group_named(&making->modules_met, module))
+        return -ENOMEM;
+    group->modules += making->modules.count - before;
+    return 0;
+}
+
+static int add_bytes(struct making *making, struct vt_group *group, const struct vt_allocation *allocation,
+                     const char *module, uint64_t bytes)
+{
+    if (!group)
+        return -ENOMEM;
+    if (!group->stack_id)
+        group->stack_id = allocation->stack_id;
+    group->bytes += bytes;
+    group->blocks++;
+    group->categories[category_of(allocation)] += bytes;
+    return making->by == VT_BY_KIND && module ? count_module(making, group, module) : 0;
+}
+
+/* A buffer may hold tensors of several modules: each has its share. */
+static int add_allocation(struct making *making, uint32_t index)
+{
+    struct vt_grouper *grouper = making->grouper;
+    const struct vt_allocation *allocation = &grouper->attribution->replay->allocations[index];
+    const struct vt_owner *owners = NULL;
+    size_t count = 0;
+    int result = 0;
+
+    if (making->by == VT_BY_OWNER)
+        return vt_add_to_owners(grouper->attribution, grouper->namer, index, &making->table);
+    if (is_by_module(making->by))
+        owners = vt_owners_of(grouper->attribution, index, &count);
+    if (count < 2)
+        return add_bytes(making, group_for(grouper, &making->table, making->by, allocation), allocation,
+                         vt_shown_module(allocation), allocation->bytes);
+    for (size_t i = 0; !result && i < count; i++)
+        result = add_bytes(making,
+                           vt_group_of_module(grouper->attribution, grouper->depth, &making->table,
+                                              making->by, owners[i].module),
+                           allocation, owners[i].module, owners[i].share_bytes);
+    return result;
+}
+
+static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by by,
+                       struct vt_instant *instant)
+{
+    const struct vt_replay *replay = grouper->attribution->replay;
+    struct vt_groups *groups = &instant->groups[by];
+    struct making making = {.grouper = grouper, .by = by, .table.groups = groups};
+    int result = 0;
+
+    making.modules_met.groups = &making.modules;
+    for (size_t i = 0; i < replay->allocation_count && !result; i++) {
+        if (replay->allocations[i].alloc_event > instant->event_index)
+            break;
+        if (vt_is_counted(&replay->allocations[i], device_index, instant->event_index))
+            result = add_allocation(&making, (uint32_t)i);
+    }
+    if (!result && is_by_module(by))
+        result = add_temporary_peaks(grouper, device_index, by, &making.table);
+    vt_group_table_free(&making.table);
+    vt_group_table_free(&making.modules_met);
+    vt_groups_free(&making.modules);
+    if (!result && groups->count)
+        qsort(groups->items, groups->count, sizeof *groups->items, compare_groups);
+    return result;
+}
+
+static void sum_evidence(const struct vt_replay *replay, int device_index, struct vt_instant *instant)
+{
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+
+        if (allocation->alloc_event > instant->event_index)
+            break;
+        if (!is_alive(allocation, device_index, instant->event_index))
+            continue;
+        if (allocation->kind <= VT_ALLOCATION_HOST)
+            instant->kinds[allocation->kind] += allocation->bytes;
+        if (vt_is_grouped(allocation) && allocation->evidence < VT_EVIDENCE_COUNT)
+            instant->evidence[allocation->evidence] += allocation->bytes;
+    }
+}
+
+int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
+                     struct vt_instant *instant)
+{
+    int result = 0;
+
+    sum_evidence(grouper->attribution->replay, device_index, instant);
+    for (int by = 0; !result && by < VT_BY_COUNT; by++)
+        if (groups & 1u << by)
+            result = make_groups(grouper, device_index, (enum vt_by)by, instant);
+    return result;
+}
+
+int vt_grouper_make(const struct vt_attribution *attribution, unsigned depth, struct vt_grouper **made)
+{
+    struct vt_grouper *grouper = calloc(1, sizeof *grouper);
+
+    *made = grouper;
+    if (!grouper)
+        return -ENOMEM;
+    grouper->attribution = attribution;
+    grouper->trace = attribution->trace;
+    grouper->depth = depth;
+    for (int by = 0; by < VT_BY_COUNT; by++)
+        grouper->peaks_device[by] = -1;
+    return vt_stack_namer_make(attribution->trace, &grouper->namer);
+}
+
+void vt_grouper_free(struct vt_grouper *grouper)
+{
+    if (!grouper)
+        return;
+    for (int by = 0; by < VT_BY_COUNT; by++)
+        vt_groups_free(&grouper->peaks[by]);
+    vt_stack_namer_free(grouper->namer);
+    free(grouper);
+}

@@ -1,0 +1,413 @@
+/* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
+ * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
+ * of one class under one parent apart. */
+#include "base/index.h"
+#include "report/module_groups.h"
+#include "view/text/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLE '\x01' /* of a number, in patterns */
+#define SEPARATOR " > "
+
+/* One module's name, taken apart. */
+struct entry {
+    const struct vt_group *group;
+    char *pattern;
+    unsigned numbers[VT_MODULE_NUMBERS];
+    size_t number_count;
+    unsigned
+        kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
+};
+
+/* Bytes of the number at `at` if it is one of those that tell instances apart: a whole part of a dotted name,
+ * or what follows '#'. */
+static size_t number_bytes(const char *name, const char *at)
+{
+    size_t digits = strspn(at, "0123456789");
+
+    if (!digits || digits > 8)
+        return 0;
+    if (at > name && at[-1] == '#')
+        return digits;
+    return (at == name || at[-1] == '.') && (!at[digits] || strchr(". ", at[digits])) ? digits : 0;
+}
+
+static int take_apart(const struct vt_group *group, struct entry *entry)
+{
+    const char *name = group->name;
+    char *end = malloc(strlen(name) + 1);
+
+    *entry = (struct entry){.group = group, .pattern = end};
+    if (!end)
+        return -ENOMEM;
+    for (const char *at = name; *at;) {
+        size_t digits = number_bytes(name, at);
+
+        if (digits && entry->number_count < VT_MODULE_NUMBERS) {
+            entry->numbers[entry->number_count++] = (unsigned)strtoul(at, NULL, 10);
+            *end++ = HOLE;
+            at += digits;
+        } else {
+            *end++ = *at == HOLE ? '?' : *at;
+            at++;
+        }
+    }
+    *end = '\0';
+    return 0;
+}
+
+static int compare_patterns(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+
+    return strcmp(a->pattern, b->pattern);
+}
+
+static const char *class_of(const struct vt_group *group)
+{
+    return group->class_name ? group->class_name : "";
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    int order = strcmp(a->pattern, b->pattern);
+
+    order = order ? order : strcmp(class_of(a->group), class_of(b->group));
+    return order ? order : a->kept < b->kept ? -1 : a->kept > b->kept;
+}
+
+static int compare_with_pattern(const void *entry, const void *pattern)
+{
+    return strcmp(((const struct entry *)entry)->pattern, pattern);
+}
+
+/* True if other modules lie in those of this pattern. `entries` are in order of their patterns. */
+static bool is_container(const struct entry *entries, size_t count, const char *pattern)
+{
+    size_t first, length = strlen(pattern);
+    char *inner = malloc(length + sizeof SEPARATOR);
+    bool found;
+
+    if (!inner)
+        return false;
+    memcpy(inner, pattern, length);
+    memcpy(inner + length, SEPARATOR, sizeof SEPARATOR);
+    first = vt_lower_bound(entries, count, sizeof *entries, inner, compare_with_pattern);
+    found = first < count && !strncmp(entries[first].pattern, inner, length + sizeof SEPARATOR - 1);
+    free(inner);
+    return found;
+}
+
+static void note_number(struct vt_module_numbers *numbers, unsigned number)
+{
+    numbers->low = !numbers->any || number < numbers->low ? number : numbers->low;
+    numbers->high = !numbers->any || number > numbers->high ? number : numbers->high;
+    numbers->any = true;
+    if (number < 64 * VT_MODULE_WORDS)
+        numbers->seen[number / 64] |= UINT64_C(1) << number % 64;
+}
+
+static void add(struct vt_module_family *family, const struct entry *entry)
+{
+    const struct vt_group *group = entry->group;
+
+    for (size_t i = 0; i < entry->number_count; i++)
+        note_number(&family->numbers[i], entry->numbers[i]);
+    family->low_bytes =
+        !family->members || group->bytes < family->low_bytes ? group->bytes : family->low_bytes;
+    family->high_bytes = group->bytes > family->high_bytes ? group->bytes : family->high_bytes;
+    family->same = family->low_bytes == family->high_bytes;
+    family->bytes += group->bytes;
+    family->members++;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        family->categories[c] += group->categories[c];
+}
+
+/* Adds entries of one family. Those that hold nothing now are no members of one that does. */
+static void add_all(struct vt_module_family *family, const struct entry *entries, size_t count)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < count; i++)
+        any |= entries[i].group->bytes > 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t temporary = entries[i].group->temporary_peak_bytes;
+
+        if (entries[i].group->bytes || !any)
+            add(family, &entries[i]);
+        if (temporary > family->temporary_peak_bytes)
+            family->temporary_peak_bytes = temporary;
+    }
+}
+
+/* The same for families that hold the same number of modules, and all of them the same bytes. */
+static uint64_t alike_key(const struct vt_module_family *family)
+{
+    uint64_t hash = vt_hash_bytes(family->pattern, strlen(family->pattern) + 1, VT_HASH_START);
+
+    hash = vt_hash_bytes(family->class_name, strlen(family->class_name) + 1, hash);
+    hash = vt_hash_bytes(&family->members, sizeof family->members, hash);
+    return vt_hash_bytes(&family->low_bytes, sizeof family->low_bytes, hash);
+}
+
+static bool is_alike(const struct vt_module_family *a, const struct vt_module_family *b)
+{
+    return !strcmp(a->pattern, b->pattern) && !strcmp(a->class_name, b->class_name) && a->same && b->same &&
+           a->members == b->members && a->low_bytes == b->low_bytes;
+}
+
+static void merge(struct vt_module_family *into, const struct vt_module_family *family)
+{
+    for (size_t i = 0; i < VT_MODULE_NUMBERS; i++) {
+        if (!family->numbers[i].any)
+            continue;
+        note_number(&into->numbers[i], family->numbers[i].low);
+        note_number(&into->numbers[i], family->numbers[i].high);
+        for (size_t w = 0; w < VT_MODULE_WORDS; w++)
+            into->numbers[i].seen[w] |= family->numbers[i].seen[w];
+    }
+    if (family->temporary_peak_bytes > into->temporary_peak_bytes)
+        into->temporary_peak_bytes = family->temporary_peak_bytes;
+    into->bytes += family->bytes;
+    into->merged += family->members;
+    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+        into->categories[c] += family->categories[c];
+}
+
+/* Families of one pattern that differ in the last number only. */
+static int merge_alike(struct vt_module_families *families)
+{
+    struct vt_index first = {0}; /* alike_key → the first of them */
+    size_t kept = 0;
+    int result = 0;
+
+    for (size_t f = 0; f < families->count; f++) {
+        struct vt_module_family *family = &families->items[f];
+        uint64_t key = alike_key(family);
+        uint32_t same = family->same && !result ? vt_index_get(&first, key) : VT_INDEX_NONE;
+
+        if (same != VT_INDEX_NONE && is_alike(&families->items[same], family)) {
+            merge(&families->items[same], family);
+            free(family->pattern);
+            continue;
+        }
+        if (family->same && same == VT_INDEX_NONE && !result)
+            result = vt_index_put(&first, key, (uint32_t)kept);
+        families->items[kept++] = *family;
+    }
+    families->count = kept;
+    for (size_t f = 0; f < kept; f++)
+        families->items[f].members += families->items[f].merged;
+    vt_index_free(&first);
+    return result;
+}
+
+/* "3", "0–31", "1,3", or "1…7" where some between are not there. */
+static void put_numbers(FILE *stream, const struct vt_module_numbers *numbers)
+{
+    unsigned seen = 0;
+    bool first = true;
+
+    for (unsigned n = numbers->low; n <= numbers->high && n < 64 * VT_MODULE_WORDS; n++)
+        seen += numbers->seen[n / 64] >> n % 64 & 1;
+    if (numbers->low == numbers->high) {
+        fprintf(stream, "%u", numbers->low);
+    } else if (numbers->high >= 64 * VT_MODULE_WORDS || seen == numbers->high - numbers->low + 1) {
+        fprintf(stream, "%u–%u", numbers->low, numbers->high);
+    } else if (seen > 3) {
+        fprintf(stream, "%u…%u", numbers->low, numbers->high);
+    } else {
+        for (unsigned n = numbers->low; n <= numbers->high; n++) {
+            if (!(numbers->seen[n / 64] >> n % 64 & 1))
+                continue;
+            fprintf(stream, first ? "%u" : ",%u", n);
+            first = false;
+        }
+    }
+}
+
+static char *make_name(const struct vt_module_family *family)
+{
+    char *name = NULL;
+    size_t bytes, number = 0;
+    FILE *stream = open_memstream(&name, &bytes);
+
+    if (!stream)
+        return NULL;
+    for (const char *c = family->pattern; *c; c++) {
+        if (*c == HOLE && number < VT_MODULE_NUMBERS)
+            put_numbers(stream, &family->numbers[number++]);
+        else
+            fputc(*c, stream);
+    }
+    if (fclose(stream)) {
+        free(name);
+        return NULL;
+    }
+    return name;
+}
+
+static int compare_families(const void *left, const void *right)
+{
+    const struct vt_module_family *a = left, *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int make_families(struct entry *entries, size_t count, bool roles, struct vt_module_families *families)
+{
+    for (size_t i = 0; roles && i < count; i++) {
+        const char *pattern = entries[i].pattern;
+        size_t length = strlen(pattern);
+
+        if (length > 1 && pattern[length - 1] == HOLE && pattern[length - 2] == '#' &&
+            !is_container(entries, count, pattern))
+            entries[i].kept = entries[i].numbers[entries[i].number_count - 1];
+    }
+    qsort(entries, count, sizeof *entries, compare_entries);
+    for (size_t i = 0, end; i < count; i = end) {
+        struct vt_module_family *family = &families->items[families->count];
+
+        for (end = i + 1; end < count && !compare_entries(&entries[i], &entries[end]);)
+            end++;
+        family->class_name = class_of(entries[i].group);
+        family->pattern = strdup(entries[i].pattern);
+        if (!family->pattern)
+            return -ENOMEM;
+        families->count++;
+        add_all(family, &entries[i], end - i);
+    }
+    int result = merge_alike(families);
+    if (result)
+        return result;
+    for (size_t f = 0; f < families->count; f++) {
+        families->items[f].name = make_name(&families->items[f]);
+        if (!families->items[f].name)
+            return -ENOMEM;
+    }
+    qsort(families->items, families->count, sizeof *families->items, compare_families);
+    return 0;
+}
+
+static int fold(const struct vt_groups *modules, bool roles, struct vt_module_families *families)
+{
+    struct entry *entries = calloc(modules->count + 1, sizeof *entries);
+    size_t count = 0;
+    int result = 0;
+
+    *families = (struct vt_module_families){.items = calloc(modules->count + 1, sizeof *families->items)};
+    if (!families->items || !entries)
+        result = -ENOMEM;
+    for (size_t i = 0; !result && i < modules->count; i++) {
+        if (!modules->items[i].name[0])
+            continue;
+        result = take_apart(&modules->items[i], &entries[count]);
+        count += !result;
+    }
+    if (!result && count) {
+        qsort(entries, count, sizeof *entries, compare_patterns);
+        result = make_families(entries, count, roles, families);
+    }
+    for (size_t i = 0; i < count; i++)
+        free(entries[i].pattern);
+    free(entries);
+    if (result)
+        vt_module_families_free(families);
+    return result;
+}
+
+int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families)
+{
+    return fold(modules, true, families);
+}
+
+void vt_module_families_free(struct vt_module_families *families)
+{
+    for (size_t i = 0; i < families->count; i++) {
+        free(families->items[i].pattern);
+        free(families->items[i].name);
+    }
+    free(families->items);
+    *families = (struct vt_module_families){0};
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct vt_group *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+/* Adds up groups of one name, which stand next to each other after sorting. */
+static void sum_names(struct vt_groups *groups)
+{
+    size_t kept = 0;
+
+    if (groups->count)
+        qsort(groups->items, groups->count, sizeof *groups->items, compare_names);
+    for (size_t i = 0; i < groups->count; i++) {
+        struct vt_group *last = kept ? &groups->items[kept - 1] : NULL;
+
+        if (!last || strcmp(last->name, groups->items[i].name)) {
+            groups->items[kept++] = groups->items[i];
+            continue;
+        }
+        last->bytes += groups->items[i].bytes;
+        free(groups->items[i].name);
+    }
+    groups->count = kept;
+}
+
+static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
+                        size_t *capacity)
+{
+    const char *end = group->name;
+    size_t separator_bytes;
+
+    while (end) {
+        if (groups->count == *capacity) {
+            size_t larger = *capacity ? *capacity * 2 : 64;
+            struct vt_group *items = realloc(groups->items, larger * sizeof *items);
+            if (!items)
+                return -ENOMEM;
+            groups->items = items;
+            *capacity = larger;
+        }
+        end = vt_module_separator(end, &separator_bytes);
+        groups->items[groups->count] = (struct vt_group){
+            .name = strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name)),
+            .bytes = bytes};
+        if (!groups->items[groups->count].name)
+            return -ENOMEM;
+        groups->count++;
+        end = end ? end + separator_bytes : NULL;
+    }
+    return 0;
+}
+
+int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
+{
+    struct vt_groups places = {0};
+    size_t capacity = 0;
+    int result = 0;
+
+    *families = (struct vt_module_families){0};
+    for (size_t i = 0; !result && i < modules->count; i++)
+        if (modules->items[i].name[0] && modules->items[i].categories[category])
+            result =
+                add_prefixes(&modules->items[i], modules->items[i].categories[category], &places, &capacity);
+    sum_names(&places);
+    if (!result)
+        result = fold(&places, false, families);
+    for (size_t i = 0; i < places.count; i++)
+        free(places.items[i].name);
+    free(places.items);
+    return result;
+}

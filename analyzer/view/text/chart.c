@@ -1,0 +1,447 @@
+/* Stacked bars by category. A column shows the largest moment of its time; a row's share of the scale is
+ * exact, and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the
+ * category that has most of it. */
+#include "view/text/chart.h"
+#include "report/parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARGIN 8 /* of the axis' numbers and line */
+#define EIGHTHS 8
+#define NOTHING VT_CATEGORY_COUNT
+
+static const char *const bars[EIGHTHS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+static const char ascii_bars[EIGHTHS + 1] = " _.-:=+*#";
+
+struct chart {
+    const struct vt_report *report;
+    const struct vt_device_report *device;
+    const struct vt_view_style *style;
+    int columns; /* without the margin */
+    int rows;
+    struct vt_scale scale;
+    bool single;    /* one category only */
+    size_t *source; /* column of the timeline that each column shows */
+    FILE *stream;
+};
+
+bool vt_single_category(const struct vt_device_report *device)
+{
+    unsigned only = NOTHING;
+
+    for (size_t i = 0; i < device->timeline.columns; i++) {
+        for (size_t k = 0; k < vt_stacked_category_count; k++) {
+            unsigned c = vt_stacked_categories[k];
+            if (!device->timeline.categories[i][c])
+                continue;
+            if (only != NOTHING && only != c)
+                return false;
+            only = c;
+        }
+    }
+    return true;
+}
+
+static size_t first_source(const struct chart *chart, int column)
+{
+    return (size_t)column * chart->device->timeline.columns / (size_t)chart->columns;
+}
+
+/* Of the timeline's columns inside one of the chart's, the one with the most in use. */
+static void choose_sources(struct chart *chart)
+{
+    const struct vt_timeline *timeline = &chart->device->timeline;
+
+    for (int c = 0; c < chart->columns; c++) {
+        size_t from = first_source(chart, c), to = first_source(chart, c + 1);
+        uint64_t most = 0;
+
+        chart->source[c] = from;
+        for (size_t i = from; i < to && i < timeline->columns; i++) {
+            uint64_t used = vt_used_bytes(timeline->categories[i]);
+            if (used > most) {
+                most = used;
+                chart->source[c] = i;
+            }
+        }
+    }
+}
+
+static int column_at(const struct chart *chart, uint64_t t_ns)
+{
+    uint64_t duration_ns = chart->report->duration_ns;
+    int column = duration_ns ? (int)((double)t_ns / (double)duration_ns * chart->columns) : 0;
+
+    return column < chart->columns ? column : chart->columns - 1;
+}
+
+static unsigned category_at(const uint64_t categories[VT_CATEGORY_COUNT], double bytes)
+{
+    for (size_t i = 0; i < vt_stacked_category_count; i++) {
+        bytes -= (double)categories[vt_stacked_categories[i]];
+        if (bytes < 0)
+            return vt_stacked_categories[i];
+    }
+    return NOTHING;
+}
+
+/* The category at the middle of each eighth of a cell, from the bottom. */
+static void sample(const struct chart *chart, const uint64_t *categories, int row, uint8_t *eighths)
+{
+    double cell = chart->scale.step / chart->scale.rows_per_step;
+
+    for (int i = 0; i < EIGHTHS; i++)
+        eighths[i] = (uint8_t)category_at(categories, cell * (row + (i + 0.5) / EIGHTHS));
+}
+
+static unsigned most_of(const uint8_t *eighths, int from, int *filled)
+{
+    int counts[NOTHING + 1] = {0}, best = NOTHING;
+
+    *filled = 0;
+    for (int i = from; i < EIGHTHS; i++) {
+        counts[eighths[i]]++;
+        *filled += eighths[i] != NOTHING;
+    }
+    counts[NOTHING] = 0;
+    for (int i = 0; i < NOTHING; i++)
+        best = counts[i] > counts[best] ? i : best;
+    return (unsigned)best;
+}
+
+static void put_coloured(FILE *stream, const uint8_t *eighths)
+{
+    int same = 1, filled;
+    unsigned rest;
+
+    while (same < EIGHTHS && eighths[same] == eighths[0])
+        same++;
+    if (eighths[0] == NOTHING) {
+        fputc(' ', stream);
+        return;
+    }
+    rest = most_of(eighths, same, &filled);
+    fprintf(stream, "\x0e%c", VT_MARK_INK + eighths[0]);
+    if (same < EIGHTHS && rest != NOTHING)
+        fprintf(stream, "\x0e%c", VT_MARK_PAPER + (int)rest);
+    fprintf(stream, "%s" VT_RESET, bars[same]);
+}
+
+static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bottom)
+{
+    int filled;
+    unsigned category = most_of(eighths, 0, &filled);
+    const struct vt_category_style *inspection = vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
+
+    if (filled >= EIGHTHS / 2 && !chart->style->unicode)
+        fputc(inspection->ascii_fill, chart->stream);
+    else if (filled >= EIGHTHS / 2)
+        fputs(filled < EIGHTHS && !strcmp(inspection->fill, bars[EIGHTHS]) ? bars[filled] : inspection->fill,
+              chart->stream);
+    else if (filled && bottom)
+        fputs(chart->style->unicode ? bars[1] : "_", chart->stream);
+    else
+        fputc(' ', chart->stream);
+}
+
+/* How many decimals all multiples of a round step need. */
+static int decimals(double step)
+{
+    int count = 0;
+
+    for (; count < 6 && fabs(step - round(step)) > 1e-6 * step; count++)
+        step *= 10;
+    return count;
+}
+
+static void draw_row(struct chart *chart, int row)
+{
+    const struct vt_timeline *timeline = &chart->device->timeline;
+    uint8_t eighths[EIGHTHS];
+    bool tick = (row + 1) % chart->scale.rows_per_step == 0;
+    double value = (row + 1) / chart->scale.rows_per_step * chart->scale.step / chart->scale.unit_bytes;
+
+    if (tick)
+        fprintf(chart->stream, "%*.*f ┤", MARGIN - 2, decimals(chart->scale.step / chart->scale.unit_bytes),
+                value);
+    else
+        fprintf(chart->stream, "%*s", MARGIN, "");
+    for (int c = 0; c < chart->columns; c++) {
+        sample(chart, timeline->categories[chart->source[c]], row, eighths);
+        if (chart->style->colour && chart->style->unicode)
+            put_coloured(chart->stream, eighths);
+        else
+            put_plain(chart, eighths, row == 0);
+    }
+    fputc('\n', chart->stream);
+}
+
+/* What the driver had given, the cache and the context with it: a line of eighths on a scale of its own. */
+static void draw_driver(struct chart *chart)
+{
+    const struct vt_timeline *timeline = &chart->device->timeline;
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < timeline->columns; i++)
+        most = timeline->driver_bytes[i] > most ? timeline->driver_bytes[i] : most;
+    fprintf(chart->stream, VT_DIM "%*s ", MARGIN - 1, "driver");
+    for (int c = 0; c < chart->columns && most; c++) {
+        uint64_t bytes = 0;
+        int level;
+
+        for (size_t i = first_source(chart, c); i <= chart->source[c] || i < first_source(chart, c + 1); i++)
+            bytes = timeline->driver_bytes[i] > bytes ? timeline->driver_bytes[i] : bytes;
+        level = (int)ceil((double)bytes / (double)most * EIGHTHS - 1e-9);
+        if (chart->style->unicode)
+            fputs(bars[level], chart->stream);
+        else
+            fputc(ascii_bars[level], chart->stream);
+    }
+    fputs(VT_RESET "\n", chart->stream);
+}
+
+/* Puts a text into a row of letters if its place is free. */
+static bool place(char *row, int columns, int column, const char *text)
+{
+    int length = (int)strlen(text);
+
+    if (column < 0 || column + length > columns)
+        return false;
+    for (int i = column > 0 ? column - 1 : 0; i < column + length + 1 && i < columns; i++)
+        if (row[i] != ' ')
+            return false;
+    memcpy(row + column, text, (size_t)length);
+    return true;
+}
+
+/* Marks of a time, until the row is printed. */
+#define ARROW '\x01'
+#define CROSS '\x02'
+#define BAR '\x03'
+
+/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there
+ * is none at all. */
+static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign,
+                         const char *text)
+{
+    int column = column_at(chart, t_ns), length = (int)strlen(text) + 2;
+    char right[80], left[80];
+
+    snprintf(right, sizeof right, "%c %.70s", sign, text);
+    snprintf(left, sizeof left, "%.70s %c", text, sign);
+    if (place(row, chart->columns, column, right) || place(row, chart->columns, column - length + 1, left) ||
+        place(above, chart->columns, column, right))
+        return;
+    place(above, chart->columns, column - length + 1, left);
+}
+
+static void put_row(FILE *stream, const char *row, int columns)
+{
+    for (int c = 0; c < columns; c++) {
+        if (row[c] == ARROW)
+            fputs("▾", stream);
+        else if (row[c] == CROSS)
+            fputs("✗", stream);
+        else if (row[c] == BAR)
+            fputs("│", stream);
+        else
+            fputc(row[c], stream);
+    }
+    fputc('\n', stream);
+}
+
+static void draw_markers(struct chart *chart, char *row, char *above)
+{
+    const struct vt_device_report *device = chart->device;
+    const struct vt_report *report = chart->report;
+    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    char text[64] = "peak ";
+
+    memset(row, ' ', (size_t)chart->columns);
+    memset(above, ' ', (size_t)chart->columns);
+    if (report->refusal_count && refusal->device_index == device->index)
+        place_marker(chart, row, above, refusal->t_ns, CROSS, "out of memory");
+    vt_format_bytes(vt_used_bytes(device->peak.categories), text + 5);
+    place_marker(chart, row, above, device->peak.t_ns, ARROW, text);
+    if (device->at.present && device->at.event_index != device->peak.event_index)
+        place_marker(chart, row, above, device->at.t_ns, ARROW, "at");
+    if (strspn(above, " ") < (size_t)chart->columns) {
+        fprintf(chart->stream, "%*s", MARGIN, "");
+        put_row(chart->stream, above, chart->columns);
+    }
+    fprintf(chart->stream, "%*s  ", MARGIN - 2, chart->scale.unit);
+    put_row(chart->stream, row, chart->columns);
+}
+
+/* A round step of time, at least `least` seconds, and the unit in which people tell `whole` seconds. */
+static double time_step(double least, double whole, const char **unit, double *unit_seconds)
+{
+    static const struct {
+        double step, seconds;
+        const char *unit;
+    } large[] = {{60, 60, "min"},      {120, 60, "min"},    {300, 60, "min"},   {600, 60, "min"},
+                 {900, 60, "min"},     {1800, 60, "min"},   {3600, 3600, "h"},  {7200, 3600, "h"},
+                 {10800, 3600, "h"},   {21600, 3600, "h"},  {43200, 3600, "h"}, {86400, 86400, "d"},
+                 {172800, 86400, "d"}, {604800, 86400, "d"}};
+    double power = pow(10, floor(log10(least))), step = least <= power * 1.000001 ? power
+                                                        : least <= 2 * power      ? 2 * power
+                                                        : least <= 5 * power      ? 5 * power
+                                                                                  : 10 * power;
+
+    *unit_seconds = whole >= 1 ? 1 : whole >= 1e-3 ? 1e-3 : whole >= 1e-6 ? 1e-6 : 1e-9;
+    *unit = whole >= 1 ? "s" : whole >= 1e-3 ? "ms" : whole >= 1e-6 ? "us" : "ns";
+    for (size_t i = 0; least > 20 && i < sizeof large / sizeof *large; i++) {
+        if (large[i].step < least && i + 1 < sizeof large / sizeof *large)
+            continue;
+        *unit = large[i].unit;
+        *unit_seconds = large[i].seconds;
+        return large[i].step < least ? least : large[i].step;
+    }
+    return step;
+}
+
+/* The zero line with the ticks of time, and their numbers below. */
+static void draw_time(struct chart *chart, char *row)
+{
+    double seconds = (double)chart->report->duration_ns / 1e9, unit_seconds = 1;
+    const char *unit = "s";
+    double step = seconds > 0 ? time_step(seconds * 8 / chart->columns, seconds, &unit, &unit_seconds) : 1;
+    int ticks = seconds > 0 ? (int)floor(seconds / step) : 0;
+    int next = 1;
+
+    fprintf(chart->stream, "%*s ┼", MARGIN - 2, "0");
+    for (int c = 0; c < chart->columns; c++) {
+        bool tick = next <= ticks && c == (int)(next * step / seconds * chart->columns);
+        fputs(tick ? "┴" : "─", chart->stream);
+        next += tick;
+    }
+    memset(row, ' ', (size_t)chart->columns + 1);
+    for (int i = 0; i <= ticks; i++) {
+        char text[32];
+        int column = (int)(i * step / (seconds > 0 ? seconds : 1) * chart->columns);
+
+        if (i)
+            snprintf(text, sizeof text, "%.*f", decimals(step / unit_seconds), i * step / unit_seconds);
+        else
+            snprintf(text, sizeof text, "0 %s", unit);
+        place(row, chart->columns, column, text);
+    }
+    fprintf(chart->stream, "\n%*s%.*s\n", MARGIN, "", chart->columns, row);
+}
+
+/* Where each step begins; numbers as close as there is room. */
+static void draw_steps(struct chart *chart, char *row)
+{
+    const struct vt_attribution *attribution = chart->report->attribution;
+    uint32_t last = 0, every = 1;
+    bool first = true;
+
+    for (uint32_t power = 1; attribution->step_count / every > (uint32_t)chart->columns / 6;) {
+        every = every == 2 * power ? 5 * power : 2 * every; /* 1, 2, 5, 10, 20, 50 … */
+        power = every == 10 * power ? every : power;
+    }
+    memset(row, ' ', (size_t)chart->columns);
+    for (size_t i = 0; i < attribution->span_count; i++) {
+        const struct vt_span *span = &attribution->spans[i];
+        char text[24];
+        int column = column_at(chart, vt_event_time(chart->report->trace, span->first_event));
+
+        if (span->step <= last)
+            continue;
+        last = span->step;
+        if (first && column >= 5)
+            memcpy(row, "init", 4);
+        snprintf(text, sizeof text, "%c%u", BAR, span->step);
+        if (first || span->step % every == 0)
+            place(row, chart->columns, column, text);
+        first = false;
+    }
+    fprintf(chart->stream, "%*s ", MARGIN - 1, "step");
+    put_row(chart->stream, row, chart->columns);
+}
+
+static void draw_phases(struct chart *chart)
+{
+    static const char letters[VT_PHASE_COUNT + 1] = "ifboed.";
+
+    fprintf(chart->stream, "%*s ", MARGIN - 1, "phase");
+    for (int c = 0; c < chart->columns; c++) {
+        uint8_t phase = chart->device->timeline.phase[chart->source[c]];
+        fputc(phase < VT_PHASE_COUNT ? letters[phase] : '.', chart->stream);
+    }
+    fputc('\n', chart->stream);
+}
+
+/* `row` has room for two rows of letters and some more. */
+static void draw(struct chart *chart, char *row, bool phases)
+{
+    choose_sources(chart);
+    draw_driver(chart);
+    draw_markers(chart, row, row + chart->columns + 1);
+    for (int r = chart->rows - 1; r >= 0; r--)
+        draw_row(chart, r);
+    draw_time(chart, row);
+    if (chart->report->attribution->step_count)
+        draw_steps(chart, row);
+    if (phases && chart->report->attribution->step_count)
+        draw_phases(chart);
+}
+
+/* Cuts a text at its line breaks. */
+static void split(char *text, struct vt_lines *lines)
+{
+    size_t count = 0;
+
+    for (const char *c = text; *c; c++)
+        count += *c == '\n';
+    lines->items = calloc(count + 1, sizeof *lines->items);
+    while (lines->items && lines->count < count) {
+        char *end = strchr(text, '\n');
+        lines->items[lines->count] = strndup(text, (size_t)(end - text));
+        if (!lines->items[lines->count])
+            return;
+        lines->count++;
+        text = end + 1;
+    }
+}
+
+void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                   const struct vt_view_style *style, int columns, int rows, bool phases,
+                   struct vt_lines *lines)
+{
+    struct chart chart = {.report = report, .device = device, .style = style, .columns = columns - MARGIN};
+    uint64_t most = vt_used_bytes(device->peak.categories);
+    char *row, *text = NULL;
+    size_t bytes;
+
+    *lines = (struct vt_lines){0};
+    for (size_t i = 0; i < device->timeline.columns; i++) {
+        uint64_t used = vt_used_bytes(device->timeline.categories[i]);
+        most = used > most ? used : most;
+    }
+    if (chart.columns < 10 || rows < 2 || !most || !device->timeline.columns)
+        return;
+    chart.scale = vt_scale_for(most, rows);
+    chart.single = vt_single_category(device);
+    chart.rows = chart.scale.steps * chart.scale.rows_per_step;
+    chart.source = calloc((size_t)chart.columns, sizeof *chart.source);
+    row = calloc(2, (size_t)chart.columns + 64);
+    chart.stream = open_memstream(&text, &bytes);
+    if (chart.source && row && chart.stream)
+        draw(&chart, row, phases);
+    if (chart.stream && !fclose(chart.stream) && text)
+        split(text, lines);
+    free(text);
+    free(row);
+    free(chart.source);
+}
+
+void vt_lines_free(struct vt_lines *lines)
+{
+    for (size_t i = 0; i < lines->count; i++)
+        free(lines->items[i]);
+    free(lines->items);
+    *lines = (struct vt_lines){0};
+}

@@ -1,0 +1,239 @@
+/* The table of steps: runs of like steps share a row. */
+#include "report/parts.h"
+#include "diagnose/steps.h"
+#include "view/text/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A table that is longer keeps rows at its ends and those that stand out; the others share rows. */
+#define LONG_TABLE 40
+#define KEPT_FIRST 10
+#define KEPT_LAST 5
+
+/* Steps in a row of their own. */
+struct row {
+    size_t first, count; /* in steps->items */
+    bool even;           /* each goes on from the one before by the same bytes */
+};
+
+static uint8_t phase_of(const struct vt_report *report, const struct vt_step *step)
+{
+    return vt_span_at(report->attribution, step->peak.event_index)->phase;
+}
+
+static bool stands_out(const struct vt_step *step)
+{
+    return step->large || step->slow;
+}
+
+static int64_t growth(const struct vt_step *step)
+{
+    return (int64_t)(step->end.used_bytes - step->before_bytes);
+}
+
+static int64_t peak_growth(const struct vt_step *step)
+{
+    return (int64_t)(step[0].peak.used_bytes - step[-1].peak.used_bytes);
+}
+
+/* True if the step after a row's goes on as the row does: the same peak and the same bytes at the end, or
+ * both moved by what each of the row's steps leaves behind. */
+static bool continues(const struct vt_report *report, const struct vt_step *items, const struct row *row)
+{
+    const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
+    int64_t moved = peak_growth(next);
+
+    if (!first->step || stands_out(first) || stands_out(next) || next->step != next[-1].step + 1)
+        return false;
+    return growth(next) == growth(first) && phase_of(report, next) == phase_of(report, first) &&
+           (row->count > 1 ? moved == peak_growth(first + 1) : !moved || moved == growth(next));
+}
+
+static size_t fold_even(const struct vt_report *report, const struct vt_steps *steps, bool all,
+                        struct row *rows)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < steps->count; i++) {
+        if (!all && count && continues(report, steps->items, &rows[count - 1]))
+            rows[count - 1].count++;
+        else
+            rows[count++] = (struct row){.first = i, .count = 1, .even = true};
+    }
+    return count;
+}
+
+static size_t fold_middle(const struct vt_steps *steps, struct row *rows, size_t count)
+{
+    size_t kept = KEPT_FIRST;
+
+    for (size_t i = KEPT_FIRST; i < count; i++) {
+        bool joins = kept > KEPT_FIRST && i < count - KEPT_LAST &&
+                     !stands_out(&steps->items[rows[i].first]) &&
+                     !stands_out(&steps->items[rows[kept - 1].first]);
+
+        if (joins) {
+            rows[kept - 1].count += rows[i].count;
+            rows[kept - 1].even = false;
+        } else {
+            rows[kept++] = rows[i];
+        }
+    }
+    return kept;
+}
+
+/* "3.20 GiB", "3.20–3.41 GiB", "900.00 MiB–1.20 GiB". */
+static void range_cell(struct vt_table *table, uint64_t low, uint64_t high)
+{
+    char first[24], last[24];
+    const char *unit = strchr(vt_format_bytes(low, first), ' ');
+
+    vt_format_bytes(high, last);
+    if (!strcmp(first, last))
+        vt_table_cell(table, "%s", last);
+    else if (!strcmp(unit, strchr(last, ' ')))
+        vt_table_cell(table, "%.*s–%s", (int)(unit - first), first, last);
+    else
+        vt_table_cell(table, "%s–%s", first, last);
+}
+
+static void size_cells(struct vt_table *table, const struct vt_report *report, const struct vt_step *steps,
+                       const struct row *row)
+{
+    uint64_t low = UINT64_MAX, high = 0, low_end = UINT64_MAX, high_end = 0;
+    bool same = true;
+
+    for (size_t i = row->first; i < row->first + row->count; i++) {
+        uint64_t peak = steps[i].peak.used_bytes, end = steps[i].end.used_bytes;
+
+        low = peak < low ? peak : low;
+        high = peak > high ? peak : high;
+        low_end = end < low_end ? end : low_end;
+        high_end = end > high_end ? end : high_end;
+        same &= phase_of(report, &steps[i]) == phase_of(report, &steps[row->first]);
+    }
+    range_cell(table, low, high);
+    vt_table_cell(table, "%s", same ? vt_phase_name(phase_of(report, &steps[row->first])) : "");
+    range_cell(table, low_end, high_end);
+}
+
+static void change_cell(struct vt_table *table, const struct vt_step *steps, const struct row *row)
+{
+    const struct vt_step *last = &steps[row->first + row->count - 1];
+    char change[32];
+
+    vt_format_change(last->before_bytes, last->end.used_bytes, change);
+    vt_table_cell(table, "%s", row->even ? change : "");
+}
+
+static void why_cell(struct vt_table *table, const struct vt_steps *steps, const struct vt_step *step)
+{
+    char peak[48] = "", time[48] = "";
+
+    if (step->large)
+        snprintf(peak, sizeof peak, "peak +%.1f %%",
+                 100.0 * ((double)step->peak.used_bytes / (double)steps->median_peak_bytes - 1));
+    if (step->slow)
+        snprintf(time, sizeof time, "time × %.1f", (double)step->duration_ns / (double)steps->median_ns);
+    vt_table_cell(table, "%s%s%s", peak, peak[0] && time[0] ? ", " : "", time);
+}
+
+static void table_row(struct vt_table *table, const struct vt_report *report, const struct vt_steps *steps,
+                      const struct row *row)
+{
+    const struct vt_step *first = &steps->items[row->first], *last = first + row->count - 1;
+    uint64_t duration_ns = last->t_ns + last->duration_ns - first->t_ns;
+    char time[32];
+
+    if (!first->step)
+        vt_table_cell(table, "before");
+    else if (row->count == 1)
+        vt_table_cell(table, stands_out(first) ? VT_BOLD "%" PRIu32 VT_RESET : "%" PRIu32, first->step);
+    else
+        vt_table_cell(table, "%" PRIu32 "–%" PRIu32, first->step, last->step);
+    size_cells(table, report, steps->items, row);
+    change_cell(table, steps->items, row);
+    vt_table_cell(table, "%s", vt_format_duration(duration_ns / row->count, time));
+    why_cell(table, steps, first);
+}
+
+/* What "stands out" goes by, if any step does. */
+static void explain(struct vt_print *print, const struct vt_steps *steps)
+{
+    char peak[32], time[32];
+    bool any = false;
+
+    for (size_t i = 0; i < steps->count; i++)
+        any |= stands_out(&steps->items[i]);
+    if (any)
+        vt_print_paragraph(print, 2, 2,
+                           "Stands out: beyond the medians, %s and %s, by more than %d times the usual "
+                           "distance from them.",
+                           vt_format_bytes(steps->median_peak_bytes, peak),
+                           vt_format_duration(steps->median_ns, time), VT_STEP_SPREADS);
+}
+
+static int device_table(struct vt_print *print, const struct vt_report *report,
+                        const struct vt_device_report *device)
+{
+    static const struct vt_column columns[] = {
+        {"Step", false, VT_CUT_END, 0, 0},       {"peak in use", true, VT_CUT_END, 0, 0},
+        {"in", false, VT_CUT_END, 0, 1},         {"at the end", true, VT_CUT_END, 0, 0},
+        {"change each", true, VT_CUT_END, 0, 0}, {"time each", true, VT_CUT_END, 0, 0},
+        {"stands out", false, VT_CUT_END, 11, 0}};
+    struct vt_steps steps;
+    struct vt_table table;
+    struct row *rows;
+    size_t count, folded;
+    int result = vt_steps_make(report, device, &steps);
+
+    if (result)
+        return result;
+    rows = calloc(steps.count + 1, sizeof *rows);
+    if (rows) {
+        count = folded = fold_even(report, &steps, print->style->all, rows);
+        if (!print->style->all && count > LONG_TABLE)
+            folded = fold_middle(&steps, rows, count);
+        vt_table_begin(&table, columns, 7);
+        for (size_t i = 0; i < folded; i++)
+            table_row(&table, report, &steps, &rows[i]);
+        vt_table_print(&table, print, print->style->width);
+        if (folded < count)
+            fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
+        explain(print, &steps);
+    }
+    free(rows);
+    vt_steps_free(&steps);
+    return rows ? 0 : -ENOMEM;
+}
+
+static int write_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style), made = 0;
+
+    if (result)
+        return result;
+    vt_text_header(&print, report, "steps");
+    if (!report->device_count)
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    else if (!report->attribution->step_count)
+        vt_print_paragraph(&print, 0, 0, "No training steps were recognised in this trace.");
+    for (size_t i = 0; !made && report->attribution->step_count && i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+        char name[192];
+
+        if (i)
+            fputc('\n', print.stream);
+        if (report->device_count > 1)
+            fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+        made = device_table(&print, report, device);
+    }
+    result = vt_print_finish(&print, out);
+    return made ? made : result;
+}
+
+const struct vt_view vt_view_steps = {"steps", write_steps};

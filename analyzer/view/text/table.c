@@ -1,0 +1,162 @@
+#include "view/text/print.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GAP 2
+#define INDENT 2
+#define MAX_COLUMNS 12
+
+void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int column_count)
+{
+    *table = (struct vt_table){.columns = columns,
+                               .column_count = column_count < MAX_COLUMNS ? column_count : MAX_COLUMNS};
+}
+
+void vt_table_cell(struct vt_table *table, const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+
+    if (table->cell_count == table->capacity) {
+        size_t capacity = table->capacity ? table->capacity * 2 : 64;
+        char **cells = realloc(table->cells, capacity * sizeof *cells);
+        if (!cells) {
+            table->failed = true;
+            return;
+        }
+        table->cells = cells;
+        table->capacity = capacity;
+    }
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        table->failed = true;
+    else
+        table->cells[table->cell_count++] = text;
+    va_end(arguments);
+}
+
+static void measure(const struct vt_table *table, int *widths)
+{
+    size_t rows = table->cell_count / (size_t)table->column_count;
+
+    for (int c = 0; c < table->column_count; c++) {
+        widths[c] = c ? vt_text_columns(table->columns[c].title) : 0;
+        for (size_t r = 0; r < rows; r++) {
+            int columns = vt_text_columns(table->cells[r * (size_t)table->column_count + (size_t)c]);
+            widths[c] = columns > widths[c] ? columns : widths[c];
+        }
+    }
+    if (vt_text_columns(table->columns[0].title) > widths[0] + INDENT)
+        widths[0] = vt_text_columns(table->columns[0].title) - INDENT;
+}
+
+static int total(const struct vt_table *table, const int *widths)
+{
+    int sum = INDENT - GAP;
+
+    for (int c = 0; c < table->column_count; c++)
+        sum += widths[c] ? widths[c] + GAP : 0;
+    return sum;
+}
+
+static int least(const struct vt_table *table, const int *widths, int c)
+{
+    int minimum = table->columns[c].minimum,
+        title = c ? 0 : vt_text_columns(table->columns[0].title) - INDENT;
+
+    minimum = minimum && minimum < title ? title : minimum;
+    return minimum && minimum < widths[c] ? minimum : widths[c];
+}
+
+/* Leaves columns out until the rest can fit, then takes what is too much from the columns that give. */
+static void fit(const struct vt_table *table, int *widths, int width)
+{
+    for (;;) {
+        int needed = INDENT - GAP, dropped = -1;
+
+        for (int c = 0; c < table->column_count; c++) {
+            needed += widths[c] ? least(table, widths, c) + GAP : 0;
+            if (table->columns[c].drop && widths[c] &&
+                (dropped < 0 || table->columns[c].drop > table->columns[dropped].drop))
+                dropped = c;
+        }
+        if (needed <= width || dropped < 0)
+            break;
+        widths[dropped] = 0;
+    }
+    while (total(table, widths) > width) {
+        int widest = -1;
+
+        for (int c = 0; c < table->column_count; c++)
+            if (widths[c] > least(table, widths, c) && (widest < 0 || widths[c] > widths[widest]))
+                widest = c;
+        if (widest < 0)
+            return;
+        widths[widest]--;
+    }
+}
+
+static void print_cell(FILE *stream, const struct vt_column *column, const char *text, int width, bool last)
+{
+    char *fitted = vt_shorten(text, width, column->cut);
+    int pad = fitted ? width - vt_text_columns(fitted) : 0;
+
+    if (column->right)
+        fprintf(stream, "%*s", pad, "");
+    fputs(fitted ? fitted : "", stream);
+    if (fitted && strchr(text, VT_MARK)) /* the cut may have taken the end of a colour */
+        fputs(VT_RESET, stream);
+    if (!column->right && !last)
+        fprintf(stream, "%*s", pad, "");
+    free(fitted);
+}
+
+static void print_titles(const struct vt_table *table, const int *widths, int last, FILE *stream)
+{
+    fprintf(stream, VT_BOLD "%s" VT_RESET, table->columns[0].title);
+    if (last > 0)
+        fprintf(stream, "%*s", widths[0] + INDENT - vt_text_columns(table->columns[0].title), "");
+    for (int c = 1; c <= last; c++) {
+        if (!widths[c])
+            continue;
+        fprintf(stream, "%*s" VT_DIM, GAP, "");
+        print_cell(stream, &table->columns[c], table->columns[c].title, widths[c], c == last);
+        fputs(VT_RESET, stream);
+    }
+    fputc('\n', stream);
+}
+
+void vt_table_print(struct vt_table *table, struct vt_print *print, int width)
+{
+    int widths[MAX_COLUMNS], last_title = 0, last = 0;
+    size_t rows = table->cell_count / (size_t)table->column_count;
+
+    if (!table->failed) {
+        measure(table, widths);
+        fit(table, widths, width);
+        for (int c = 0; c < table->column_count; c++) {
+            last = widths[c] ? c : last;
+            last_title = widths[c] && table->columns[c].title[0] ? c : last_title;
+        }
+        print_titles(table, widths, last_title, print->stream);
+        for (size_t r = 0; r < rows; r++) {
+            fprintf(print->stream, "%*s", INDENT, "");
+            for (int c = 0; c <= last; c++) {
+                if (!widths[c])
+                    continue;
+                print_cell(print->stream, &table->columns[c],
+                           table->cells[r * (size_t)table->column_count + (size_t)c], widths[c], c == last);
+                if (c < last)
+                    fprintf(print->stream, "%*s", GAP, "");
+            }
+            fputc('\n', print->stream);
+        }
+    }
+    for (size_t i = 0; i < table->cell_count; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    table->cells = NULL;
+    table->cell_count = table->capacity = 0;
+}

@@ -1,0 +1,277 @@
+/* The text report: verdict, picture, tables, the card, evidence, what to look at next. */
+#include "view/text/leaks.h"
+#include "view/text/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEGEND_COLUMNS 36
+#define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
+
+const char *vt_text_whole(const struct vt_device_report *device)
+{
+    return device->at.present ? "of use" : "of peak";
+}
+
+/* The sign of a category in the picture. */
+static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
+{
+    const struct vt_category_style *inspection = vt_category_style(category);
+    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : inspection;
+
+    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
+    if (!style->unicode)
+        fputc(shown->ascii_fill, stream);
+    else
+        fputs(style->colour && inspection->fill[0] != ' ' ? "█" : shown->fill, stream);
+    fputs(VT_RESET, stream);
+}
+
+/* The legend is the table of categories as well. */
+static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
+                        unsigned category, uint64_t whole, bool single)
+{
+    const struct vt_category_style *inspection = vt_category_style(category);
+    char bytes[32], percent[32];
+
+    put_fill(stream, print->style, category, single);
+    vt_format_percent(categories[category], whole, percent);
+    fprintf(stream, " %-13s %11s %7s\n", inspection->label, vt_format_bytes(categories[category], bytes), percent);
+}
+
+static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
+{
+    static const uint8_t beside[] = {VT_CATEGORY_CACHED, VT_CATEGORY_CONTEXT, VT_CATEGORY_HOST_PINNED};
+    const struct vt_instant *instant = vt_shown_instant(device);
+    uint64_t whole = vt_used_bytes(instant->categories);
+    bool done[VT_CATEGORY_COUNT] = {false};
+
+    fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n",
+            device->at.present ? "at that time" : "at the peak", "", vt_text_whole(device));
+    for (size_t n = 0; n < vt_stacked_category_count; n++) {
+        unsigned largest = VT_CATEGORY_COUNT;
+
+        for (size_t i = 0; i < vt_stacked_category_count; i++) {
+            unsigned c = vt_stacked_categories[i];
+            if (!done[c] &&
+                (largest == VT_CATEGORY_COUNT || instant->categories[c] > instant->categories[largest]))
+                largest = c;
+        }
+        done[largest] = true;
+        if (instant->categories[largest])
+            legend_line(stream, print, instant->categories, largest, whole, vt_single_category(device));
+    }
+    for (size_t i = 0; i < sizeof beside; i++)
+        if (instant->categories[beside[i]])
+            legend_line(stream, print, instant->categories, beside[i], 0, false);
+}
+
+/* The picture, and the table of categories beside it or, where that is too narrow, below. */
+static void picture(struct vt_print *print, const struct vt_report *report,
+                    const struct vt_device_report *device)
+{
+    int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
+    int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
+    char *legend = NULL, *line;
+    struct vt_lines chart;
+    size_t bytes, i = 0;
+    FILE *stream = open_memstream(&legend, &bytes);
+
+    if (!stream)
+        return;
+    make_legend(print, device, stream);
+    if (fclose(stream))
+        return;
+    vt_chart_draw(report, device, print->style, chart_columns, rows, false, &chart);
+    wide &= chart.count > 0;
+    line = legend;
+    for (; i < chart.count || *line; i++) {
+        int used = 0;
+        if (i < chart.count) {
+            fputs(chart.items[i], print->stream);
+            used = vt_text_columns(chart.items[i]);
+        }
+        if (*line && (wide || i >= chart.count)) {
+            size_t length = strcspn(line, "\n");
+            fprintf(print->stream, "%*s%.*s", wide ? chart_columns + 3 - used : 2, "", (int)length, line);
+            line += length + 1;
+        }
+        fputc('\n', print->stream);
+    }
+    fputc('\n', print->stream);
+    vt_lines_free(&chart);
+    free(legend);
+}
+
+static void more_row(struct vt_table *table, const char *command, const char *path, const char *what)
+{
+    vt_table_cell(table, "vramtrace %s %s", command, path);
+    vt_table_cell(table, VT_DIM "%s" VT_RESET, what);
+}
+
+static bool has_operators(const struct vt_report *report)
+{
+    for (size_t id = 0; id < report->trace->stack_count; id++)
+        if (vt_operator_of(report->attribution, (uint32_t)id))
+            return true;
+    return false;
+}
+
+/* The name of the first mark that needs no quotes on a command line; NULL = none. */
+static const char *plain_mark(const struct vt_trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const char *name =
+            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
+        if (name && name[0] && strlen(name) < 32 &&
+            !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")])
+            return name;
+    }
+    return NULL;
+}
+
+/* Commands as they can be typed. They are not cut: without room for both, the words go. */
+static void more(struct vt_print *print, const struct vt_report *report)
+{
+    static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
+                                               {"", false, VT_CUT_END, 0, 1}};
+    const char *path = report->trace->path, *mark = plain_mark(report->trace);
+    struct vt_table table;
+    char command[80];
+
+    fputc('\n', print->stream);
+    vt_table_begin(&table, columns, 2);
+    if (!report->device_count) {
+        more_row(&table, "info --events", path, "every event");
+    } else {
+        if (report->at_label[0])
+            more_row(&table, "report", path, "at the peak");
+        else if (report->refusal_count)
+            more_row(&table, "report --at oom", path, "when memory ran out");
+        else
+            more_row(&table, "report --at end", path, "what was left at the end");
+        if (mark && !report->at_label[0]) {
+            snprintf(command, sizeof command, "report --at mark:%s", mark);
+            more_row(&table, command, path, "at a mark");
+        }
+        if (print->style->by != VT_BY_OP && has_operators(report))
+            more_row(&table, "report --by op", path, "which operators took it");
+        more_row(&table, "timeline", path, "a larger picture");
+    }
+    vt_table_print(&table, print, print->style->width);
+}
+
+static void device_section(struct vt_print *print, const struct vt_report *report,
+                           const struct vt_device_report *device)
+{
+    char name[192];
+
+    if (report->device_count > 1)
+        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+    if (device->explanation.what) {
+        vt_text_explanation(print, report, device);
+        return;
+    }
+    vt_text_verdict(print, report, device);
+    vt_text_leaks(print, report, device);
+    if (!device->peak.counts.driver_bytes && !device->peak.categories[VT_CATEGORY_HOST_PINNED])
+        return;
+    fputc('\n', print->stream);
+    picture(print, report, device);
+    vt_text_tables(print, report, device);
+    vt_text_card(print, report, device);
+    vt_text_evidence(print, report, device);
+    vt_text_advice(print, report, device);
+}
+
+static int write_text(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style);
+
+    if (result)
+        return result;
+    vt_text_header(&print, report, "report");
+    if (!report->device_count || !report->devices[0].explanation.what)
+        vt_text_out_of_memory(&print, report);
+    if (!report->device_count && !report->trace->event_count)
+        vt_print_paragraph(
+            &print, 0, 0,
+            report->trace->complete
+                ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
+                : "No events could be read from this trace.");
+    else if (!report->device_count)
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    for (size_t i = 0; i < report->device_count; i++) {
+        if (i)
+            fputc('\n', print.stream);
+        device_section(&print, report, &report->devices[i]);
+    }
+    if (!report->device_count || !report->devices[0].explanation.what)
+        more(&print, report);
+    return vt_print_finish(&print, out);
+}
+
+/* The categories in one row, for below a picture that takes the whole width. */
+static void print_key(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_instant *instant = vt_shown_instant(device);
+    char *key = NULL, bytes[32];
+    size_t length;
+    FILE *stream = open_memstream(&key, &length);
+
+    if (!stream)
+        return;
+    for (size_t i = vt_stacked_category_count; i-- > 0;) {
+        unsigned c = vt_stacked_categories[i];
+        const struct vt_category_style *inspection = vt_category_style(c);
+
+        if (!instant->categories[c])
+            continue;
+        put_fill(stream, print->style, c, vt_single_category(device));
+        fprintf(stream, " %s %s  ", inspection->label, vt_format_bytes(instant->categories[c], bytes));
+    }
+    if (!fclose(stream))
+        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.present ? "Then" : "Held",
+                           device->at.present ? "that time" : "the peak", key);
+    free(key);
+}
+
+static int write_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int rows = style->height > 24 ? style->height - 14 : 16, result = vt_print_begin(&print, style);
+
+    if (result)
+        return result;
+    vt_text_header(&print, report, "timeline");
+    for (size_t i = 0; i < report->device_count; i++) {
+        const struct vt_device_report *device = &report->devices[i];
+        struct vt_lines chart;
+        char name[192];
+
+        if (report->device_count > 1)
+            fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+        vt_chart_draw(report, device, style, style->width, rows, true, &chart);
+        for (size_t k = 0; k < chart.count; k++)
+            fprintf(print.stream, "%s\n", chart.items[k]);
+        if (!chart.count)
+            vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.",
+                               device->index);
+        else
+            print_key(&print, device);
+        vt_lines_free(&chart);
+    }
+    if (!report->device_count)
+        vt_print_paragraph(&print, 0, 0,
+                           "Nothing to draw: no GPU memory was held at any time of this trace.");
+    else if (report->attribution->step_count)
+        vt_print_paragraph(&print, 2, 2,
+                           "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
+                           "A column shows the largest moment of its time.");
+    return vt_print_finish(&print, out);
+}
+
+const struct vt_view vt_view_text = {"text", write_text};
+const struct vt_view vt_view_timeline = {"timeline", write_timeline};
