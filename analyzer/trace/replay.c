@@ -5,26 +5,6 @@
 
 #include "trace/replay_build.h"
 
-const char *vt_category_name(enum vt_category category)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_CATEGORIES(X)
-#undef X
-    };
-    return (unsigned)category < VT_CATEGORY_COUNT ? names[category] : "unknown";
-}
-
-const char *vt_phase_name(enum vt_phase phase)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_PHASES(X)
-#undef X
-    };
-    return (unsigned)phase < VT_PHASE_COUNT ? names[phase] : "other";
-}
-
 static enum vt_category first_category(enum vt_allocation_kind kind)
 {
     switch (kind) {

@@ -5,36 +5,10 @@
 #ifndef VT_REPLAY_H
 #define VT_REPLAY_H
 
+#include "base/words.h"
 #include "trace/trace.h"
 
 #define VT_NEVER UINT32_MAX
-
-/* In the order that reports show them. */
-#define VT_CATEGORIES(X)                                                                                     \
-    X(PARAMETER, "parameter") X(BUFFER, "buffer") X(GRADIENT, "gradient")                                    \
-    X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation") X(INPUT, "input")                      \
-    X(TEMPORARY, "temporary") X(WORKSPACE, "workspace") X(COMMUNICATION, "communication")                    \
-    X(CONTEXT, "context") X(CACHED, "cached") X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
-enum vt_category {
-#define X(id, name) VT_CATEGORY_##id,
-    VT_CATEGORIES(X)
-#undef X
-    VT_CATEGORY_COUNT
-};
-const char *vt_category_name(enum vt_category category);
-
-enum vt_evidence { VT_EVIDENCE_WEAK, VT_EVIDENCE_STRONG, VT_EVIDENCE_EXACT, VT_EVIDENCE_COUNT };
-
-#define VT_PHASES(X)                                                                                         \
-    X(INIT, "init") X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer")                  \
-    X(EVAL, "eval") X(DATA, "data") X(OTHER, "other")
-enum vt_phase {
-#define X(id, name) VT_PHASE_##id,
-    VT_PHASES(X)
-#undef X
-    VT_PHASE_COUNT
-};
-const char *vt_phase_name(enum vt_phase phase);
 
 enum vt_allocation_kind {
     VT_ALLOCATION_BLOCK,   /* framework block inside a segment (or a block whose segment was not seen) */

@@ -3,21 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define X(id, name) name,
-static const char *const category_names[] = {VT_CATEGORIES(X)};
-static const char *const phase_names[] = {VT_PHASES(X)};
-#undef X
-
-const char *vt_category_name(enum vt_category category)
-{
-    return category < VT_CATEGORY_COUNT ? category_names[category] : "unknown";
-}
-
-const char *vt_phase_name(enum vt_phase phase)
-{
-    return phase < VT_PHASE_COUNT ? phase_names[phase] : "other";
-}
-
 static const struct fake *fake_of(const struct vt_trace *trace)
 {
     return (const struct fake *)(const void *)trace; /* its first member */
