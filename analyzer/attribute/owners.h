@@ -20,8 +20,8 @@ void vt_module_tree_free(struct vt_module_tree *tree);
 int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
                         const char **module);
 
-/* Joins what backward made to the forward operator it belongs to, by autograd's node numbers. */
+/* Sets forward_stack_id of what backward made, by autograd's node numbers. */
 struct vt_matcher;
-int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher);
+int vt_join_backward(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_label *labels);
 
 #endif
