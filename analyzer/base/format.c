@@ -1,53 +1,25 @@
 #include "base/format.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
-static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
-    [VT_CATEGORY_PARAMETER] = {"parameters", "parameter", "░", ':', 33, "#0087ff"},
-    [VT_CATEGORY_BUFFER] = {"buffers", "buffer", "┊", 'b', 75, "#5fafff"},
-    [VT_CATEGORY_GRADIENT] = {"gradients", "gradient", "▓", '%', 208, "#ff8700"},
-    [VT_CATEGORY_OPTIMIZER_STATE] = {"optimizer state", "optimizer", "▒", '=', 134, "#af5fd7"},
-    [VT_CATEGORY_ACTIVATION] = {"activations", "activation", "█", '#', 71, "#5faf5f"},
-    [VT_CATEGORY_INPUT] = {"inputs", "input", "▤", 'i', 44, "#00d7d7"},
-    [VT_CATEGORY_TEMPORARY] = {"temporaries", "temporary", "▚", '~', 248, "#a8a8a8"},
-    [VT_CATEGORY_WORKSPACE] = {"workspaces", "workspace", "·", '.', 220, "#ffd700"},
-    [VT_CATEGORY_COMMUNICATION] = {"communication buffers", "communication", "▥", 'c', 204, "#ff5f87"},
-    [VT_CATEGORY_CONTEXT] = {"CUDA context", "context", " ", ' ', 243, "#767676"},
-    [VT_CATEGORY_CACHED] = {"cached memory", "cached", " ", ' ', 243, "#767676"},
-    [VT_CATEGORY_HOST_PINNED] = {"pinned host memory", "pinned host", " ", ' ', 243, "#767676"},
-    [VT_CATEGORY_UNKNOWN] = {"of unknown use", "unknown", "?", '?', 253, "#dadada"},
-};
-
-const uint8_t vt_stacked_categories[] = {
-    VT_CATEGORY_PARAMETER,     VT_CATEGORY_BUFFER,     VT_CATEGORY_OPTIMIZER_STATE, VT_CATEGORY_GRADIENT,
-    VT_CATEGORY_INPUT,         VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,       VT_CATEGORY_WORKSPACE,
-    VT_CATEGORY_COMMUNICATION, VT_CATEGORY_UNKNOWN,
-};
-const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
-
-const struct vt_category_style *vt_category_style(unsigned category)
+char *vt_format_bytes(uint64_t bytes, char *text)
 {
-    return &styles[category < VT_CATEGORY_COUNT ? category : VT_CATEGORY_UNKNOWN];
-}
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
 
-uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < vt_stacked_category_count; i++)
-        bytes += categories[vt_stacked_categories[i]];
-    return bytes;
-}
-
-const char *vt_by_name(enum vt_by by)
-{
-    static const char *const names[VT_BY_CHOICES] = {"category", "module", "kind", "owner",
-                                                     "line",     "stack",  "op",   "block"};
-
-    return by < VT_BY_CHOICES ? names[by] : "?";
+    if (bytes < 1024) {
+        snprintf(text, 24, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    /* 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB. */
+    while (value >= 1023.995 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(text, 24, "%.2f %s", value, units[unit]);
+    return text;
 }
 
 char *vt_format_change(uint64_t before, uint64_t after, char *text)
@@ -107,36 +79,4 @@ char *vt_format_count(uint64_t count, char *text)
     }
     *end = '\0';
     return text;
-}
-
-const char *vt_short_path(const struct vt_trace *trace, const char *path)
-{
-    static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
-    const char *folder = trace->working_folder ? trace->working_folder : "";
-    size_t length = strlen(folder);
-    const char *cut = NULL;
-
-    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-        const char *found = strstr(path, roots[i]);
-        if (found)
-            return found + strlen(roots[i]);
-    }
-    if (length > 1 && !strncmp(path, folder, length) && path[length] == '/')
-        return path + length + 1;
-    if (path[0] != '/')
-        return path;
-    for (const char *end = path + strlen(path); end > path; end--) {
-        if (*end != '/')
-            continue;
-        if (cut)
-            return end + 1;
-        cut = end;
-    }
-    return path;
-}
-
-bool vt_is_library_path(const char *path)
-{
-    return path[0] == '<' || strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-           strstr(path, "/lib/python3");
 }

@@ -36,3 +36,10 @@ size_t vt_utf8_next(const char *text, uint32_t *code)
     bytes = vt_utf8_read(text, SIZE_MAX, code);
     return bytes ? bytes : 1;
 }
+
+bool vt_is_unsafe(uint32_t code)
+{
+    return (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0) ||
+           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
+           code == 0x200f || code == 0x2028 || code == 0x2029 || code == 0xfffd;
+}

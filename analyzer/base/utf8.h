@@ -2,6 +2,7 @@
 #ifndef VT_UTF8_H
 #define VT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,9 @@ size_t vt_utf8_read(const char *text, size_t left, uint32_t *code);
 /* One letter of a NUL-terminated text: its bytes (0 at the end) and code; a byte that is no UTF-8 is U+FFFD.
  */
 size_t vt_utf8_next(const char *text, uint32_t *code);
+
+/* Letters that would move a terminal's cursor or turn the direction of its text, other than a line break, and
+ * U+FFFD. */
+bool vt_is_unsafe(uint32_t code);
 
 #endif

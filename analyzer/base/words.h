@@ -2,11 +2,15 @@
 #ifndef VT_WORDS_H
 #define VT_WORDS_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* In the order that reports show them. */
 #define VT_CATEGORIES(X)                                                                                     \
     X(PARAMETER, "parameter")                                                                                \
-    X(BUFFER, "buffer") X(GRADIENT, "gradient") X(OPTIMIZER_STATE, "optimizer_state")                        \
-        X(ACTIVATION, "activation") X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")    \
+    X(BUFFER, "buffer")                                                                                      \
+    X(GRADIENT, "gradient") X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation")                \
+        X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")                                \
             X(COMMUNICATION, "communication") X(CONTEXT, "context") X(CACHED, "cached")                      \
                 X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
 enum vt_category {
@@ -18,8 +22,8 @@ enum vt_category {
 
 #define VT_PHASES(X)                                                                                         \
     X(INIT, "init")                                                                                          \
-    X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer") X(EVAL, "eval") X(DATA, "data")  \
-        X(OTHER, "other")
+    X(FORWARD, "forward")                                                                                    \
+    X(BACKWARD, "backward") X(OPTIMIZER, "optimizer") X(EVAL, "eval") X(DATA, "data") X(OTHER, "other")
 enum vt_phase {
 #define X(id, name) VT_PHASE_##id,
     VT_PHASES(X)
@@ -43,5 +47,21 @@ extern const char *const vt_category_names[], *const vt_phase_names[], *const vt
 const char *vt_category_name(unsigned category);
 const char *vt_phase_name(unsigned phase);
 const char *vt_evidence_name(unsigned evidence);
+
+/* What people call a category: in a table ("optimizer"), in a sentence ("activations"). */
+const char *vt_category_label(unsigned category);
+const char *vt_category_many(unsigned category);
+
+/* The order in which categories are stacked in a picture, from the bottom; cached, context and pinned host
+ * memory are not part of it. */
+extern const uint8_t vt_stacked_categories[];
+extern const size_t vt_stacked_category_count;
+
+/* Bytes in use: what a device's categories hold without the cache and the context. */
+uint64_t vt_used_bytes(const uint64_t categories[VT_CATEGORY_COUNT]);
+
+/* Of enum vt_event_kind and enum vt_layer (vramtrace/format.h); "unknown" for others. */
+const char *vt_event_kind_name(unsigned kind); /* "alloc", … */
+const char *vt_layer_name(unsigned layer);     /* "none", "driver", "runtime", "framework" */
 
 #endif

@@ -1,6 +1,10 @@
 /* check: a trace against limits, for a job that must not grow. */
 #include "command/command.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+#include "diagnose/diagnose.h"
 #include "view/json/json.h"
 #include "view/text/print.h"
 
@@ -8,12 +12,13 @@ static int load_report(const struct vt_command *command, const struct vt_argumen
                        const char *path, struct vt_loaded *loaded, struct vt_report **report)
 {
     struct vt_report_options options = {
-        .device_index = arguments->device, .groups = 1u << VT_BY_CATEGORY, .timeline_columns = 1};
+        .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = 1};
+    unsigned wanted = arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0;
     int result = vt_load(command, arguments, path, loaded);
 
     *report = NULL;
     if (!result)
-        result = vt_make_report(command, path, loaded, &options, report);
+        result = vt_make_report(command, path, loaded, &options, wanted, report);
     if (result)
         vt_unload(loaded);
     return result;
@@ -31,79 +36,53 @@ static void put_breaches(const char *path, const struct vt_checks *checks, FILE 
     }
 }
 
-static void add_json(cJSON *array, const struct vt_trace *trace, const struct vt_checks *checks)
-{
-    cJSON *object = vt_json_item(), *list;
-
-    vt_json_trace(vt_json_object(object, "trace"), trace);
-    vt_json_bool(object, "passed", !checks->breaches);
-    list = vt_json_array(object, "checks");
-    for (size_t i = 0; i < checks->count; i++) {
-        const struct vt_checked *checked = &checks->items[i];
-        cJSON *item = vt_json_item();
-
-        vt_json_text(item, "what", checked->what);
-        if (checked->part)
-            vt_json_text(item, "part", checked->part);
-        vt_json_bool(item, "passed", !checked->breached);
-        if (checked->device_index >= 0) {
-            vt_json_integer(item, "device", checked->device_index);
-            vt_json_number(item, "bytes", checked->bytes);
-            vt_json_number(item, "limit_bytes", checked->limit_bytes);
-        }
-        if (checked->text)
-            vt_json_text(item, "text", checked->text);
-        vt_json_append(list, item);
-    }
-    vt_json_append(array, object);
-}
-
-/* `array` NULL = breaches are said in words. */
 static int check_one(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-                     const struct vt_report *baseline, cJSON *array, FILE *out)
+                     const struct vt_report *baseline, struct vt_checks *checks)
 {
     struct vt_loaded loaded;
     struct vt_report *report;
-    struct vt_checks checks;
     int result = load_report(command, arguments, path, &loaded, &report);
 
     if (result)
         return result;
-    result = vt_check_make(report, baseline, &arguments->limits, &checks);
+    result = vt_check_make(report, baseline, &arguments->limits, checks);
     if (result) {
         vt_say(command, "out of memory");
         result = VT_EXIT_UNREADABLE;
     } else {
-        if (array)
-            add_json(array, loaded.trace, &checks);
-        else
-            put_breaches(path, &checks, out);
-        result = checks.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
-        vt_check_free(&checks);
+        result = checks->breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
     }
     vt_report_free(report);
     vt_unload(&loaded);
     return result;
 }
 
-/* Every trace is checked; the status is the worst. */
+/* Every trace is checked; the status is the worst. Breaches are said as they are found, JSON at the end. */
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
                      const struct vt_report *baseline, struct vt_output *output)
 {
-    cJSON *root = arguments->json ? vt_json_begin("vramtrace.check/1") : NULL, *array = NULL;
-    int worst = 0, written = 0;
+    const struct vt_json_style style = {0};
+    struct vt_check_list list = {.items = calloc((size_t)arguments->operand_count + 1, sizeof *list.items)};
+    int worst = list.items ? 0 : VT_EXIT_UNREADABLE, written = 0;
 
-    if (root)
-        array = vt_json_array(root, "traces");
-    for (int i = 0; i < arguments->operand_count; i++) {
-        int result = check_one(command, arguments, arguments->operands[i], baseline, array, output->stream);
+    for (int i = 0; list.items && i < arguments->operand_count; i++) {
+        struct vt_checks *checks = &list.items[list.count];
+        int result = check_one(command, arguments, arguments->operands[i], baseline, checks);
+
         worst = result > worst ? result : worst;
+        if (result > VT_EXIT_CHECK_FAILED)
+            continue;
+        list.count++;
+        if (!arguments->json)
+            put_breaches(arguments->operands[i], checks, output->stream);
     }
-    if (arguments->json) {
-        vt_json_bool(root, "passed", !worst);
-        written = vt_json_end(root, 0, false, output->stream);
-    }
+    list.passed = !worst;
+    if (arguments->json)
+        written = list.items ? vt_json_write(&vt_check_document, &list, &style, output->stream) : -ENOMEM;
     written = vt_written(command, output, written);
+    for (size_t i = 0; i < list.count; i++)
+        vt_check_free(&list.items[i]);
+    free(list.items);
     return written > worst ? written : worst;
 }
 

@@ -2,9 +2,12 @@
 #ifndef VT_COMMAND_H
 #define VT_COMMAND_H
 
+#include "attribute/attribute.h"
 #include "diagnose/check.h"
+#include "view/text/style.h"
 
 #include <limits.h>
+#include <stdio.h>
 
 enum vt_exit {
     VT_EXIT_GOOD = 0,
@@ -23,15 +26,15 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
     X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                   \
       "the post-mortem: the peak, what filled it, who made it")                                              \
-    X(TIMELINE, "timeline", vt_command_timeline, TRACES, "[OPTIONS] [TRACE...]",                             \
+    X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                             \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_oom, TRACES, "[OPTIONS] [TRACE...]",                                            \
+    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                            \
       "out of memory: what was asked, what had filled the card")                                             \
-    X(FRAG, "frag", vt_command_frag, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "fragmentation: segments, their holes, what keeps them")                                               \
-    X(LEAKS, "leaks", vt_command_leaks, TRACES, "[OPTIONS] [TRACE...]",                                      \
+    X(LEAKS, "leaks", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                      \
       "what grows with every step, why, and the line to look at")                                            \
-    X(STEPS, "steps", vt_command_steps, TRACES, "[OPTIONS] [TRACE...]",                                      \
+    X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                      \
       "a line for each training step; those that stand out")                                                 \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "two runs, or two moments of one: what grew, what shrank")                                             \
@@ -108,10 +111,10 @@ struct vt_loaded {
 int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
             struct vt_loaded *loaded);
 void vt_unload(struct vt_loaded *loaded);
-/* Of a trace that is loaded; what is wrong is said of `path` on stderr: VT_EXIT_WRONG_USE,
- * VT_EXIT_UNREADABLE. */
+/* Of a trace that is loaded, with the findings that are wanted (enum vt_finding); what is wrong is said of `path`
+ * on stderr: VT_EXIT_WRONG_USE, VT_EXIT_UNREADABLE. */
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
-                   const struct vt_report_options *options, struct vt_report **report);
+                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report);
 
 /* Where none is named: the newest vramtrace.*.vrt of the folder becomes the operand, and stderr says which.
  */
@@ -145,18 +148,9 @@ char *vt_library_path(char *error, size_t error_bytes);
 
 int vt_command_run(const struct vt_command *command, struct vt_arguments *arguments,
                    struct vt_output *output);
+/* report, timeline, oom, frag, leaks, steps. */
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
                       struct vt_output *output);
-int vt_command_timeline(const struct vt_command *command, struct vt_arguments *arguments,
-                        struct vt_output *output);
-int vt_command_oom(const struct vt_command *command, struct vt_arguments *arguments,
-                   struct vt_output *output);
-int vt_command_frag(const struct vt_command *command, struct vt_arguments *arguments,
-                    struct vt_output *output);
-int vt_command_leaks(const struct vt_command *command, struct vt_arguments *arguments,
-                     struct vt_output *output);
-int vt_command_steps(const struct vt_command *command, struct vt_arguments *arguments,
-                     struct vt_output *output);
 int vt_command_diff(const struct vt_command *command, struct vt_arguments *arguments,
                     struct vt_output *output);
 int vt_command_check(const struct vt_command *command, struct vt_arguments *arguments,
@@ -167,9 +161,6 @@ int vt_command_lib(const struct vt_command *command, struct vt_arguments *argume
                    struct vt_output *output);
 int vt_command_help(const struct vt_command *command, struct vt_arguments *arguments,
                     struct vt_output *output);
-/* Shows a view of each trace on its own, one after the other; the status is the worst. */
-int vt_show_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                   struct vt_output *output, const struct vt_view *text, const struct vt_view *json);
 void vt_print_run_help(const struct vt_command *command, FILE *out);
 
 #endif

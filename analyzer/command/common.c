@@ -1,5 +1,6 @@
 /* What all commands do: open a trace and understand it, decide how to write. */
 #include "command/command.h"
+#include "diagnose/diagnose.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -67,11 +68,15 @@ void vt_unload(struct vt_loaded *loaded)
 }
 
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
-                   const struct vt_report_options *options, struct vt_report **report)
+                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
 {
     char error[512];
     int result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
 
+    if (!result) {
+        snprintf(error, sizeof error, "out of memory");
+        result = vt_diagnose(*report, wanted);
+    }
     if (!result)
         return 0;
     vt_say(command, "%s: %s", path, error);
@@ -103,7 +108,7 @@ int vt_columns(FILE *out)
 
 struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output)
 {
-    struct vt_view_style style = {.by = arguments->by, .top = arguments->top};
+    struct vt_view_style style = {.by = arguments->by, .top = arguments->top, .all = arguments->all};
     struct winsize size;
 
     style.colour = wants_colour(arguments->colour, fileno(output->stream));

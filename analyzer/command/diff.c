@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "diagnose/diff.h"
+#include "view/json/json.h"
+#include "view/text/views.h"
 
 /* What an operand names. */
 struct side {
@@ -28,10 +30,11 @@ static int make_report(const struct vt_command *command, const struct vt_argumen
     struct vt_report_options options = {.device_index = arguments->device,
                                         .at = side->moment,
                                         .groups = groups_for(arguments),
+                                        .shown_only = true,
                                         .depth = (unsigned)arguments->depth,
                                         .timeline_columns = 1};
 
-    return vt_make_report(command, side->path, loaded, &options, &side->report);
+    return vt_make_report(command, side->path, loaded, &options, 0, &side->report);
 }
 
 /* Both sides may be of one trace: it is read once. */
@@ -59,13 +62,14 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
 static int show(const struct vt_command *command, const struct vt_arguments *arguments,
                 const struct side sides[2], struct vt_output *output)
 {
-    struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {.top = arguments->top};
     unsigned groups = groups_for(arguments);
     struct vt_diff *diff;
     int result = vt_diff_make(sides[0].report, sides[1].report, groups, &diff);
 
     if (!result) {
-        result = arguments->json ? vt_diff_json(diff, &style, groups, output->stream)
+        result = arguments->json ? vt_json_write(&vt_diff_document, diff, &json, output->stream)
                                  : vt_diff_text(diff, &style, output->stream);
         vt_diff_free(diff);
     }

@@ -1,85 +1,112 @@
-/* report, timeline and those of its sections that are commands: a report in memory, shown by a view. */
+/* report, timeline, and sections of the report that are commands: a report in memory, printed as text or
+ * JSON. */
 #include "command/command.h"
+#include "diagnose/diagnose.h"
+#include "view/json/json.h"
+#include "view/text/views.h"
 
-static unsigned groups_for(const struct vt_arguments *arguments, const struct vt_view *view)
+#define BY(way) (1u << VT_BY_##way)
+#define ALL_GROUPS 0u
+
+/* What each of these commands needs and prints. */
+static const struct page {
+    enum vt_command_id command;
+    vt_text_view *text;
+    const struct vt_document *json;
+    unsigned findings;                 /* of enum vt_finding */
+    unsigned text_groups, json_groups; /* without --by */
+    /* The moment that is shown without --at. JSON of the report has "at" only where it is asked for. */
+    enum vt_at_oom text_oom, json_oom;
+    size_t timeline_columns;
+} pages[] = {
+    {VT_COMMAND_REPORT, vt_text_report, &vt_report_document, VT_FIND_LEAKS | VT_FIND_ADVICE,
+     BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER,
+     VT_TIMELINE_COLUMNS},
+    {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_TIMELINE_COLUMNS},
+    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_SHORTAGE,
+     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, 1},
+    {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,
+     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, 1},
+    {VT_COMMAND_LEAKS, vt_text_leaks_page, &vt_leaks_document, VT_FIND_LEAKS, VT_NO_GROUPS, VT_NO_GROUPS,
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+    {VT_COMMAND_STEPS, vt_text_steps, &vt_steps_document, VT_FIND_STEPS, VT_NO_GROUPS, VT_NO_GROUPS,
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+};
+
+static const struct page *page_of(const struct vt_command *command)
 {
-    unsigned groups = 1u << VT_BY_MODULE | 1u << VT_BY_LINE; /* the verdict names them */
+    const struct page *page = pages;
 
-    if (arguments->json)
-        return 0;
-    if (view == &vt_view_oom)
-        groups |= 1u << VT_BY_OWNER;
-    if (view != &vt_view_text && view != &vt_view_oom)
-        return 1u << VT_BY_CATEGORY;
-    if (arguments->by >= VT_BY_COUNT)
-        return groups;
-    return groups | 1u << (arguments->by < 0 ? VT_BY_STACK : arguments->by);
+    while (command->bit != 1u << page->command)
+        page++;
+    return page;
 }
 
-/* Which moment a view shows without --at. JSON of the report has "at" only where it is asked for. */
-static enum vt_at_oom oom_for(const struct vt_view *view)
+static unsigned groups_for(const struct vt_arguments *arguments, const struct page *page)
 {
-    if (view == &vt_view_oom || view == &vt_view_json_oom)
-        return VT_AT_OOM_ONLY;
-    return view == &vt_view_text || view == &vt_view_frag || view == &vt_view_json_frag
-               ? VT_AT_OOM_IF_IT_ENDED_THE_RUN
-               : VT_AT_OOM_NEVER;
+    unsigned by = arguments->by < 0 ? 0 : arguments->by < VT_BY_COUNT ? 1u << arguments->by : 0;
+
+    if (arguments->json)
+        return page->json_groups;
+    /* the verdict names modules and lines */
+    return arguments->by < 0 ? page->text_groups : (page->text_groups & ~BY(STACK)) | by;
+}
+
+static int print(const struct vt_report *report, const struct vt_arguments *arguments,
+                 const struct page *page, struct vt_output *output)
+{
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {
+        .places = report->places, .top = arguments->top, .compact = arguments->operand_count > 1};
+
+    return arguments->json ? vt_json_write(page->json, report, &json, output->stream)
+                           : page->text(report, &style, output->stream);
 }
 
 static int report_one(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path, const struct vt_view *view, const struct vt_view_style *style,
-                      struct vt_output *output)
+                      const char *path, struct vt_output *output)
 {
+    const struct page *page = page_of(command);
     struct vt_report_options options = {.device_index = arguments->device,
                                         .explain = arguments->explain,
                                         .at = arguments->at,
-                                        .groups = groups_for(arguments, view),
-                                        .oom = oom_for(view),
+                                        .groups = groups_for(arguments, page),
+                                        .shown_only = !arguments->json || page->json == &vt_oom_document,
+                                        .oom = arguments->json ? page->json_oom : page->text_oom,
                                         .depth = (unsigned)arguments->depth,
-                                        .blocks = arguments->by == VT_BY_BLOCK};
+                                        .blocks = arguments->by == VT_BY_BLOCK,
+                                        .timeline_columns = page->timeline_columns};
+    /* in text an explanation is all that is printed */
+    unsigned findings = arguments->explain && !arguments->json ? 0 : page->findings;
     struct vt_loaded loaded;
-    struct vt_report *report;
+    struct vt_report *report = NULL;
     int result = vt_load(command, arguments, path, &loaded);
 
     if (result)
         return result;
-    result = vt_make_report(command, path, &loaded, &options, &report);
+    result = vt_make_report(command, path, &loaded, &options, findings, &report);
     if (!result)
-        result = vt_written(command, output, view->write(report, style, output->stream));
+        result = vt_written(command, output, print(report, arguments, page, output));
     vt_report_free(report);
     vt_unload(&loaded);
     return result;
 }
 
-/* Every trace is tried, as long as there is somewhere to write. */
-int vt_show_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                   struct vt_output *output, const struct vt_view *text, const struct vt_view *json)
+/* Every trace is tried, as long as there is somewhere to write. The status is the worst. */
+int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
+                      struct vt_output *output)
 {
-    struct vt_view_style style = vt_style(arguments, output);
+    bool unicode = vt_style(arguments, output).unicode;
     int worst = 0;
 
-    style.compact = arguments->operand_count > 1;
-    style.all = arguments->all;
     for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
         int result;
 
         if (i && !arguments->json)
-            fprintf(output->stream, "\n%s\n\n", style.unicode ? "────────" : "--------");
-        result = report_one(command, arguments, arguments->operands[i], arguments->json ? json : text, &style,
-                            output);
+            fprintf(output->stream, "\n%s\n\n", unicode ? "────────" : "--------");
+        result = report_one(command, arguments, arguments->operands[i], output);
         worst = result > worst ? result : worst;
     }
     return worst;
-}
-
-int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
-                      struct vt_output *output)
-{
-    return vt_show_traces(command, arguments, output, &vt_view_text, &vt_view_json);
-}
-
-int vt_command_timeline(const struct vt_command *command, struct vt_arguments *arguments,
-                        struct vt_output *output)
-{
-    return vt_show_traces(command, arguments, output, &vt_view_timeline, &vt_view_timeline_json);
 }

@@ -67,13 +67,26 @@ static int count_passes(struct vt_adviser *adviser)
     return 0;
 }
 
-int vt_advice_find(const struct vt_attribution *attribution, int device_index, struct vt_advices *advices)
+/* Where a piece is about, in words. */
+static void describe(const struct vt_adviser *adviser, struct vt_advice *advice)
+{
+    const struct vt_place *place = advice->stack_id && !advice->module[0]
+                                       ? vt_place_of(adviser->report->places, advice->stack_id)
+                                       : NULL;
+
+    advice->where = place ? place->name : advice->module;
+    advice->share = (double)advice->bytes / (double)adviser->advices->peak_bytes;
+}
+
+int vt_advice_find(const struct vt_report *report, int device_index, struct vt_advices *advices)
 {
     static int (*const finders[])(struct vt_adviser *) = {vt_advise_gradients,   vt_advise_evaluation,
                                                           vt_advise_optimizer,   vt_advise_in_place,
                                                           vt_advise_checkpoints, advise_cache};
-    struct vt_adviser adviser = {
-        .attribution = attribution, .replay = attribution->replay, .advices = advices};
+    struct vt_adviser adviser = {.report = report,
+                                 .attribution = report->attribution,
+                                 .replay = report->attribution->replay,
+                                 .advices = advices};
     int error;
 
     *advices = (struct vt_advices){.items = calloc(LIMIT, sizeof *advices->items)};
@@ -85,15 +98,13 @@ int vt_advice_find(const struct vt_attribution *attribution, int device_index, s
         error = finders[i](&adviser);
     vt_whatif_free(&adviser.whatif);
     free(adviser.passes);
-    if (error)
-        vt_advice_free(advices);
-    else
-        qsort(advices->items, advices->count, sizeof *advices->items, by_bytes);
-    return error;
-}
-
-void vt_advice_free(struct vt_advices *advices)
-{
-    free(advices->items);
-    *advices = (struct vt_advices){0};
+    if (error) {
+        free(advices->items);
+        *advices = (struct vt_advices){0};
+        return error;
+    }
+    qsort(advices->items, advices->count, sizeof *advices->items, by_bytes);
+    for (size_t i = 0; i < advices->count; i++)
+        describe(&adviser, &advices->items[i]);
+    return 0;
 }

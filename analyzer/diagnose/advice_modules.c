@@ -325,7 +325,7 @@ static void advise_family(struct vt_adviser *adviser, const struct family *famil
              "second forward",
              (unsigned long long)family->members, family->members > 1 ? "modules keep" : "module keeps",
              vt_format_bytes(family->kept, bytes));
-    snprintf(advice->where, sizeof advice->where, "%.150s", family->pattern);
+    snprintf(advice->module, sizeof advice->module, "%.150s", family->pattern);
 }
 
 int vt_advise_checkpoints(struct vt_adviser *adviser)

@@ -2,11 +2,13 @@
 #ifndef VT_ADVICE_PRIVATE_H
 #define VT_ADVICE_PRIVATE_H
 
+#include "base/format.h"
 #include "diagnose/advice.h"
 #include "diagnose/whatif.h"
-#include "base/units.h"
+#include "report/parts.h"
 
 struct vt_adviser {
+    const struct vt_report *report;
     const struct vt_attribution *attribution;
     const struct vt_replay *replay;
     struct vt_whatif whatif;

@@ -1,21 +1,23 @@
 /* Measuring a trace against limits. */
 #include "diagnose/check.h"
-#include "base/format.h"
-#include "view/text/losses.h"
-#include "report/parts.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/format.h"
+#include "diagnose/leaks/leaks.h"
 
 #define DEFAULT_TOLERANCE 0.02 /* of a baseline's peak */
 
-static const struct vt_instant nothing;
+static const struct vt_state nothing;
 
 /* What was measured; `format` says what is wrong if it is over its limit. */
-static int add(struct vt_checks *checks, struct vt_checked checked, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int add(struct vt_checks *checks, struct vt_checked checked, const char *format, ...)
+static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
 {
     struct vt_checked *items = realloc(checks->items, (checks->count + 1) * sizeof *items);
     va_list arguments;
@@ -25,7 +27,9 @@ static int add(struct vt_checks *checks, struct vt_checked checked, const char *
         return -ENOMEM;
     checks->items = items;
     checked.text = NULL;
-    if (checked.breached) {
+    checked.of_device = checked.device_index >= 0;
+    checked.passed = !breached;
+    if (breached) {
         va_start(arguments, format);
         length = vasprintf(&checked.text, format, arguments);
         va_end(arguments);
@@ -33,7 +37,7 @@ static int add(struct vt_checks *checks, struct vt_checked checked, const char *
             return -ENOMEM;
     }
     items[checks->count++] = checked;
-    checks->breaches += checked.breached;
+    checks->breaches += breached;
     return 0;
 }
 
@@ -49,10 +53,10 @@ static const char *limit_text(const struct vt_amount *amount, uint64_t whole, ch
     return text;
 }
 
-static const char *when(const struct vt_instant *instant, char *text)
+static const char *when(const struct vt_state *state, char *text)
 {
-    if (instant->step)
-        snprintf(text, 64, "at step %u, in %s", instant->step, vt_phase_name(instant->phase));
+    if (state->step)
+        snprintf(text, 64, "at step %u, in %s", state->step, vt_phase_name(state->phase));
     else
         snprintf(text, 64, "before the first step");
     return text;
@@ -68,25 +72,22 @@ static int check_size(struct vt_checks *checks, const struct vt_device_report *d
     if (!limit->given)
         return 0;
     checked.limit_bytes = vt_amount_bytes(limit, whole);
-    checked.breached = bytes > checked.limit_bytes;
-    return add(checks, checked, "GPU %d: %s %s at the peak, %s: over --max-%s %s by %s", device->index,
-               vt_format_bytes(bytes, size), name, when(&device->peak, moment), what,
+    return add(checks, checked, bytes > checked.limit_bytes,
+               "GPU %d: %s %s at the peak, %s: over --max-%s %s by %s", device->index,
+               vt_format_bytes(bytes, size), name, when(&device->peak.state, moment), what,
                limit_text(limit, whole, most), vt_format_bytes(bytes - checked.limit_bytes, over));
 }
 
 /* "kept tensor at train.py:88 main" of the largest leak of device memory. */
-static void name_leak(const struct vt_report *report, const struct vt_leak *leak, char *text, size_t bytes)
+static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
 {
-    int used = snprintf(text, bytes, "%s%s", vt_leak_name((enum vt_leak_verdict)leak->verdict),
-                        leak->line_count ? " at " : "");
-
-    if (leak->line_count)
-        vt_name_frame(report->trace, &leak->lines[0], text + used, bytes - (size_t)used);
+    snprintf(text, bytes, "%s%s%s", leak->name, leak->line_count ? " at " : "",
+             leak->line_count ? leak->lines[0].name : "");
 }
 
 /* Of device memory; a limit that cannot be judged is not kept. */
-static int check_leak(struct vt_checks *checks, const struct vt_report *report,
-                      const struct vt_device_report *device, const struct vt_amount *limit)
+static int check_leak(struct vt_checks *checks, const struct vt_device_report *device,
+                      const struct vt_amount *limit)
 {
     const struct vt_leaks *leaks = &device->leaks;
     bool per_step = limit->form == VT_AMOUNT_PER_STEP;
@@ -95,11 +96,9 @@ static int check_leak(struct vt_checks *checks, const struct vt_report *report,
 
     if (!limit->given)
         return 0;
-    if (!leaks->judged) {
-        checked.breached = true;
-        return add(checks, checked, "GPU %d: %u steps are too few to tell a leak (--max-leak needs %u)",
+    if (!leaks->judged)
+        return add(checks, checked, true, "GPU %d: %u steps are too few to tell a leak (--max-leak needs %u)",
                    device->index, leaks->step_count, VT_LEAK_STEPS);
-    }
     for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
@@ -107,20 +106,19 @@ static int check_leak(struct vt_checks *checks, const struct vt_report *report,
             continue;
         checked.bytes += per_step ? leak->bytes_per_step : leak->bytes;
         if (!name[0])
-            name_leak(report, leak, name, sizeof name);
+            name_leak(leak, name, sizeof name);
     }
-    checked.breached = checked.bytes > limit->bytes;
-    return add(checks, checked, "GPU %d: %s leaked%s, most by %s: over --max-leak %s", device->index,
+    return add(checks, checked, checked.bytes > limit->bytes,
+               "GPU %d: %s leaked%s, most by %s: over --max-leak %s", device->index,
                vt_format_bytes(checked.bytes, size), per_step ? " per step" : "", name,
                vt_format_bytes(limit->bytes, most));
 }
 
-static int check_device(struct vt_checks *checks, const struct vt_report *report,
-                        const struct vt_device_report *device, const struct vt_limits *limits)
+static int check_device(struct vt_checks *checks, const struct vt_device_report *device,
+                        const struct vt_limits *limits)
 {
-    const struct vt_instant *peak = &device->peak;
-    uint64_t used = vt_used_bytes(peak->categories);
-    uint64_t blocks = peak->counts.block_bytes ? peak->counts.block_bytes : used;
+    const struct vt_state *peak = &device->peak.state;
+    uint64_t used = peak->used_bytes, blocks = peak->block_bytes ? peak->block_bytes : used;
     int result = check_size(checks, device, "peak", &limits->max_peak, used, used, "in use");
 
     if (!result)
@@ -129,17 +127,17 @@ static int check_device(struct vt_checks *checks, const struct vt_report *report
     if (!result)
         result =
             check_size(checks, device, "cached", &limits->max_cached, peak->categories[VT_CATEGORY_CACHED],
-                       peak->counts.driver_bytes - peak->counts.context_bytes, "cached");
+                       peak->driver_bytes - peak->context_bytes, "cached");
     if (!result)
-        result = check_leak(checks, report, device, &limits->max_leak);
+        result = check_leak(checks, device, &limits->max_leak);
     return result;
 }
 
-static const struct vt_instant *peak_of(const struct vt_report *report, int device_index)
+static const struct vt_state *peak_of(const struct vt_report *report, int device_index)
 {
     for (size_t i = 0; i < report->device_count; i++)
         if (report->devices[i].index == device_index)
-            return &report->devices[i].peak;
+            return &report->devices[i].peak.state;
     return &nothing;
 }
 
@@ -153,8 +151,7 @@ static int compare_size(struct vt_checks *checks, int device_index, const char *
                                  .limit_bytes = before + tolerance};
     char size[24], was[24], more[24], allowed[24];
 
-    checked.breached = bytes > checked.limit_bytes;
-    return add(checks, checked,
+    return add(checks, checked, bytes > checked.limit_bytes,
                "GPU %d: %s %s at the peak, %s in the baseline: %s more, with --tolerance allowing %s",
                device_index, vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
                vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
@@ -165,8 +162,8 @@ static int compare_size(struct vt_checks *checks, int device_index, const char *
 static int compare_device(struct vt_checks *checks, const struct vt_device_report *device,
                           const struct vt_report *baseline, const struct vt_limits *limits)
 {
-    const struct vt_instant *peak = &device->peak, *before = peak_of(baseline, device->index);
-    uint64_t used = vt_used_bytes(peak->categories), used_before = vt_used_bytes(before->categories);
+    const struct vt_state *peak = &device->peak.state, *before = peak_of(baseline, device->index);
+    uint64_t used = peak->used_bytes, used_before = before->used_bytes;
     struct vt_amount usual = {.form = VT_AMOUNT_PERCENT, .part = DEFAULT_TOLERANCE};
     uint64_t tolerance = vt_amount_bytes(limits->tolerance.given ? &limits->tolerance : &usual, used_before);
     int result = compare_size(checks, device->index, "peak", "in use", used, used_before, tolerance);
@@ -181,16 +178,14 @@ static int compare_device(struct vt_checks *checks, const struct vt_device_repor
     return result;
 }
 
-static int check_losses(struct vt_checks *checks, const struct vt_trace *trace, const char *part,
+static int check_losses(struct vt_checks *checks, const struct vt_trace_facts *facts, const char *part,
                         bool allowed)
 {
     struct vt_checked checked = {.what = "lost", .part = part, .device_index = -1};
-    char text[256];
 
-    checked.bytes = vt_losses_tell(trace, text, sizeof text);
-    checked.breached = checked.bytes && !allowed;
-    return add(checks, checked, "%s%s, so that no limit can be relied on (--allow-lost to check even so)",
-               part ? "of the baseline, " : "", text);
+    return add(checks, checked, facts->loss_count && !allowed,
+               "%s%s, so that no limit can be relied on (--allow-lost to check even so)",
+               part ? "of the baseline, " : "", facts->losses[0].text);
 }
 
 int vt_check_make(const struct vt_report *report, const struct vt_report *baseline,
@@ -198,15 +193,22 @@ int vt_check_make(const struct vt_report *report, const struct vt_report *baseli
 {
     int result;
 
-    *checks = (struct vt_checks){0};
-    result = check_losses(checks, report->trace, NULL, limits->allow_lost);
+    *checks = (struct vt_checks){.facts = report->facts};
+    checks->facts.path = strdup(report->facts.path);
+    checks->facts.command = strdup(report->facts.command);
+    checks->facts.arguments = NULL;
+    checks->facts.argument_count = 0;
+    result = checks->facts.path && checks->facts.command
+                 ? check_losses(checks, &report->facts, NULL, limits->allow_lost)
+                 : -ENOMEM;
     if (!result && baseline)
-        result = check_losses(checks, baseline->trace, "baseline", limits->allow_lost);
+        result = check_losses(checks, &baseline->facts, "baseline", limits->allow_lost);
     for (size_t i = 0; !result && i < report->device_count; i++) {
-        result = check_device(checks, report, &report->devices[i], limits);
+        result = check_device(checks, &report->devices[i], limits);
         if (!result && baseline)
             result = compare_device(checks, &report->devices[i], baseline, limits);
     }
+    checks->passed = !checks->breaches;
     if (result)
         vt_check_free(checks);
     return result;
@@ -217,5 +219,7 @@ void vt_check_free(struct vt_checks *checks)
     for (size_t i = 0; i < checks->count; i++)
         free(checks->items[i].text);
     free(checks->items);
+    free((char *)(uintptr_t)checks->facts.path);
+    free((char *)(uintptr_t)checks->facts.command);
     *checks = (struct vt_checks){0};
 }

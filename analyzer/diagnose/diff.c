@@ -1,6 +1,8 @@
 /* Matching the groups of two instants. */
-#include "base/index.h"
 #include "diagnose/diff.h"
+
+#include "base/index.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,32 +26,22 @@ struct entries {
     enum vt_by by;
 };
 
-const char *vt_diff_kind_name(unsigned kind)
+void vt_diff_measure(struct vt_diff_row *row)
 {
-    static const char *const names[VT_DIFF_KINDS] = {"added", "removed", "grown", "shrunk", "moved"};
+    uint64_t a = row->a.bytes, b = row->b.bytes;
 
-    return kind < VT_DIFF_KINDS ? names[kind] : "unknown";
-}
-
-uint64_t vt_diff_change(const struct vt_diff_row *row)
-{
-    uint64_t moved = 0;
-
-    if (row->a.bytes != row->b.bytes)
-        return row->a.bytes > row->b.bytes ? row->a.bytes - row->b.bytes : row->b.bytes - row->a.bytes;
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
+    row->change_bytes = a > b ? a - b : b - a;
+    for (int c = 0; a == b && c < VT_CATEGORY_COUNT; c++)
         if (row->b.categories[c] > row->a.categories[c])
-            moved += row->b.categories[c] - row->a.categories[c];
-    return moved;
+            row->change_bytes += row->b.categories[c] - row->a.categories[c];
 }
 
 static int compare_rows(const void *left, const void *right)
 {
     const struct vt_diff_row *a = left, *b = right;
-    uint64_t x = vt_diff_change(a), y = vt_diff_change(b);
 
-    if (x != y)
-        return x > y ? -1 : 1;
+    if (a->change_bytes != b->change_bytes)
+        return a->change_bytes > b->change_bytes ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
@@ -94,8 +86,9 @@ static int compare_with_line(const void *function, const void *line)
  * all of it. */
 static int32_t first_line(const struct functions *functions, const struct vt_group *group)
 {
+    const struct vt_frame *frame = &group->place->frame;
     const struct vt_trace_code line = {
-        .file = group->file, .name = group->function, .first_line = group->line};
+        .file = frame->file, .name = frame->function, .first_line = frame->line};
     const struct vt_trace_code *key = &line, *found;
     size_t after = vt_lower_bound(functions->items, functions->count, sizeof key, &key, compare_with_line);
 
@@ -126,21 +119,19 @@ static char *without_lines(const char *stack)
 
 static char *line_key(const struct vt_group *group)
 {
-    const char *slash = strrchr(group->file, '/');
+    const struct vt_frame *frame = &group->place->frame;
+    const char *slash = strrchr(frame->file, '/');
     char *key;
 
-    return asprintf(&key, "%s\n%s", slash ? slash + 1 : group->file, group->function ? group->function : "") <
-                   0
-               ? NULL
-               : key;
+    return asprintf(&key, "%s\n%s", slash ? slash + 1 : frame->file, frame->function) < 0 ? NULL : key;
 }
 
 static int set_entry(const struct functions *functions, const struct vt_group *group, enum vt_by by,
                      struct entry *entry)
 {
     entry->group = group;
-    if (by == VT_BY_LINE && group->file && group->file[0]) {
-        entry->line = group->line - first_line(functions, group);
+    if (by == VT_BY_LINE && group->place && group->place->frame.file[0]) {
+        entry->line = group->place->frame.line - first_line(functions, group);
         entry->key = line_key(group);
     } else {
         entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_diff_plain_name(group->name);
@@ -173,7 +164,8 @@ static int compare_entries(const void *left, const void *right)
 
     if (order || a->of_b != b->of_b)
         return order ? order : a->of_b - b->of_b;
-    if (a->group->file && b->group->file && (order = strcmp(a->group->file, b->group->file)))
+    if (a->group->place && b->group->place &&
+        (order = strcmp(a->group->place->frame.file, b->group->place->frame.file)))
         return order;
     if (a->line != b->line)
         return a->line < b->line ? -1 : 1;
@@ -187,6 +179,7 @@ static void set_side(struct vt_diff_side *side, const struct vt_group *group)
     side->group = group;
     if (!group)
         return;
+    side->line = group->place ? group->place->frame.line : 0;
     side->bytes = group->bytes;
     side->blocks = group->blocks;
     memcpy(side->categories, group->categories, sizeof side->categories);
@@ -210,9 +203,12 @@ static int add_row(struct vt_diff_rows *rows, const struct entry *a, const struc
 
     set_side(&row.a, a ? a->group : NULL);
     set_side(&row.b, b ? b->group : NULL);
-    if (!vt_diff_change(&row))
+    vt_diff_measure(&row);
+    if (!row.change_bytes)
         return 0;
     row.kind = kind_of(&row);
+    row.place = b ? b->group->place : a->group->place;
+    row.phase = b ? b->group->phase : a->group->phase;
     row.name = strdup(b ? b->group->name : a->group->name);
     if (!row.name)
         return -ENOMEM;
@@ -334,9 +330,10 @@ static int match_categories(const struct vt_diff_device *device, struct vt_diff_
     for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
         struct vt_diff_row row = {.members = 1};
 
-        row.a.bytes = row.a.categories[c] = device->a->categories[c];
-        row.b.bytes = row.b.categories[c] = device->b->categories[c];
-        if (row.a.bytes == row.b.bytes)
+        row.a.bytes = row.a.categories[c] = device->a->state.categories[c];
+        row.b.bytes = row.b.categories[c] = device->b->state.categories[c];
+        vt_diff_measure(&row);
+        if (!row.change_bytes)
             continue;
         row.a.blocks = row.a.bytes > 0;
         row.b.blocks = row.b.bytes > 0;
@@ -399,8 +396,8 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
         diff->device_count++;
         device->index = index;
         device->name = (of_a ? of_a : of_b)->name;
-        device->a = of_a ? vt_shown_instant(of_a) : &nothing;
-        device->b = of_b ? vt_shown_instant(of_b) : &nothing;
+        device->a = of_a ? of_a->shown : &nothing;
+        device->b = of_b ? of_b->shown : &nothing;
         result = compare_device(diff, groups, device);
     }
     if (result || !diff->devices) {

@@ -3,6 +3,7 @@
 #include "diagnose/diff.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,6 +179,7 @@ int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_g
             add_side(&last->a, &row->a);
             add_side(&last->b, &row->b);
             last->members++;
+            vt_diff_measure(last);
             free(row->name);
         } else {
             rows->items[kept++] = *row;

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+#include "report/group_table.h"
+#include "report/parts.h"
+
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
  * pool is of no use to the other. No request of the large pool gets a segment so small, so the size tells. */
 #define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
@@ -64,11 +68,12 @@ static void make_segments(const struct finding *finding, const uint32_t *order, 
             last->bytes += allocation->bytes;
             continue;
         }
-        found->segments[found->segment_count++] = (struct vt_segment){.address = allocation->address,
-                                                                      .bytes = allocation->bytes,
-                                                                      .allocation = order[i],
-                                                                      .pin = VT_NEVER,
-                                                                      .small = is_small(allocation)};
+        found->segments[found->segment_count++] =
+            (struct vt_segment){.address = allocation->address,
+                                .bytes = allocation->bytes,
+                                .allocation = order[i],
+                                .pool = is_small(allocation) ? "small" : "large",
+                                .small = is_small(allocation)};
     }
 }
 
@@ -88,16 +93,17 @@ static void add_hole(struct vt_fragmentation *found, struct vt_segment *segment,
     found->hole_bytes += hole.bytes;
     found->unusable_bytes += hole.usable ? 0 : hole.bytes;
     found->holes[found->hole_count++] = hole;
-    segment->holes++;
+    segment->hole_count++;
 }
 
-static bool stays_longer(const struct vt_replay *replay, uint32_t index, uint32_t than)
+static bool stays_longer(const struct vt_replay *replay, const struct vt_block *block,
+                         const struct vt_block *than)
 {
-    const struct vt_allocation *a = &replay->allocations[index], *b;
+    const struct vt_allocation *a = &replay->allocations[block->allocation], *b;
 
-    if (than == VT_NEVER)
+    if (!than)
         return true;
-    b = &replay->allocations[than];
+    b = &replay->allocations[than->allocation];
     return a->free_event != b->free_event ? a->free_event > b->free_event : a->alloc_event < b->alloc_event;
 }
 
@@ -105,28 +111,29 @@ static bool stays_longer(const struct vt_replay *replay, uint32_t index, uint32_
 static void fill_segment(const struct finding *finding, struct vt_segment *segment, size_t *next)
 {
     struct vt_fragmentation *found = finding->found;
-    const struct vt_allocation *allocations = finding->replay->allocations;
     uint64_t place = segment->address, end = segment->address + segment->bytes;
 
-    segment->first_hole = (uint32_t)found->hole_count;
-    while (*next < found->block_count && allocations[found->blocks[*next]].address < place)
+    segment->holes = &found->holes[found->hole_count];
+    while (*next < found->block_count && found->blocks[*next].address < place)
         ++*next; /* of memory that is not known */
-    segment->first_block = (uint32_t)*next;
-    for (; *next < found->block_count && allocations[found->blocks[*next]].address < end; ++*next) {
-        const struct vt_allocation *block = &allocations[found->blocks[*next]];
+    segment->blocks = &found->blocks[*next];
+    for (; *next < found->block_count && found->blocks[*next].address < end; ++*next) {
+        const struct vt_block *block = &found->blocks[*next];
         uint64_t block_end = block->address + block->bytes < end ? block->address + block->bytes : end;
 
         add_hole(found, segment, place, block->address);
         place = block_end > place ? block_end : place;
-        segment->blocks++;
+        segment->block_count++;
         segment->block_bytes += block->bytes;
-        if (stays_longer(finding->replay, found->blocks[*next], segment->pin))
-            segment->pin = found->blocks[*next];
+        if (stays_longer(finding->replay, block, segment->pin))
+            segment->pin = block;
     }
     add_hole(found, segment, place, end);
+    segment->pin_count = segment->pin != NULL;
+    segment->free_bytes = segment->bytes - segment->block_bytes;
     found->block_bytes += segment->block_bytes;
-    if (segment->blocks)
-        found->kept_bytes += segment->bytes - segment->block_bytes;
+    if (segment->block_count)
+        found->kept_bytes += segment->free_bytes;
     else
         found->empty_bytes += segment->bytes;
 }
@@ -150,54 +157,139 @@ static void find_requests(const struct finding *finding)
     }
 }
 
-int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
-                          struct vt_fragmentation *found)
-{
-    struct finding finding = {replay, device_index, event_index, found};
-    size_t segments = 0, blocks = 0, next = 0;
-    uint32_t *order;
+/* Segments and blocks that are alive, by address. */
+struct alive {
+    uint32_t *segments, *blocks; /* indexes of allocations */
+    size_t segment_count, block_count;
+};
 
-    *found = (struct vt_fragmentation){0};
+static int find_alive(const struct finding *finding, struct alive *alive)
+{
+    const struct vt_replay *replay = finding->replay;
+    size_t segments = 0, blocks = 0;
+
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
 
-        if (!is_alive(&finding, allocation))
+        if (!is_alive(finding, allocation))
             continue;
         segments += allocation->kind == VT_ALLOCATION_SEGMENT;
         blocks += parent_of(replay, allocation) != NULL;
     }
-    order = calloc(segments + 1, sizeof *order);
-    found->segments = calloc(segments + 1, sizeof *found->segments);
-    found->blocks = calloc(blocks + 1, sizeof *found->blocks);
-    found->holes = calloc(segments + blocks + 1, sizeof *found->holes);
-    if (!order || !found->segments || !found->blocks || !found->holes) {
-        free(order);
-        vt_fragmentation_free(found);
+    *alive = (struct alive){.segments = calloc(segments + 1, sizeof *alive->segments),
+                            .blocks = calloc(blocks + 1, sizeof *alive->blocks)};
+    if (!alive->segments || !alive->blocks)
         return -ENOMEM;
-    }
-    segments = 0;
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
 
-        if (is_alive(&finding, allocation) && allocation->kind == VT_ALLOCATION_SEGMENT)
-            order[segments++] = i;
-        else if (is_alive(&finding, allocation) && parent_of(replay, allocation))
-            found->blocks[found->block_count++] = i;
+        if (is_alive(finding, allocation) && allocation->kind == VT_ALLOCATION_SEGMENT)
+            alive->segments[alive->segment_count++] = i;
+        else if (is_alive(finding, allocation) && parent_of(replay, allocation))
+            alive->blocks[alive->block_count++] = i;
     }
-    qsort_r(order, segments, sizeof *order, by_address, (void *)replay);
-    qsort_r(found->blocks, found->block_count, sizeof *found->blocks, by_address, (void *)replay);
-    make_segments(&finding, order, segments);
-    free(order);
-    find_requests(&finding);
-    for (size_t i = 0; i < found->segment_count; i++)
-        fill_segment(&finding, &found->segments[i], &next);
+    qsort_r(alive->segments, alive->segment_count, sizeof *alive->segments, by_address, (void *)replay);
+    qsort_r(alive->blocks, alive->block_count, sizeof *alive->blocks, by_address, (void *)replay);
     return 0;
 }
 
-void vt_fragmentation_free(struct vt_fragmentation *found)
+static int find(const struct finding *finding, const struct alive *alive)
 {
-    free(found->segments);
-    free(found->blocks);
-    free(found->holes);
+    const struct vt_allocation *allocations = finding->replay->allocations;
+    struct vt_fragmentation *found = finding->found;
+    size_t next = 0;
+
+    found->segments = calloc(alive->segment_count + 1, sizeof *found->segments);
+    found->blocks = calloc(alive->block_count + 1, sizeof *found->blocks);
+    found->holes = calloc(alive->segment_count + alive->block_count + 1, sizeof *found->holes);
+    if (!found->segments || !found->blocks || !found->holes)
+        return -ENOMEM;
+    for (size_t i = 0; i < alive->block_count; i++)
+        found->blocks[found->block_count++] =
+            (struct vt_block){.allocation = alive->blocks[i],
+                              .address = allocations[alive->blocks[i]].address,
+                              .bytes = allocations[alive->blocks[i]].bytes};
+    make_segments(finding, alive->segments, alive->segment_count);
+    find_requests(finding);
+    for (size_t i = 0; i < found->segment_count; i++)
+        fill_segment(finding, &found->segments[i], &next);
+    return 0;
+}
+
+int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                          struct vt_fragmentation *found)
+{
+    struct finding finding = {replay, device_index, event_index, found};
+    struct alive alive;
+    int result;
+
     *found = (struct vt_fragmentation){0};
+    result = find_alive(&finding, &alive);
+    if (!result)
+        result = find(&finding, &alive);
+    free(alive.segments);
+    free(alive.blocks);
+    if (result)
+        vt_fragmentation_free(found);
+    return result;
+}
+
+static int by_kept(const void *left, const void *right)
+{
+    const struct vt_pin *a = left, *b = right;
+
+    if (a->kept_bytes != b->kept_bytes)
+        return a->kept_bytes > b->kept_bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+/* The pin of that name, made if there is none; NULL without memory. */
+static struct vt_pin *pin_named(struct vt_fragmentation *found, struct vt_index *names, const char *name)
+{
+    uint64_t hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
+    uint32_t at = vt_index_get(names, hash);
+
+    if (at != VT_INDEX_NONE)
+        return &found->pins[at];
+    if (vt_index_put(names, hash, (uint32_t)found->pin_count))
+        return NULL;
+    found->pins[found->pin_count].name = name;
+    return &found->pins[found->pin_count++];
+}
+
+static int group_pins(struct vt_fragmentation *found)
+{
+    struct vt_index names = {0}; /* hash of a name → pin */
+    int result = 0;
+
+    found->pins = calloc(found->segment_count + 1, sizeof *found->pins);
+    if (!found->pins)
+        return -ENOMEM;
+    for (size_t i = 0; !result && i < found->segment_count; i++) {
+        const struct vt_segment *segment = &found->segments[i];
+        const struct vt_block *block = segment->pin;
+        struct vt_pin *pin;
+
+        if (!block || !segment->hole_count)
+            continue;
+        pin = pin_named(found, &names, block->shown_place ? block->shown_place->name : "");
+        if (!pin) {
+            result = -ENOMEM;
+            break;
+        }
+        pin->segments++;
+        pin->bytes += block->bytes;
+        pin->kept_bytes += segment->free_bytes;
+        pin->categories[block->category] += block->bytes;
+    }
+    vt_index_free(&names);
+    qsort(found->pins, found->pin_count, sizeof *found->pins, by_kept);
+    return result;
+}
+
+int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)
+{
+    for (size_t i = 0; i < found->block_count; i++)
+        vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
+    return group_pins(found);
 }

@@ -1,31 +1,12 @@
-/* Out of memory: the facts. */
-#include "diagnose/oom.h"
-#include "report/parts.h"
+/* Out of memory: the state of the cache, and what would have been freed next. */
+#include "diagnose/shortage.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-void vt_asker_name(const struct vt_report *report, const struct vt_refusal *refusal, char *text, size_t bytes)
-{
-    const struct vt_event *event = &report->trace->events[refusal->event_index];
-    uint32_t stack_id = refusal->asker_stack;
-    struct vt_frame user, frame;
-    bool known = vt_trace_user_frame(report->trace, event->stack_id, &user);
-
-    if (stack_id != event->stack_id && vt_trace_user_frame(report->trace, stack_id, &frame)) {
-        /* Some other function of the engine says nothing to a person. */
-        bool node = known && user.kind == VT_FRAME_NATIVE && strstr(user.function, "Backward");
-        int used =
-            snprintf(text, bytes, "%.64s%sthe backward of ", node ? user.function : "", node ? ", " : "");
-        vt_name_frame(report->trace, &frame, text + used, bytes - (size_t)used - 1);
-        strcat(text, node ? "," : "");
-    } else if (known) {
-        vt_name_frame(report->trace, &user, text, bytes);
-    } else {
-        snprintf(text, bytes, "a call without a recorded stack");
-    }
-}
+#include "diagnose/fragmentation.h"
+#include "report/parts.h"
 
 /* When a block alive at the refusal is freed. */
 struct end {
@@ -66,7 +47,7 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
     uint32_t now = shortage->refusal->event_index;
     uint64_t expected = block->free_event;
 
-    if (!shortage->freed_is_told) {
+    if (!shortage->freed_seen) {
         uint32_t known = block->stack_id < replay->trace->stack_count ? latest[block->stack_id] : VT_NEVER;
 
         if (known == VT_NEVER)
@@ -98,7 +79,7 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
     struct end *ends = calloc(replay->allocation_count + 1, sizeof *ends);
     size_t count = 0;
 
-    shortage->freed_is_told = !shortage->refusal->ends_run;
+    shortage->freed_seen = !shortage->refusal->ends_run;
     for (uint32_t i = 0; latest && ends && i < replay->allocation_count; i++)
         count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
                  end_of(report, shortage, i, latest, &ends[count]);
@@ -113,11 +94,10 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
         struct vt_freed_next *last =
             shortage->freed_count ? &shortage->freed[shortage->freed_count - 1] : NULL;
 
-        if (!last || !is_together(report->attribution, last->allocation, ends[i].allocation)) {
+        if (!last || !is_together(report->attribution, last->first.allocation, ends[i].allocation)) {
             last = &shortage->freed[shortage->freed_count++];
-            *last = (struct vt_freed_next){.allocation = ends[i].allocation,
-                                           .after_events = ends[i].event - now,
-                                           .phase = ends[i].phase};
+            *last = (struct vt_freed_next){.after_events = ends[i].event - now, .phase = ends[i].phase};
+            vt_block_set(report, ends[i].allocation, &last->first);
         }
         last->bytes += replay->allocations[ends[i].allocation].bytes;
         last->blocks++;
@@ -129,31 +109,24 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
 
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
-    const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
+    const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
+    bool is_last = report->shown_refusal + 1 == report->refusal_count;
     int result;
 
-    *shortage = (struct vt_shortage){.refusal = refusal};
-    for (size_t i = 0; i < report->device_count; i++)
-        if (report->devices[i].index == refusal->device_index && report->devices[i].at.present)
+    *shortage = (struct vt_shortage){0};
+    for (size_t i = 0; i < report->device_count && report->refusal_count; i++)
+        if (report->devices[i].index == refusal->device_index && report->devices[i].at.state.present)
             shortage->device = &report->devices[i];
-    if (refusal->free_known && refusal->asked_bytes > refusal->free_bytes)
-        shortage->missing_bytes = refusal->asked_bytes - refusal->free_bytes;
     if (!shortage->device)
         return 0;
-    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
-        shortage->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
+    shortage->refusal = refusal;
+    shortage->at = &shortage->device->at;
+    shortage->number = report->shown_refusal + 1;
+    shortage->is_last = is_last;
+    shortage->is_chosen = !is_last;
+    if (refusal->free_known && refusal->asked_bytes > refusal->free_bytes)
+        shortage->missing_bytes = refusal->asked_bytes - refusal->free_bytes;
     result = vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
                                    &shortage->cache);
-    if (!result)
-        result = find_freed(report, shortage);
-    if (result)
-        vt_shortage_free(shortage);
-    return result;
-}
-
-void vt_shortage_free(struct vt_shortage *shortage)
-{
-    vt_fragmentation_free(&shortage->cache);
-    free(shortage->freed);
-    shortage->freed = NULL;
+    return result ? result : find_freed(report, shortage);
 }

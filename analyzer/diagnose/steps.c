@@ -1,21 +1,19 @@
-/* The steps of a device in one walk of the replay, and the statistic that tells which stand out. */
+/* The steps of a device in one walk of the replay, and the statistic of which stand out. */
 #include "diagnose/steps.h"
-#include "base/format.h"
 #include "report/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* A step stands out if it lies above the median by more than VT_STEP_SPREADS times the usual distance from it
- * (the median absolute deviation, which one odd step among many does not move, scaled to what a standard
- * deviation would be), and by a part of the median that is worth a look: most steps are alike to the byte, so
- * that the usual distance is often 0; times always differ. And it is one of few: on a busy machine many steps
- * are slow. */
+/* A step stands out if it exceeds the median by more than VT_STEP_SPREADS times the usual distance from it
+ * (the median absolute deviation, which one odd step among many does not move, scaled to a standard
+ * deviation), and by a part of the median that matters: most steps are alike to the byte, so that the usual
+ * distance is often 0; times always differ. And it is one of few: on a busy machine many steps are slow. */
 #define DEVIATION 1.4826
 #define LARGE_PART 0.02
 #define SLOW_PART 0.5
 #define FEWEST_STEPS 5
-#define ONE_IN 20 /* stands out at most, but three of few steps, and ten of many */
+#define ONE_IN 20 /* may stand out, but three of few steps, and no more than ten of many */
 #define LEAST_MANY 3
 #define MOST_MANY 10
 
@@ -23,16 +21,8 @@ struct walk {
     const struct vt_attribution *attribution;
     struct vt_step *items; /* by step number */
     size_t span;
-    bool blocks;
+    bool has_blocks;
 };
-
-static void keep(struct vt_step_state *state, uint32_t event_index, const struct vt_sums *sums)
-{
-    *state = (struct vt_step_state){.present = true,
-                                    .event_index = event_index,
-                                    .used_bytes = vt_used_bytes(sums->categories),
-                                    .sums = *sums};
-}
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
@@ -44,10 +34,10 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
            attribution->spans[walk->span].last_event < event_index)
         walk->span++;
     step = &walk->items[attribution->spans[walk->span].step];
+    vt_state_keep(&step->end, event_index, sums);
     if (!step->peak.present ||
-        vt_peak_measure(&sums->counts, walk->blocks) > vt_peak_measure(&step->peak.sums.counts, walk->blocks))
-        keep(&step->peak, event_index, sums);
-    keep(&step->end, event_index, sums);
+        vt_state_measure(&step->end, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
+        step->peak = step->end;
     return 0;
 }
 
@@ -67,7 +57,7 @@ static void set_bounds(const struct vt_attribution *attribution, struct vt_step 
 static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
 {
     const struct vt_trace *trace = report->trace;
-    struct vt_step_state before = {0};
+    struct vt_state before = {0};
 
     for (size_t number = 0; number < number_count; number++) {
         struct vt_step step = steps->items[number];
@@ -83,6 +73,8 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
             step.peak.event_index = step.first_event;
             step.end.event_index = step.last_event;
         }
+        vt_state_finish(report, &step.peak);
+        vt_state_finish(report, &step.end);
         before = step.end;
         if (steps->count)
             steps->items[steps->count - 1].duration_ns = step.t_ns - steps->items[steps->count - 1].t_ns;
@@ -103,7 +95,7 @@ static uint64_t median(uint64_t *values, size_t count)
     return count % 2 ? values[count / 2] : values[count / 2 - 1] / 2 + values[count / 2] / 2;
 }
 
-/* The value above which no more than may stand out are. `values` are in order. */
+/* The threshold that at most as many values exceed as may stand out. `values` are in order. */
 static uint64_t least_limit(const uint64_t *values, size_t count)
 {
     size_t many = count / ONE_IN;
@@ -112,7 +104,7 @@ static uint64_t least_limit(const uint64_t *values, size_t count)
     return values[count > many ? count - 1 - many : 0];
 }
 
-/* The value above which one stands out. `values` are used up. */
+/* The threshold above which a value stands out. Overwrites `values`. */
 static double limit_of(uint64_t *values, size_t count, double part, uint64_t *middle)
 {
     double spread, least, few;
@@ -127,7 +119,7 @@ static double limit_of(uint64_t *values, size_t count, double part, uint64_t *mi
     return least > few ? least : few;
 }
 
-/* The last step's time is told but not judged: it goes on to the end of the trace. */
+/* The last step's time is shown but not judged: it goes on to the end of the trace. */
 static int find_outstanding(struct vt_steps *steps)
 {
     uint64_t *values = calloc(steps->count + 1, sizeof *values);
@@ -150,17 +142,22 @@ static int find_outstanding(struct vt_steps *steps)
         for (size_t i = first; i + 1 < steps->count; i++)
             items[i].slow = (double)items[i].duration_ns > limit;
     }
+    for (size_t i = 0; i < steps->count; i++) {
+        if (items[i].large)
+            items[i].outliers[items[i].outlier_count++] = "peak";
+        if (items[i].slow)
+            items[i].outliers[items[i].outlier_count++] = "time";
+    }
     free(values);
     return 0;
 }
 
-int vt_steps_make(const struct vt_report *report, const struct vt_device_report *device,
-                  struct vt_steps *steps)
+int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps)
 {
     const struct vt_attribution *attribution = report->attribution;
     size_t number_count = (size_t)attribution->step_count + 1;
     struct walk walk = {.attribution = attribution,
-                        .blocks = vt_has_blocks(attribution->replay, device->index)};
+                        .has_blocks = vt_has_blocks(attribution->replay, device_index)};
     int result = 0;
 
     *steps = (struct vt_steps){.items = calloc(number_count, sizeof *steps->items)};
@@ -171,17 +168,13 @@ int vt_steps_make(const struct vt_report *report, const struct vt_device_report 
     set_bounds(attribution, steps->items);
     walk.items = steps->items;
     if (attribution->span_count)
-        result = vt_category_walk(attribution, device->index, visit, &walk);
+        result = vt_category_walk(attribution, device_index, visit, &walk);
     finish(report, steps, number_count);
     if (result >= 0)
         result = find_outstanding(steps);
-    if (result < 0)
-        vt_steps_free(steps);
+    if (result < 0) {
+        free(steps->items);
+        *steps = (struct vt_steps){0};
+    }
     return result < 0 ? result : 0;
-}
-
-void vt_steps_free(struct vt_steps *steps)
-{
-    free(steps->items);
-    *steps = (struct vt_steps){0};
 }

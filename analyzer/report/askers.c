@@ -4,8 +4,11 @@
 #include "report/parts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#define NAME_BYTES 256
 #define NEAR 100000u /* allocations */
 #define HOPS 64
 
@@ -165,6 +168,42 @@ static int find_modules(struct vt_report *report, const uint64_t *selves)
     return result;
 }
 
+/* ---- Names ---- */
+
+/* Who asked, in words. NULL without memory. */
+static const char *name_asker(struct vt_places *places, const struct vt_refusal *refusal)
+{
+    const struct vt_place *user = vt_place_of(places, refusal->stack_id), *forward = refusal->asker_place;
+    char text[NAME_BYTES];
+    bool node;
+
+    if (refusal->asker_stack == refusal->stack_id || !forward)
+        return user ? user->name : "a call without a recorded stack";
+    /* Some other function of the engine means nothing to a person. */
+    node = user && user->frame.kind == VT_FRAME_NATIVE && strstr(user->frame.function, "Backward");
+    snprintf(text, sizeof text, "%.64s%sthe backward of %.180s%s", node ? user->frame.function : "",
+             node ? ", " : "", forward->name, node ? "," : "");
+    return vt_places_text(places, text);
+}
+
+/* Those that repeat, one after the other, share a name. */
+static int name_askers(struct vt_report *report)
+{
+    for (size_t i = 0; i < report->refusal_count; i++) {
+        struct vt_refusal *refusal = &report->refusals[i], *last = i ? refusal - 1 : NULL;
+        bool same = last && last->stack_id == refusal->stack_id && last->asker_stack == refusal->asker_stack;
+
+        refusal->asker_place = vt_place_of(report->places, refusal->asker_stack);
+        refusal->operator_name = vt_operator_of(report->attribution, refusal->asker_stack);
+        if (refusal->asker_module)
+            refusal->asker_class = vt_module_class(report->attribution, refusal->asker_module);
+        refusal->asker = same ? last->asker : name_asker(report->places, refusal);
+        if (!refusal->asker)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 int vt_find_askers(struct vt_report *report)
 {
     uint64_t *selves = list_selves(report->trace);
@@ -173,5 +212,5 @@ int vt_find_askers(struct vt_report *report)
     if (!result)
         result = find_modules(report, selves);
     free(selves);
-    return result;
+    return result ? result : name_askers(report);
 }

@@ -1,6 +1,5 @@
 /* --explain: what a name stands for, and why what it has counts as what it does. */
 #include "report/parts.h"
-#include "base/format.h"
 #include "report/module_groups.h"
 
 #include <errno.h>
@@ -129,8 +128,8 @@ static void read_wanted(const struct vt_attribution *attribution, const char *wh
     *wanted =
         (struct wanted){.attribution = attribution, .what = what, .category = VT_CATEGORY_COUNT, .line = -1};
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (!strcmp(what, vt_category_name(c)) || !strcmp(what, vt_category_style(c)->label) ||
-            !strcmp(what, vt_category_style(c)->many))
+        if (!strcmp(what, vt_category_name(c)) || !strcmp(what, vt_category_label(c)) ||
+            !strcmp(what, vt_category_many(c)))
             wanted->category = c;
     if (colon && colon > what && colon[1] >= '1' && colon[1] <= '9') {
         long line = strtol(colon + 1, &end, 10);
@@ -139,7 +138,7 @@ static void read_wanted(const struct vt_attribution *attribution, const char *wh
     }
 }
 
-/* What a look saw in an allocation, if one did. */
+/* What an inspection saw in the largest block, if one did. */
 static void find_inspection(const struct vt_attribution *attribution, struct vt_reason *reason)
 {
     const struct vt_allocation *allocation = &attribution->replay->allocations[reason->allocation];
@@ -153,7 +152,9 @@ static void find_inspection(const struct vt_attribution *attribution, struct vt_
             address - allocation->address >= allocation->bytes)
             continue;
         reason->inspection = (uint32_t)(inspection - attribution->trace->inspections) + 1;
-        reason->tensor = tensor;
+        reason->inspection_t_ns = vt_event_time(attribution->trace, inspection->event_index);
+        reason->role = tensor->role;
+        reason->path = tensor->path;
         return;
     }
 }
@@ -203,20 +204,48 @@ static int add_block(struct vt_explanation *explanation, const struct vt_attribu
     return 0;
 }
 
-int vt_explain(const struct vt_attribution *attribution, const char *what, int device_index,
-               const struct vt_instant *instant, struct vt_explanation *explanation)
+/* What is printed of a reason beside its sums. */
+static void describe(const struct vt_report *report, struct vt_reason *reason)
 {
-    const struct vt_replay *replay = attribution->replay;
+    const struct vt_attribution *attribution = report->attribution;
+    const struct vt_label *label = &attribution->labels[reason->allocation];
+    struct vt_rule_source source;
+
+    vt_rule_source(attribution, reason->rule, &source);
+    if (source.name[0]) {
+        reason->rule_name = source.name;
+        reason->rule_file = source.file;
+        reason->rule_text = source.text;
+        reason->rule_line = source.line;
+    } else {
+        find_inspection(attribution, reason);
+    }
+    reason->how = reason->rule_name ? "rule" : reason->inspection ? "look" : "kind";
+    reason->owner = label->owner;
+    reason->stack_id = attribution->replay->allocations[reason->allocation].stack_id;
+    reason->forward_stack_id = label->forward_stack_id;
+    reason->stack = vt_stack_name_of(report->places, reason->stack_id)->text;
+    if (reason->forward_stack_id)
+        reason->forward_stack = vt_stack_name_of(report->places, reason->forward_stack_id)->text;
+    reason->stack = reason->stack ? reason->stack : "";
+    reason->forward_stack = reason->forward_stack ? reason->forward_stack : "";
+}
+
+int vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    struct vt_explanation *explanation = &device->explanation;
+    uint32_t event_index = device->shown->state.event_index;
     struct wanted wanted;
     int result = 0;
 
     *explanation = (struct vt_explanation){.what = what};
-    read_wanted(attribution, what, &wanted);
+    read_wanted(report->attribution, what, &wanted);
     for (size_t way = 0; way < WAYS && !explanation->blocks && !result; way++) {
         for (uint32_t i = 0; i < replay->allocation_count && !result; i++)
-            if (vt_is_counted(&replay->allocations[i], device_index, instant->event_index) &&
+            if (vt_is_counted(&replay->allocations[i], device->index, event_index) &&
                 ways[way].holds(&wanted, i))
-                result = add_block(explanation, attribution, i);
+                result = add_block(explanation, report->attribution, i);
         if (explanation->blocks) {
             explanation->way = ways[way].name;
             explanation->way_label = ways[way].label;
@@ -224,13 +253,8 @@ int vt_explain(const struct vt_attribution *attribution, const char *what, int d
     }
     if (!explanation->blocks && wanted.category != VT_CATEGORY_COUNT)
         explanation->way = ways[0].name;
-    for (size_t i = 0; i < explanation->count; i++) {
-        struct vt_reason *reason = &explanation->reasons[i];
-
-        vt_rule_source(attribution, reason->rule, &reason->source);
-        if (!reason->source.name[0])
-            find_inspection(attribution, reason);
-    }
+    for (size_t i = 0; i < explanation->count; i++)
+        describe(report, &explanation->reasons[i]);
     if (explanation->count)
         qsort(explanation->reasons, explanation->count, sizeof *explanation->reasons, compare_reasons);
     return result;

@@ -1,10 +1,11 @@
 /* What is alive at one instant, grouped in the ways that the tables show. */
 #include "report/group_table.h"
 #include "report/module_groups.h"
+#include "report/modules.h"
 #include "report/owner_groups.h"
-#include "report/stack_names.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,7 @@
 
 struct vt_grouper {
     const struct vt_attribution *attribution;
-    const struct vt_trace *trace;
-    struct vt_stack_namer *namer;
+    struct vt_places *places;
     unsigned depth;                      /* levels of modules' names, 0 = all */
     struct vt_groups peaks[VT_BY_COUNT]; /* of peaks_device */
     int peaks_device[VT_BY_COUNT];       /* -1 = none yet */
@@ -29,27 +29,22 @@ uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct
 static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_group_table *table,
                                       const struct vt_allocation *allocation)
 {
-    const struct vt_frame *frame =
-        vt_stack_user_frame(grouper->namer, vt_telling_stack(grouper->attribution, allocation));
+    const struct vt_place *place =
+        vt_place_of(grouper->places, vt_telling_stack(grouper->attribution, allocation));
     uint8_t phase = vt_label_of(grouper->attribution, allocation)->phase;
-    char name[NAME_BYTES] = "";
     uint64_t hash = VT_HASH_START;
     struct vt_group *group;
 
-    if (frame) {
-        vt_name_frame(grouper->trace, frame, name, sizeof name);
-        hash = vt_hash_bytes(frame->file, strlen(frame->file) + 1, hash);
-        hash = vt_hash_bytes(name, strlen(name) + 1, hash);
+    if (place) {
+        hash = vt_hash_bytes(place->frame.file, strlen(place->frame.file) + 1, hash);
+        hash = vt_hash_bytes(place->name, strlen(place->name) + 1, hash);
         hash = vt_hash_bytes(&phase, 1, hash);
     }
-    group = vt_group_in(table, hash, name);
-    if (group && frame) {
-        group->file = frame->file;
-        group->function = frame->function;
-        group->line = frame->line;
-    }
-    if (group)
+    group = vt_group_in(table, hash, place ? place->name : "");
+    if (group) {
+        group->place = place;
         group->phase = phase;
+    }
     return group;
 }
 
@@ -58,7 +53,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
 static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_group_table *table,
                                        const struct vt_allocation *allocation)
 {
-    const struct vt_stack_name *names = vt_stack_name_of(grouper->namer, allocation->stack_id), *forward;
+    const struct vt_stack_name *names = vt_stack_name_of(grouper->places, allocation->stack_id), *forward;
     uint32_t forward_id = vt_label_of(grouper->attribution, allocation)->forward_stack_id;
     const char *name = names->text ? names->text : "";
     char joined[NAME_BYTES * 4];
@@ -66,7 +61,7 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
     struct vt_group *group;
 
     if (forward_id && forward_id != allocation->stack_id) {
-        forward = vt_stack_name_of(grouper->namer, forward_id);
+        forward = vt_stack_name_of(grouper->places, forward_id);
         snprintf(joined, sizeof joined, "%s, backward of %s", name, forward->text ? forward->text : "");
         hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
         name = forward->text && forward->text[0] ? joined : name;
@@ -79,7 +74,9 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
 
 static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
 {
-    return stack_id < grouper->trace->stack_count && grouper->trace->stacks[stack_id].python_count;
+    const struct vt_trace *trace = grouper->attribution->trace;
+
+    return stack_id < trace->stack_count && trace->stacks[stack_id].python_count;
 }
 
 const char *vt_shown_module(const struct vt_label *label)
@@ -145,11 +142,6 @@ static int compare_groups(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static bool is_alive(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
-{
-    return allocation->device_index == device_index && vt_alive_at(allocation, event_index);
-}
-
 bool vt_is_grouped(const struct vt_allocation *allocation)
 {
     return !vt_is_container(allocation) && allocation->kind != VT_ALLOCATION_CONTEXT &&
@@ -158,7 +150,8 @@ bool vt_is_grouped(const struct vt_allocation *allocation)
 
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
 {
-    return is_alive(allocation, device_index, event_index) && vt_is_grouped(allocation);
+    return allocation->device_index == device_index && vt_alive_at(allocation, event_index) &&
+           vt_is_grouped(allocation);
 }
 
 static bool is_by_module(enum vt_by by)
@@ -166,7 +159,7 @@ static bool is_by_module(enum vt_by by)
     return by == VT_BY_MODULE || by == VT_BY_KIND;
 }
 
-/* Modules that had temporaries at any time are told even if they hold nothing at the instant. */
+/* Modules that had temporaries at any time are listed even if they hold nothing at the instant. */
 static int add_temporary_peaks(struct vt_grouper *grouper, int device_index, enum vt_by by,
                                struct vt_group_table *table)
 {
@@ -234,7 +227,7 @@ static int add_allocation(struct making *making, uint32_t index)
     int result = 0;
 
     if (making->by == VT_BY_OWNER)
-        return vt_add_to_owners(grouper->attribution, grouper->namer, index, &making->table);
+        return vt_add_to_owners(grouper->attribution, grouper->places, index, &making->table);
     if (is_by_module(making->by))
         owners = vt_owners_of(grouper->attribution, index, &count);
     if (count < 2)
@@ -258,9 +251,9 @@ static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by 
 
     making.modules_met.groups = &making.modules;
     for (size_t i = 0; i < replay->allocation_count && !result; i++) {
-        if (replay->allocations[i].alloc_event > instant->event_index)
+        if (replay->allocations[i].alloc_event > instant->state.event_index)
             break;
-        if (vt_is_counted(&replay->allocations[i], device_index, instant->event_index))
+        if (vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index))
             result = add_allocation(&making, (uint32_t)i);
     }
     if (!result && is_by_module(by))
@@ -281,13 +274,9 @@ static void sum_evidence(const struct vt_attribution *attribution, int device_in
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
 
-        if (allocation->alloc_event > instant->event_index)
+        if (allocation->alloc_event > instant->state.event_index)
             break;
-        if (!is_alive(allocation, device_index, instant->event_index))
-            continue;
-        if (allocation->kind <= VT_ALLOCATION_HOST)
-            instant->kinds[allocation->kind] += allocation->bytes;
-        if (vt_is_grouped(allocation))
+        if (vt_is_counted(allocation, device_index, instant->state.event_index))
             instant->evidence[attribution->labels[i].evidence] += allocation->bytes;
     }
 }
@@ -304,19 +293,19 @@ int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned grou
     return result;
 }
 
-int vt_grouper_make(const struct vt_attribution *attribution, unsigned depth, struct vt_grouper **made)
+int vt_grouper_make(const struct vt_report *report, unsigned depth, struct vt_grouper **made)
 {
     struct vt_grouper *grouper = calloc(1, sizeof *grouper);
 
     *made = grouper;
     if (!grouper)
         return -ENOMEM;
-    grouper->attribution = attribution;
-    grouper->trace = attribution->trace;
+    grouper->attribution = report->attribution;
+    grouper->places = report->places;
     grouper->depth = depth;
     for (int by = 0; by < VT_BY_COUNT; by++)
         grouper->peaks_device[by] = -1;
-    return vt_stack_namer_make(attribution->trace, &grouper->namer);
+    return 0;
 }
 
 void vt_grouper_free(struct vt_grouper *grouper)
@@ -325,6 +314,5 @@ void vt_grouper_free(struct vt_grouper *grouper)
         return;
     for (int by = 0; by < VT_BY_COUNT; by++)
         vt_groups_free(&grouper->peaks[by]);
-    vt_stack_namer_free(grouper->namer);
     free(grouper);
 }

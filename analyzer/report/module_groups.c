@@ -2,6 +2,7 @@
 #include "report/module_groups.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +61,10 @@ struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, un
     if (by == VT_BY_KIND)
         return vt_group_named(table, class_of(attribution, module));
     group = vt_group_named(table, cut(module, depth, name));
-    if (group && group->name[0] && !group->class_name)
+    if (group && group->name[0] && !group->class_name) {
         group->class_name = class_of(attribution, group->name);
+        group->depth = vt_module_levels(group->name);
+    }
     return group;
 }
 

@@ -1,12 +1,14 @@
 /* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
  * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
  * of one class under one parent apart. */
+#include "report/modules.h"
+
 #include "base/index.h"
 #include "report/module_groups.h"
-#include "view/text/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +71,7 @@ static int compare_patterns(const void *left, const void *right)
 
 static const char *class_of(const struct vt_group *group)
 {
-    return group->class_name ? group->class_name : "";
+    return group->dtype_shape ? group->dtype_shape : group->class_name ? group->class_name : "";
 }
 
 static int compare_entries(const void *left, const void *right)

@@ -1,8 +1,8 @@
 /* Who owns what is alive. */
 #include "report/owner_groups.h"
-#include "base/format.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +16,7 @@ static void add(struct vt_group *group, uint32_t stack_id, uint8_t category, uin
     group->tensor_bytes += tensor_bytes;
     group->blocks++;
     group->categories[category] += bytes;
+    group->category = group->bytes ? category : VT_CATEGORY_UNKNOWN;
     if (!group->stack_id)
         group->stack_id = stack_id;
 }
@@ -40,45 +41,49 @@ static uint64_t hash_of(const char *name, const char *role, uint8_t category)
     return vt_hash_bytes(&category, 1, hash);
 }
 
-static int add_owner(const struct vt_owner *owner, uint32_t stack_id, uint8_t category,
-                     struct vt_group_table *table)
+static void set_module(const struct vt_attribution *attribution, struct vt_group *group, const char *module)
+{
+    if (group->module != module)
+        group->module_class = module ? vt_module_class(attribution, module) : NULL;
+    group->module = module;
+}
+
+static int add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
+                     uint32_t stack_id, uint8_t category, struct vt_group_table *table)
 {
     struct vt_group *group = vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name);
 
-    if (group && !group->owner) {
-        group->owner = owner;
-        group->module = owner->module;
-        group->class_name = group->dtype_shape = dtype_shape_of(owner);
+    if (group && !group->role) {
+        group->role = owner->role;
+        group->dtype = owner->dtype;
+        group->shape = owner->shape;
+        group->dtype_shape = dtype_shape_of(owner);
+        set_module(attribution, group, owner->module);
     }
-    if (!group || !group->class_name)
+    if (!group || !group->dtype_shape)
         return -ENOMEM;
     add(group, stack_id, category, owner->share_bytes, owner->bytes, owner->evidence);
     return 0;
 }
 
 /* "layers.3.mlp · activation", "train.py:88 main · input", "workspace"; "" = nothing is known. */
-static void name_nameless(const struct vt_attribution *attribution, struct vt_stack_namer *namer,
+static void name_nameless(const struct vt_attribution *attribution, struct vt_places *places,
                           const struct vt_allocation *allocation, char name[NAME_BYTES + 64])
 {
     uint8_t category = vt_label_of(attribution, allocation)->category;
     bool of_device = category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
     const char *module = vt_shown_module(vt_label_of(attribution, allocation));
-    const struct vt_frame *frame =
-        module || of_device ? NULL : vt_stack_user_frame(namer, vt_telling_stack(attribution, allocation));
-    char place[NAME_BYTES] = "";
+    const struct vt_place *line =
+        module || of_device ? NULL : vt_place_of(places, vt_telling_stack(attribution, allocation));
+    const char *place = module ? module : line ? line->name : "";
 
-    if (module)
-        snprintf(place, sizeof place, "%s", module);
-    else if (frame)
-        vt_name_frame(attribution->trace, frame, place, sizeof place);
     if (!place[0] && category == VT_CATEGORY_UNKNOWN)
         name[0] = '\0';
     else
-        snprintf(name, NAME_BYTES + 64, "%s%s%s", place, place[0] ? " · " : "",
-                 vt_category_style(category)->label);
+        snprintf(name, NAME_BYTES + 64, "%s%s%s", place, place[0] ? " · " : "", vt_category_label(category));
 }
 
-static int add_nameless(const struct vt_attribution *attribution, struct vt_stack_namer *namer,
+static int add_nameless(const struct vt_attribution *attribution, struct vt_places *places,
                         const struct vt_allocation *allocation, struct vt_group_table *table)
 {
     const struct vt_label *label = vt_label_of(attribution, allocation);
@@ -88,24 +93,25 @@ static int add_nameless(const struct vt_attribution *attribution, struct vt_stac
     if (label->owner)
         snprintf(name, sizeof name, "%s", label->owner);
     else
-        name_nameless(attribution, namer, allocation, name);
+        name_nameless(attribution, places, allocation, name);
     group = vt_group_in(table, hash_of(name, "", label->category), name);
     if (!group)
         return -ENOMEM;
-    group->module = vt_shown_module(label);
+    set_module(attribution, group, vt_shown_module(label));
     add(group, allocation->stack_id, label->category, allocation->bytes, 0, label->evidence);
     return 0;
 }
 
-int vt_add_to_owners(const struct vt_attribution *attribution, struct vt_stack_namer *namer,
-                     uint32_t allocation, struct vt_group_table *table)
+int vt_add_to_owners(const struct vt_attribution *attribution, struct vt_places *places, uint32_t allocation,
+                     struct vt_group_table *table)
 {
     const struct vt_allocation *block = &attribution->replay->allocations[allocation];
     size_t count;
     const struct vt_owner *owners = vt_owners_of(attribution, allocation, &count);
-    int result = count ? 0 : add_nameless(attribution, namer, block, table);
+    int result = count ? 0 : add_nameless(attribution, places, block, table);
 
     for (size_t i = 0; i < count && !result; i++)
-        result = add_owner(&owners[i], block->stack_id, attribution->labels[allocation].category, table);
+        result = add_owner(attribution, &owners[i], block->stack_id, attribution->labels[allocation].category,
+                           table);
     return result;
 }

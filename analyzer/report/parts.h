@@ -1,8 +1,29 @@
-/* What the files that make a report share; the views use view.h only. */
+/* What the makers of a report share, here and in diagnose/; views use the other headers. */
 #ifndef VT_REPORT_PARTS_H
 #define VT_REPORT_PARTS_H
 
+#include "attribute/sums.h"
 #include "report/report.h"
+
+/* ---- Places (places.c) ---- */
+
+/* On failure too, *places is to be freed. */
+int vt_places_make(const struct vt_trace *trace, struct vt_places **places);
+void vt_places_free(struct vt_places *places);
+/* NULL = the stack has no frame, or there is no memory. */
+const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id);
+/* Names a frame. -ENOMEM. */
+int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place);
+/* A copy that lives as long as the places; NULL without memory. */
+const char *vt_places_text(struct vt_places *places, const char *text);
+
+struct vt_stack_name {
+    uint64_t hash;    /* of its lines: the same for stacks that are the same to a person */
+    const char *text; /* folded; NULL without memory */
+};
+const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id);
+
+/* ---- Moments (moments.c) ---- */
 
 /* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
 struct vt_moment {
@@ -12,18 +33,31 @@ struct vt_moment {
     uint64_t t_ns;  /* of a time, as it was asked for */
 };
 
-/* Reads `at` (see view.h). -EINVAL with a reason in `error`. `label` is what the moment is called. */
+/* Reads `at` (see vt_report_options). -EINVAL with a reason in `error`. `label` is what the moment is called.
+ */
 int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_moment *moment, char *label,
                     size_t label_bytes, char *error, size_t error_bytes);
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 
-/* Groups, evidence and kinds of what is alive on `device_index` just after the instant's event. One maker
- * serves all instants of a report: it remembers what it found out about each stack. `depth`: levels of
- * modules' names, 0 = all. */
+/* ---- Instants (instants.c, groups.c, blocks.c, explanations.c) ---- */
+
+/* What the peak goes by: block bytes if a framework had blocks, else driver bytes that are not cached. */
+uint64_t vt_state_measure(const struct vt_state *state, bool has_blocks);
+/* Copies an event's sums; vt_state_finish does the rest. */
+void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt_sums *sums);
+/* Finds time, step, phase and the bytes in use of state->event_index. */
+void vt_state_finish(const struct vt_report *report, struct vt_state *state);
+
+/* Makes timeline, peak and end of a device, and with `at` that instant. */
+int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
+                   struct vt_device_report *device);
+
+/* Groups and evidence of what is alive on `device_index` just after the instant's event. One grouper serves
+ * all instants of a report. `depth`: levels of modules' names, 0 = all. */
 struct vt_grouper;
-int vt_grouper_make(const struct vt_attribution *attribution, unsigned depth, struct vt_grouper **grouper);
+int vt_grouper_make(const struct vt_report *report, unsigned depth, struct vt_grouper **grouper);
 void vt_grouper_free(struct vt_grouper *grouper);
 int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned groups,
                      struct vt_instant *instant);
@@ -34,29 +68,22 @@ void vt_groups_free(struct vt_groups *groups);
 bool vt_is_grouped(const struct vt_allocation *allocation);
 /* ... and is alive on the device just after the event. */
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index);
-/* The stack that tells a person where an allocation was made: for one of backward, that of the forward
+/* The stack that shows a person where an allocation was made: for one of backward, that of the forward
  * operator whose node made it, where that is known. */
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation);
 /* The module that an allocation is shown with, or NULL: what serves all modules is no module's, even if one
  * was the first to need it. */
 const char *vt_shown_module(const struct vt_label *label);
 
+/* All that is printed of an allocation, but its number. */
+void vt_block_set(const struct vt_report *report, uint32_t allocation, struct vt_block *block);
 /* Fills instant->blocks. */
-int vt_list_blocks(const struct vt_replay *replay, int device_index, struct vt_instant *instant);
+int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant);
 
-/* The caller frees explanation->reasons; `what` must outlive it. */
-int vt_explain(const struct vt_attribution *attribution, const char *what, int device_index,
-               const struct vt_instant *instant, struct vt_explanation *explanation);
+/* Explains `what`, which must outlive the report, at device->shown. */
+int vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
 
-/* "model.py:141 forward"; without a file "main (program)"; without a symbol the object's name. */
-void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes);
-
-/* What a person would call an allocation: its owner, else where it was made. In the style of tables. */
-void vt_name_allocation(const struct vt_attribution *attribution, const struct vt_allocation *allocation,
-                        char *text, size_t bytes);
-
-/* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
-bool vt_belongs_to_no_module(unsigned category);
+/* ---- Out of memory (refusals.c, askers.c) ---- */
 
 /* What the driver said was free on the whole card within a second of an event, with nothing in between that
  * changed it; false if nobody asked it. */

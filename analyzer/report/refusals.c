@@ -3,6 +3,7 @@
 #include "report/parts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,16 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-/* Without the driver's word on what was free: what the card's size leaves beside this process. */
+/* How long the process went on to allocate after a refusal; 0 = it did not. */
+static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
+{
+    for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
+        if (trace->events[i].kind == VT_EVENT_ALLOC)
+            return vt_event_time(trace, (uint32_t)i) - refusal->t_ns;
+    return 0;
+}
+
+/* Where the driver did not report what was free: what the card's size leaves beside this process. */
 static void complete(const struct vt_report *report, struct vt_refusal *refusal)
 {
     if (refusal->device_index < 0 ||
@@ -109,6 +119,8 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                    .asked_bytes = event->bytes,
                                    .device_index = event->device_index,
                                    .layer = event->layer,
+                                   .of_framework = event->layer == VT_LAYER_FRAMEWORK,
+                                   .stack_id = event->stack_id,
                                    .driver_tries = driver_tries,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
@@ -152,8 +164,13 @@ int vt_find_refusals(struct vt_report *report)
 
 void vt_refusal_show(struct vt_report *report, size_t index)
 {
+    struct vt_refusal *refusal = &report->refusals[index];
+
     report->shown_refusal = index;
-    complete(report, &report->refusals[index]);
+    complete(report, refusal);
+    refusal->went_on_ns = went_on(report->trace, refusal);
+    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
+        refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
 }
 
 int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/frame.h"
 #include "vramtrace/format.h"
 
 struct vt_trace_stack {
@@ -43,18 +44,6 @@ struct vt_trace_device {
     int index;
     const char *name;     /* "" = unknown */
     uint64_t total_bytes; /* 0 = unknown */
-};
-
-enum vt_frame_kind { VT_FRAME_NATIVE, VT_FRAME_PYTHON };
-
-struct vt_frame {
-    enum vt_frame_kind kind;
-    const char *function;      /* for people (shortened); never NULL; native without a symbol: "0x…" */
-    const char *full_function; /* native: demangled with arguments and templates; Python: same as function */
-    const char *file;          /* native: source file if debug information told it, else ""; */
-    int32_t line;              /* 0 = unknown */
-    const char *module;        /* native: object's path; Python: "" */
-    uint64_t address;          /* native: return address; Python: self_address */
 };
 
 /* What a look at live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */

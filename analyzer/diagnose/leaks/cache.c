@@ -92,8 +92,8 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
     if (steps > FAR_STEPS)
         return;
     for (size_t i = 0; i < leaks->count; i++)
-        if (vt_leak_is_leak((enum vt_leak_verdict)leaks->items[i].verdict) &&
-            leaks->items[i].verdict != VT_LEAK_HOST_PINNED && leaks->items[i].verdict != VT_LEAK_CYCLE)
+        if (leaks->items[i].is_leak && leaks->items[i].verdict != VT_LEAK_HOST_PINNED &&
+            leaks->items[i].verdict != VT_LEAK_CYCLE)
             leaks->items[i].forecast_step = finder->step_count - 1 + (uint32_t)steps;
 }
 

@@ -172,24 +172,25 @@ static int judge_inspection(struct search *search, uint32_t inspection, size_t *
     return error;
 }
 
-/* What looks and stacks say together. */
+/* What inspections and stacks say together. */
 static void refine(struct vt_leak *leak)
 {
     static const struct {
         const char *kind;
-        uint8_t from, verdict;
+        enum vt_leak_verdict from, verdict;
     } known[] = {{"traceback", VT_LEAK_TENSOR, VT_LEAK_EXCEPTION},
                  {"traceback", VT_LEAK_GRAPH, VT_LEAK_EXCEPTION},
                  {"cell", VT_LEAK_TENSOR, VT_LEAK_HOOK},
                  {"cycle", VT_LEAK_TENSOR, VT_LEAK_CYCLE}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (leak->verdict == known[i].from && strcmp(leak->holder->kind, known[i].kind) == 0) {
-            leak->verdict = known[i].verdict;
+        if (leak->verdict == known[i].from && strcmp(leak->holder.kind, known[i].kind) == 0) {
+            vt_leak_set_verdict(leak, known[i].verdict);
             return;
         }
 }
 
-/* Parameters, buffers and optimizer state have names of their own, and no other holder is told of them. */
+/* Parameters, buffers and optimizer state have names of their own, and no other holder is reported for them.
+ */
 static void find_owners(const struct vt_leak_finder *finder)
 {
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
@@ -197,7 +198,7 @@ static void find_owners(const struct vt_leak_finder *finder)
         uint32_t class = finder->class_of[i];
         uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
-        if (!leak || leak->holder || !label->owner || label->step < leak->first_step ||
+        if (!leak || leak->holder.name || !label->owner || label->step < leak->first_step ||
             !vt_leak_is_kept(finder, i))
             continue;
         leak->first_owner = leak->first_owner ? leak->first_owner : label->owner;
@@ -221,6 +222,18 @@ static int compare_held(const void *a, const void *b, void *held)
     return left < right ? -1 : left > right;
 }
 
+static struct vt_leak_holder holder_of(const struct vt_inspection_holder *seen)
+{
+    return (struct vt_leak_holder){.name = seen->holder,
+                                   .kind = seen->kind,
+                                   .way = seen->way,
+                                   .dtype = seen->dtype,
+                                   .shape = seen->shape,
+                                   .node = seen->node,
+                                   .bytes = seen->bytes,
+                                   .storage_bytes = seen->storage_bytes};
+}
+
 static int find_holders(struct search *search)
 {
     const struct vt_leak_finder *finder = search->finder;
@@ -241,7 +254,7 @@ static int find_holders(struct search *search)
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
         if (best->holder && (leak->rebuilt || best_of(best)->first_step != best_of(best)->last_step)) {
-            leak->holder = best->holder;
+            leak->holder = holder_of(best->holder);
             refine(leak);
         }
     }

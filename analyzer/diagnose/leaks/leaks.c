@@ -5,34 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *vt_leak_name(enum vt_leak_verdict verdict)
+void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict)
 {
-    static const char *const names[] = {
-#define X(id, name, is_leak, remedy) name,
+    static const struct {
+        const char *name, *remedy;
+        bool is_leak;
+    } verdicts[] = {
+#define X(id, name, is_leak, remedy) {name, remedy, is_leak},
         VT_LEAK_VERDICTS(X)
 #undef X
     };
-    return verdict < VT_LEAK_VERDICT_COUNT ? names[verdict] : "none";
-}
 
-const char *vt_leak_remedy(enum vt_leak_verdict verdict)
-{
-    static const char *const remedies[] = {
-#define X(id, name, is_leak, remedy) remedy,
-        VT_LEAK_VERDICTS(X)
-#undef X
-    };
-    return verdict < VT_LEAK_VERDICT_COUNT ? remedies[verdict] : "";
-}
-
-bool vt_leak_is_leak(enum vt_leak_verdict verdict)
-{
-    static const bool leaks[] = {
-#define X(id, name, is_leak, remedy) is_leak,
-        VT_LEAK_VERDICTS(X)
-#undef X
-    };
-    return verdict < VT_LEAK_VERDICT_COUNT && leaks[verdict];
+    leak->verdict = (uint8_t)verdict;
+    leak->name = verdicts[verdict].name;
+    leak->remedy = verdicts[verdict].remedy;
+    leak->is_leak = verdicts[verdict].is_leak;
 }
 
 /* ---- Steps ---- */
@@ -264,7 +251,8 @@ struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict 
     if (vt_reserve(&leaks->items, &finder->leak_capacity, leaks->count + 1, sizeof *leaks->items))
         return NULL;
     struct vt_leak *leak = &leaks->items[leaks->count++];
-    *leak = (struct vt_leak){.verdict = (uint8_t)verdict, .category = VT_CATEGORY_UNKNOWN};
+    *leak = (struct vt_leak){.category = VT_CATEGORY_UNKNOWN};
+    vt_leak_set_verdict(leak, verdict);
     return leak;
 }
 
@@ -279,10 +267,8 @@ static int compare_parts(const void *a, const void *b)
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
-    bool left_is = vt_leak_is_leak((enum vt_leak_verdict)left->verdict);
-    bool right_is = vt_leak_is_leak((enum vt_leak_verdict)right->verdict);
-    if (left_is != right_is)
-        return left_is ? -1 : 1;
+    if (left->is_leak != right->is_leak)
+        return left->is_leak ? -1 : 1;
     if (left->bytes_per_step != right->bytes_per_step)
         return left->bytes_per_step < right->bytes_per_step ? 1 : -1;
     return left->stack_id < right->stack_id ? -1 : left->stack_id > right->stack_id;
@@ -319,13 +305,26 @@ void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak
         bool library = vt_trace_code_is_library(trace, trace->stacks[stack_id].python[i - native].code_id);
         bool known = library;
         for (size_t k = 0; k < leak->line_count && !known; k++)
-            known = leak->lines[k].line == frames[i].line && !strcmp(leak->lines[k].file, frames[i].file);
-        if (!known)
-            leak->lines[leak->line_count++] = frames[i];
+            known = leak->lines[k].frame.line == frames[i].line &&
+                    !strcmp(leak->lines[k].frame.file, frames[i].file);
+        if (!known && !vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count]))
+            leak->line_count++;
         limit -= !library;
     }
-    if (leak->line_count == 0 && vt_trace_user_frame(trace, stack_id, &leak->lines[0]))
-        leak->line_count = 1;
+    const struct vt_place *place = leak->line_count == 0 ? vt_place_of(finder->places, stack_id) : NULL;
+    if (place)
+        leak->lines[leak->line_count++] = *place;
+}
+
+/* What is printed of a leak beside its sums. */
+static void describe(const struct vt_leak_finder *finder, struct vt_leak *leak)
+{
+    leak->collected = leak->verdict == VT_LEAK_CYCLE && leak->part_count > 0;
+    for (size_t i = 0; i < leak->part_count; i++) {
+        struct vt_leak_part *part = &leak->parts[i];
+        part->place = vt_place_of(finder->places, part->stack_id);
+        part->operator_name = vt_operator_of(finder->attribution, part->stack_id);
+    }
 }
 
 static int finish(struct vt_leak_finder *finder)
@@ -341,13 +340,15 @@ static int finish(struct vt_leak_finder *finder)
         for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
             if (categories[c] > categories[leak->category])
                 leak->category = c;
-        if (!vt_leak_is_leak((enum vt_leak_verdict)leak->verdict))
+        if (!leak->is_leak)
             continue;
         leaks->leak_count++;
         if (leak->verdict != VT_LEAK_HOST_PINNED && leak->verdict != VT_LEAK_CYCLE)
             leaks->bytes_per_step += leak->bytes_per_step;
     }
     int error = vt_leak_cache_find(finder);
+    for (size_t i = 0; i < leaks->count; i++)
+        describe(finder, &leaks->items[i]);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
     return error;
@@ -387,9 +388,11 @@ static int lowest_device(const struct vt_replay *replay)
     return lowest;
 }
 
-int vt_leaks_find(const struct vt_attribution *attribution, int device_index, struct vt_leaks *leaks)
+int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
+                  struct vt_leaks *leaks)
 {
     struct vt_leak_finder finder = {.attribution = attribution,
+                                    .places = places,
                                     .trace = attribution->trace,
                                     .replay = attribution->replay,
                                     .device_index = device_index,
@@ -414,12 +417,4 @@ int vt_leaks_find(const struct vt_attribution *attribution, int device_index, st
     if (error)
         vt_leaks_free(leaks);
     return error;
-}
-
-void vt_leaks_free(struct vt_leaks *leaks)
-{
-    for (size_t i = 0; i < leaks->count; i++)
-        free(leaks->items[i].parts);
-    free(leaks->items);
-    *leaks = (struct vt_leaks){0};
 }

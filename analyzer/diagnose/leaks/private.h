@@ -2,8 +2,9 @@
 #ifndef VT_LEAKS_PRIVATE_H
 #define VT_LEAKS_PRIVATE_H
 
-#include "diagnose/leaks/leaks.h"
 #include "base/index.h"
+#include "diagnose/leaks/leaks.h"
+#include "report/parts.h"
 
 #define VT_NO_CLASS UINT32_MAX
 
@@ -55,6 +56,7 @@ struct vt_leak_finder {
     const struct vt_attribution *attribution;
     const struct vt_trace *trace;
     const struct vt_replay *replay;
+    struct vt_places *places;
     int device_index;
     bool tells_host, has_blocks;
     uint32_t step_count;
@@ -101,6 +103,7 @@ uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
 /* NULL without memory. */
 struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict);
+void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict);
 /* Sums a class up in a leak. */
 int vt_leak_add_part(struct vt_leak *leak, const struct vt_leak_class *class, uint64_t bytes, uint64_t blocks,
                      uint8_t category);

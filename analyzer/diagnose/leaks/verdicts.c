@@ -164,7 +164,7 @@ void vt_leak_judge(const struct vt_leak_finder *finder, const struct vt_leak_run
             (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
             holding = allocation_of(finder, &blocks[i]); /* the last: all before hang on its node */
     const struct vt_label *label = vt_label_of(finder->attribution, holding);
-    leak->verdict = (uint8_t)verdict_of(finder, run, holding, graph, every);
+    vt_leak_set_verdict(leak, verdict_of(finder, run, holding, graph, every));
     leak->stack_id = holding->stack_id;
     leak->owner = label->owner;
     leak->module = label->module;

@@ -1,294 +1,370 @@
-/* The report as JSON: a contract (see the manual page), fields are added but never changed. */
+/* Walks a structure by the tables of its object, builds JSON with cJSON, and prints it. */
 #include "view/json/json.h"
-#include "view/text/leaks.h"
-#include "report/module_groups.h"
-#include "base/format.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define FRAMES 512
 
-cJSON *vt_json_frame(const struct vt_frame *frame)
-{
-    cJSON *object = vt_json_item();
+struct writer {
+    const struct vt_json_style *style;
+    /* Something could not be made. A document that lacks something must not be taken for a whole one. */
+    bool incomplete;
+};
 
-    vt_json_text(object, "kind", frame->kind == VT_FRAME_PYTHON ? "python" : "native");
-    vt_json_text(object, "function", frame->function);
-    vt_json_text(object, "file", frame->file);
-    vt_json_number(object, "line", frame->line > 0 ? (uint64_t)frame->line : 0);
-    vt_json_text(object, "module", frame->module);
+static void need(struct writer *writer, bool made)
+{
+    writer->incomplete = writer->incomplete || !made;
+}
+
+/* ---- Reading members ---- */
+
+static uint64_t read_unsigned(const void *member, size_t size)
+{
+    switch (size) {
+    case 1:
+        return *(const uint8_t *)member;
+    case 2:
+        return *(const uint16_t *)member;
+    case 4:
+        return *(const uint32_t *)member;
+    default:
+        return *(const uint64_t *)member;
+    }
+}
+
+static const void *read_pointer(const void *member)
+{
+    return *(const void *const *)member;
+}
+
+static bool is_zero(const char *member, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (member[i])
+            return false;
+    return true;
+}
+
+/* ---- Values ---- */
+
+/* Integers are written digit by digit: one that went through a double can lose its last digits. */
+static cJSON *make_unsigned(uint64_t value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return cJSON_CreateRaw(text);
+}
+
+static cJSON *make_signed(const void *member, size_t size)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRId64, size == 4 ? *(const int32_t *)member : *(const int64_t *)member);
+    return cJSON_CreateRaw(text);
+}
+
+static cJSON *make_change(uint64_t before, uint64_t after)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%s%" PRIu64, after < before ? "-" : "",
+             after < before ? before - after : after - before);
+    return cJSON_CreateRaw(text);
+}
+
+static cJSON *make_text(const char *text)
+{
+    return cJSON_CreateString(text ? text : "");
+}
+
+static cJSON *make_name(const char *name)
+{
+    return name && name[0] ? cJSON_CreateString(name) : cJSON_CreateNull();
+}
+
+/* An array of numbers in one raw piece: thousands of items each would take long. */
+static cJSON *make_numbers(const char *values, size_t count, size_t stride, size_t size)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    bool made = stream != NULL;
+    cJSON *item = NULL;
+
+    for (size_t i = 0; made && i < count; i++)
+        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', read_unsigned(values + i * stride, size));
+    if (made)
+        fputs(count ? "]" : "[]", stream);
+    made = made && !ferror(stream);
+    if (stream && fclose(stream))
+        made = false;
+    if (made)
+        item = cJSON_CreateRaw(text);
+    free(text);
+    return item;
+}
+
+/* ---- Objects ---- */
+
+static void put(struct writer *writer, cJSON *object, const char *name, cJSON *item)
+{
+    bool added = item && cJSON_AddItemToObject(object, name, item);
+
+    if (!added)
+        cJSON_Delete(item);
+    need(writer, added);
+}
+
+static void append(struct writer *writer, cJSON *array, cJSON *item)
+{
+    bool added = item && cJSON_AddItemToArray(array, item);
+
+    if (!added)
+        cJSON_Delete(item);
+    need(writer, added);
+}
+
+static void put_fields(struct writer *writer, cJSON *object, const struct vt_object *described,
+                       const char *structure);
+
+static cJSON *make_object(struct writer *writer, const struct vt_object *described, const char *structure)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    if (object)
+        put_fields(writer, object, described, structure);
     return object;
 }
 
-const char *vt_json_line(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
+/* Without a name its fields come among those of `object`. */
+static void put_object(struct writer *writer, cJSON *object, const struct vt_field *field,
+                       const char *structure)
 {
-    struct vt_frame frame;
-    bool known = vt_trace_user_frame(trace, stack_id, &frame);
+    /* in place of a structure that is not there: all zero */
+    static const uint64_t nothing[64];
+    const struct vt_object *described = field->object();
 
-    vt_json_text(object, "file", known ? frame.file : "");
-    vt_json_number(object, "line", known && frame.line > 0 ? (uint64_t)frame.line : 0);
-    return known ? frame.function : "";
+    if (!structure && described->size <= sizeof nothing)
+        structure = (const char *)nothing;
+    if (!structure)
+        return;
+    if (field->name)
+        put(writer, object, field->name, make_object(writer, described, structure));
+    else
+        put_fields(writer, object, described, structure);
 }
 
-void vt_json_place(cJSON *object, const struct vt_trace *trace, uint32_t stack_id)
+static cJSON *make_list(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
 {
-    vt_json_text(object, "function", vt_json_line(object, trace, stack_id));
-}
+    const struct vt_object *described = field->object();
+    cJSON *array = cJSON_CreateArray();
 
-cJSON *vt_json_stack(const struct vt_trace *trace, uint32_t stack_id)
-{
-    struct vt_frame frames[FRAMES];
-    size_t count = vt_trace_frames(trace, stack_id, frames, FRAMES);
-    cJSON *array = vt_json_list();
-
-    for (size_t i = 0; i < count && i < FRAMES; i++)
-        vt_json_append(array, vt_json_frame(&frames[i]));
+    if (field->limited && writer->style->top > 0 && count > (size_t)writer->style->top)
+        count = (size_t)writer->style->top;
+    for (size_t i = 0; array && i < count; i++)
+        append(writer, array, make_object(writer, described, items + i * field->size));
     return array;
 }
 
-static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_COUNT], bool all)
+static cJSON *make_map(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
 {
-    cJSON *added = vt_json_object(object, "categories");
+    const struct vt_object *described = field->object();
+    cJSON *object = cJSON_CreateObject();
 
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (c != VT_CATEGORY_HOST_PINNED && (all || categories[c]))
-            vt_json_number(added, vt_category_name(c), categories[c]);
+    for (size_t i = 0; object && i < count; i++)
+        put(writer, object, read_pointer(items + i * field->size),
+            make_object(writer, described, items + i * field->size));
+    return object;
 }
 
-/* What is not known by name has no role. All of a group is of one category. */
-static void add_owner(cJSON *object, const struct vt_attribution *attribution, const struct vt_group *group)
+static cJSON *make_stack(struct writer *writer, const struct vt_field *field, uint32_t stack_id)
 {
-    const struct vt_owner *owner = group->owner;
-    unsigned category = 0;
+    struct vt_frame frames[FRAMES];
+    size_t count = vt_stack_frames(writer->style->places, stack_id, frames, FRAMES);
+    cJSON *array = cJSON_CreateArray();
 
-    while (category < VT_CATEGORY_UNKNOWN && !group->categories[category])
-        category++;
-    vt_json_name(object, "role", owner ? owner->role : NULL);
-    vt_json_text(object, "category", vt_category_name(category));
-    vt_json_name(object, "module", group->module);
-    vt_json_name(object, "class", group->module ? vt_module_class(attribution, group->module) : NULL);
-    vt_json_name(object, "dtype", owner ? owner->dtype : NULL);
-    if (owner)
-        vt_json_text(object, "shape", owner->shape);
-    else
-        vt_json_null(object, "shape");
-    vt_json_number(object, "tensor_bytes", group->tensor_bytes);
-    vt_json_text(object, "evidence", vt_evidence_name(group->evidence));
+    for (size_t i = 0; array && i < count && i < FRAMES; i++)
+        append(writer, array, make_object(writer, field->object(), (const char *)&frames[i]));
+    return array;
 }
 
-static void add_groups(cJSON *view, const char *name, const struct vt_report *report,
-                       const struct vt_groups *groups, enum vt_by by, int top)
+/* Of texts in the structure, or by enums of one byte that a member points to. */
+static cJSON *make_texts(struct writer *writer, const struct vt_field *field, const char *items, size_t count)
 {
-    cJSON *array = vt_json_array(view, name);
+    cJSON *array = cJSON_CreateArray();
 
-    for (size_t i = 0; i < groups->count && (top <= 0 || i < (size_t)top); i++) {
-        const struct vt_group *group = &groups->items[i];
-        cJSON *object = vt_json_item();
-
-        vt_json_text(object, "name", group->name);
-        vt_json_number(object, "bytes", group->bytes);
-        vt_json_number(object, "blocks", group->blocks);
-        if (by == VT_BY_LINE) {
-            vt_json_text(object, "file", group->file ? group->file : "");
-            vt_json_number(object, "line", group->line > 0 ? (uint64_t)group->line : 0);
-            vt_json_text(object, "function", group->function ? group->function : "");
-            vt_json_text(object, "phase", vt_phase_name(group->phase));
-        }
-        if (by == VT_BY_OWNER)
-            add_owner(object, report->attribution, group);
-        if (by == VT_BY_MODULE) {
-            vt_json_name(object, "class", group->class_name);
-            vt_json_number(object, "depth", vt_module_levels(group->name));
-        }
-        if (by == VT_BY_KIND)
-            vt_json_number(object, "modules", group->modules);
-        if (by == VT_BY_MODULE || by == VT_BY_KIND)
-            vt_json_number(object, "temporary_peak_bytes", group->temporary_peak_bytes);
-        add_categories(object, group->categories, false);
-        if (by == VT_BY_STACK)
-            vt_json_put(object, "stack", vt_json_stack(report->trace, group->stack_id));
-        if (by == VT_BY_STACK && group->forward_stack_id)
-            vt_json_put(object, "forward_stack", vt_json_stack(report->trace, group->forward_stack_id));
-        vt_json_append(array, object);
-    }
+    for (size_t i = 0; array && i < count; i++)
+        append(
+            writer, array,
+            make_text(field->word ? field->word((uint8_t)items[i]) : read_pointer(items + i * field->size)));
+    return array;
 }
 
-void vt_json_view(cJSON *device, const char *name, const struct vt_report *report,
-                  const struct vt_instant *instant, int top)
+/* Numbers, differences or columns of numbers, by the names of an enum. */
+static void put_by_word(struct writer *writer, cJSON *object, const struct vt_field *field,
+                        const char *structure, size_t columns)
 {
-    static const struct {
-        const char *name;
-        enum vt_by by;
-    } tables[] = {{"modules", VT_BY_MODULE}, {"kinds", VT_BY_KIND},   {"owners", VT_BY_OWNER},
-                  {"lines", VT_BY_LINE},     {"stacks", VT_BY_STACK}, {"ops", VT_BY_OP}};
-    cJSON *view = vt_json_object(device, name), *evidence;
+    const uint64_t *values = (const void *)(structure + field->offset);
+    const uint64_t *others = (const void *)(structure + field->other);
 
-    vt_json_number(view, "t_ns", instant->t_ns);
-    vt_json_number(view, "step", instant->step);
-    vt_json_text(view, "phase", vt_phase_name(instant->phase));
-    vt_json_number(view, "event", instant->event_index);
-    vt_json_number(view, "driver_bytes", instant->counts.driver_bytes);
-    vt_json_number(view, "segment_bytes", instant->counts.segment_bytes);
-    vt_json_number(view, "block_bytes", instant->counts.block_bytes);
-    vt_json_number(view, "rounding_bytes", instant->rounding_bytes);
-    vt_json_number(view, "context_bytes", instant->counts.context_bytes);
-    vt_json_number(view, "host_pinned_bytes", instant->counts.host_pinned_bytes);
-    add_categories(view, instant->categories, true);
-    evidence = vt_json_object(view, "evidence");
-    vt_json_number(evidence, "exact", instant->evidence[VT_EVIDENCE_EXACT]);
-    vt_json_number(evidence, "strong", instant->evidence[VT_EVIDENCE_STRONG]);
-    vt_json_number(evidence, "weak", instant->evidence[VT_EVIDENCE_WEAK]);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        add_groups(view, tables[i].name, report, &instant->groups[tables[i].by], tables[i].by, top);
-    if (instant->blocks)
-        vt_json_blocks(view, report, instant, top);
-}
+    for (uint32_t word = 0; word < field->count; word++) {
+        cJSON *item = NULL;
 
-void vt_json_moment(cJSON *device, const char *name, const struct vt_instant *instant)
-{
-    cJSON *object = vt_json_object(device, name);
-
-    vt_json_number(object, "t_ns", instant->t_ns);
-    vt_json_number(object, "event", instant->event_index);
-    vt_json_number(object, "step", instant->step);
-    vt_json_text(object, "phase", vt_phase_name(instant->phase));
-    vt_json_number(object, "driver_bytes", instant->counts.driver_bytes);
-    vt_json_number(object, "block_bytes", instant->counts.block_bytes);
-    vt_json_number(object, "used_bytes", vt_used_bytes(instant->categories));
-    add_categories(object, instant->categories, true);
-}
-
-static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
-{
-    cJSON *object = vt_json_object(device, "timeline"), *categories, *phases;
-    size_t count = timeline->columns;
-
-    vt_json_numbers(object, "t_ns", timeline->t_ns, count, sizeof *timeline->t_ns, 8);
-    vt_json_numbers(object, "driver_bytes", timeline->driver_bytes, count, sizeof *timeline->driver_bytes, 8);
-    vt_json_numbers(object, "step", timeline->step, count, sizeof *timeline->step, 4);
-    phases = vt_json_array(object, "phase");
-    for (size_t i = 0; i < count; i++)
-        vt_json_append_text(phases, vt_phase_name(timeline->phase[i]));
-    categories = vt_json_object(object, "categories");
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_numbers(categories, vt_category_name(c), &timeline->categories[0][c], count,
-                            sizeof *timeline->categories, 8);
-}
-
-static const char *state_name(const struct vt_trace *trace)
-{
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
-
-    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
-}
-
-void vt_json_trace(cJSON *object, const struct vt_trace *trace)
-{
-    vt_json_text(object, "file", trace->path);
-    vt_json_number(object, "pid", trace->header.pid);
-    vt_json_text(object, "command", trace->command ? trace->command : "");
-    vt_json_bool(object, "complete", trace->complete);
-    vt_json_number(object, "events", trace->event_count);
-    vt_json_number(object, "dropped", trace->header.dropped);
-    vt_json_number(object, "dropped_definitions", trace->header.dropped_definitions);
-    vt_json_number(object, "events_after_end", trace->header.after_end);
-    vt_json_number(object, "events_without_stack", trace->header.without_stack);
-    vt_json_text(object, "state", state_name(trace));
-    vt_json_bool(object, "truncated", trace->truncated);
-    vt_json_number(object, "damaged_bytes", trace->damaged_bytes);
-    vt_json_number(object, "events_from_ring", trace->ring_events);
-    vt_json_number(object, "unfinished_records", trace->unfinished_records);
-    vt_json_number(object, "missing_stacks", trace->missing_stacks);
-    vt_json_number(object, "start_realtime_ns", trace->header.start_realtime_ns);
-}
-
-static void add_marks(cJSON *root, const struct vt_trace *trace)
-{
-    cJSON *marks = vt_json_array(root, "marks");
-
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const char *name;
-        cJSON *mark;
-
-        if (trace->events[i].kind != VT_EVENT_MARK)
+        if (word + 1 == field->skipped || (field->nonzero && !values[word]))
             continue;
-        name = vt_trace_string(trace, trace->events[i].detail);
-        mark = vt_json_item();
-        vt_json_text(mark, "name", name ? name : "");
-        vt_json_number(mark, "t_ns", vt_event_time(trace, (uint32_t)i));
-        vt_json_number(mark, "event", i);
-        vt_json_append(marks, mark);
+        if (field->kind == VT_FIELD_BY_WORD)
+            item = make_unsigned(values[word]);
+        else if (field->kind == VT_FIELD_COLUMNS_BY_WORD)
+            item = make_numbers((const char *)read_pointer(values) + word * sizeof *values, columns,
+                                field->size, sizeof *values);
+        else if (values[word] != others[word])
+            item = make_change(values[word], others[word]);
+        else
+            continue;
+        put(writer, object, field->word(word), item);
     }
 }
 
-static void add_device_name(cJSON *object, const struct vt_device_report *device)
+/* ---- Fields ---- */
+
+static cJSON *make_value(struct writer *writer, const struct vt_field *field, const char *structure,
+                         size_t count)
 {
-    vt_json_integer(object, "index", device->index);
-    vt_json_text(object, "name", device->name);
-    vt_json_number(object, "total_bytes", device->total_bytes);
-}
+    const char *member = structure + field->offset;
 
-static void add_device(cJSON *devices, const struct vt_report *report, const struct vt_device_report *device,
-                       int top)
-{
-    cJSON *object = vt_json_item();
-
-    add_device_name(object, device);
-    vt_json_view(object, "peak", report, &device->peak, top);
-    vt_json_view(object, "end", report, &device->end, top);
-    if (device->at.present)
-        vt_json_view(object, "at", report, &device->at, top);
-    if (device->explanation.what)
-        vt_json_explanation(object, report, &device->explanation);
-    add_timeline(object, &device->timeline);
-    vt_json_leaks(object, report, &device->leaks);
-    vt_json_advice(object, report, device);
-    vt_json_append(devices, object);
-}
-
-static int write_json(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
-{
-    cJSON *root = vt_json_begin("vramtrace.report/1"), *devices;
-
-    vt_json_trace(vt_json_object(root, "trace"), report->trace);
-    vt_json_number(root, "duration_ns", report->duration_ns);
-    vt_json_number(root, "steps", report->attribution->step_count);
-    devices = vt_json_array(root, "devices");
-    for (size_t i = 0; i < report->device_count; i++)
-        add_device(devices, report, &report->devices[i], style->top);
-    add_marks(root, report->trace);
-    vt_json_refusals(root, report);
-    return vt_json_end(root, 0, style->compact, out);
-}
-
-const struct vt_view vt_view_json = {"json", write_json};
-
-static int write_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
-{
-    cJSON *root = vt_json_begin("vramtrace.timeline/1"), *devices;
-
-    vt_json_trace(vt_json_object(root, "trace"), report->trace);
-    vt_json_number(root, "duration_ns", report->duration_ns);
-    vt_json_number(root, "steps", report->attribution->step_count);
-    devices = vt_json_array(root, "devices");
-    for (size_t i = 0; i < report->device_count; i++) {
-        const struct vt_device_report *device = &report->devices[i];
-        cJSON *object = vt_json_item();
-
-        add_device_name(object, device);
-        vt_json_moment(object, "peak", &device->peak);
-        vt_json_moment(object, "end", &device->end);
-        if (device->at.present)
-            vt_json_moment(object, "at", &device->at);
-        add_timeline(object, &device->timeline);
-        vt_json_append(devices, object);
+    switch ((enum vt_field_kind)field->kind) {
+    case VT_FIELD_UNSIGNED:
+        return make_unsigned(read_unsigned(member, field->size));
+    case VT_FIELD_SIGNED:
+        return make_signed(member, field->size);
+    case VT_FIELD_BOOL:
+        return cJSON_CreateBool(*(const bool *)member);
+    case VT_FIELD_REAL:
+        return cJSON_CreateNumber(*(const double *)(const void *)member);
+    case VT_FIELD_TEXT:
+        return make_text(read_pointer(member));
+    case VT_FIELD_CHARS:
+        return make_text(member);
+    case VT_FIELD_NAME:
+        return make_name(read_pointer(member));
+    case VT_FIELD_WORD:
+        return make_text(field->word((unsigned)read_unsigned(member, field->size)));
+    case VT_FIELD_CHANGE:
+        return make_change(read_unsigned(member, field->size),
+                           read_unsigned(structure + field->other, field->size));
+    case VT_FIELD_NUMBERS:
+        return make_numbers(read_pointer(member), count, field->size, field->size);
+    case VT_FIELD_WORDS:
+        return make_texts(writer, field, read_pointer(member), count);
+    case VT_FIELD_TEXTS:
+        return make_texts(writer, field, member, count);
+    case VT_FIELD_LIST:
+        return make_list(writer, field, read_pointer(member), count);
+    case VT_FIELD_ARRAY:
+        return make_list(writer, field, member, count);
+    case VT_FIELD_MAP:
+        return make_map(writer, field, read_pointer(member), count);
+    case VT_FIELD_STACK:
+        return make_stack(writer, field, (uint32_t)read_unsigned(member, field->size));
+    default:
+        return NULL;
     }
-    add_marks(root, report->trace);
-    return vt_json_end(root, 0, style->compact, out);
 }
 
-const struct vt_view vt_view_timeline_json = {"timeline-json", write_timeline};
+static void put_field(struct writer *writer, cJSON *object, const struct vt_field *field,
+                      const char *structure)
+{
+    const char *member = structure + field->offset;
+    size_t count = field->count_size ? read_unsigned(structure + field->count_offset, field->count_size) : 0;
+    cJSON *inner = object;
+
+    switch ((enum vt_field_kind)field->kind) {
+    case VT_FIELD_OBJECT:
+        put_object(writer, object, field, member);
+        return;
+    case VT_FIELD_POINTER:
+        put_object(writer, object, field, read_pointer(member));
+        return;
+    case VT_FIELD_BY_WORD:
+    case VT_FIELD_CHANGES_BY_WORD:
+    case VT_FIELD_COLUMNS_BY_WORD:
+        if (field->name) {
+            inner = cJSON_AddObjectToObject(object, field->name);
+            need(writer, inner);
+        }
+        if (inner)
+            put_by_word(writer, inner, field, structure, count);
+        return;
+    default:
+        put(writer, object, field->name, make_value(writer, field, structure, count));
+    }
+}
+
+static void put_fields(struct writer *writer, cJSON *object, const struct vt_object *described,
+                       const char *structure)
+{
+    for (const struct vt_field *field = described->fields; field->kind != VT_FIELD_END; field++) {
+        if (!field->needs_size || !is_zero(structure + field->needs_offset, field->needs_size))
+            put_field(writer, object, field, structure);
+        else if (field->absence == VT_NULL)
+            put(writer, object, field->name, cJSON_CreateNull());
+    }
+}
+
+/* ---- Printing ---- */
+
+/* All that is not ASCII is in strings. What a terminal would obey is escaped, as JSON may escape any letter;
+ * bytes that are no UTF-8 have no place in JSON and become U+FFFD. */
+static void print_safe(const char *text, FILE *out)
+{
+    const char *start = text;
+    uint32_t code;
+
+    for (size_t bytes;; text += bytes) {
+        while (*text > 0 && *text < 0x7f) /* nearly all of it */
+            text++;
+        bytes = vt_utf8_next(text, &code);
+        if (!bytes)
+            break;
+        if (!vt_is_unsafe(code))
+            continue;
+        fwrite(start, 1, (size_t)(text - start), out);
+        if (code == VT_REPLACEMENT)
+            fputs(VT_REPLACEMENT_TEXT, out);
+        else
+            fprintf(out, "\\u%04x", (unsigned)code);
+        start = text + bytes;
+    }
+    fwrite(start, 1, (size_t)(text - start), out);
+}
+
+int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
+                  FILE *out)
+{
+    struct writer writer = {.style = style};
+    cJSON *object = cJSON_CreateObject();
+    char *text = NULL;
+
+    need(&writer, object);
+    if (object && document->format)
+        put(&writer, object, "format", cJSON_CreateString(document->format));
+    if (object)
+        put_fields(&writer, object, document->root(), root);
+    if (!writer.incomplete)
+        text = style->compact ? cJSON_PrintUnformatted(object) : cJSON_Print(object);
+    cJSON_Delete(object);
+    if (!text)
+        return -ENOMEM;
+    errno = 0;
+    print_safe(text, out);
+    fputc('\n', out);
+    cJSON_free(text);
+    return ferror(out) ? (errno ? -errno : -EIO) : 0;
+}

@@ -2,7 +2,6 @@
  * exact, and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the
  * category that has most of it. */
 #include "view/text/chart.h"
-#include "report/parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -133,12 +132,12 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
 {
     int filled;
     unsigned category = most_of(eighths, 0, &filled);
-    const struct vt_category_style *inspection = vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
+    const struct vt_category_style *drawn = vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
 
     if (filled >= EIGHTHS / 2 && !chart->style->unicode)
-        fputc(inspection->ascii_fill, chart->stream);
+        fputc(drawn->ascii_fill, chart->stream);
     else if (filled >= EIGHTHS / 2)
-        fputs(filled < EIGHTHS && !strcmp(inspection->fill, bars[EIGHTHS]) ? bars[filled] : inspection->fill,
+        fputs(filled < EIGHTHS && !strcmp(drawn->fill, bars[EIGHTHS]) ? bars[filled] : drawn->fill,
               chart->stream);
     else if (filled && bottom)
         fputs(chart->style->unicode ? bars[1] : "_", chart->stream);
@@ -263,10 +262,10 @@ static void draw_markers(struct chart *chart, char *row, char *above)
     memset(above, ' ', (size_t)chart->columns);
     if (report->refusal_count && refusal->device_index == device->index)
         place_marker(chart, row, above, refusal->t_ns, CROSS, "out of memory");
-    vt_format_bytes(vt_used_bytes(device->peak.categories), text + 5);
-    place_marker(chart, row, above, device->peak.t_ns, ARROW, text);
-    if (device->at.present && device->at.event_index != device->peak.event_index)
-        place_marker(chart, row, above, device->at.t_ns, ARROW, "at");
+    vt_format_bytes(device->peak.state.used_bytes, text + 5);
+    place_marker(chart, row, above, device->peak.state.t_ns, ARROW, text);
+    if (device->at.state.present && device->at.state.event_index != device->peak.state.event_index)
+        place_marker(chart, row, above, device->at.state.t_ns, ARROW, "at");
     if (strspn(above, " ") < (size_t)chart->columns) {
         fprintf(chart->stream, "%*s", MARGIN, "");
         put_row(chart->stream, above, chart->columns);
@@ -334,29 +333,24 @@ static void draw_time(struct chart *chart, char *row)
 /* Where each step begins; numbers as close as there is room. */
 static void draw_steps(struct chart *chart, char *row)
 {
-    const struct vt_attribution *attribution = chart->report->attribution;
-    uint32_t last = 0, every = 1;
-    bool first = true;
+    const struct vt_report *report = chart->report;
+    uint32_t every = 1;
 
-    for (uint32_t power = 1; attribution->step_count / every > (uint32_t)chart->columns / 6;) {
+    for (uint32_t power = 1; report->step_count / every > (uint32_t)chart->columns / 6;) {
         every = every == 2 * power ? 5 * power : 2 * every; /* 1, 2, 5, 10, 20, 50 … */
         power = every == 10 * power ? every : power;
     }
     memset(row, ' ', (size_t)chart->columns);
-    for (size_t i = 0; i < attribution->span_count; i++) {
-        const struct vt_span *span = &attribution->spans[i];
+    for (size_t i = 0; i < report->step_start_count; i++) {
+        const struct vt_step_start *start = &report->step_starts[i];
         char text[24];
-        int column = column_at(chart, vt_event_time(chart->report->trace, span->first_event));
+        int column = column_at(chart, start->t_ns);
 
-        if (span->step <= last)
-            continue;
-        last = span->step;
-        if (first && column >= 5)
+        if (!i && column >= 5)
             memcpy(row, "init", 4);
-        snprintf(text, sizeof text, "%c%u", BAR, span->step);
-        if (first || span->step % every == 0)
+        snprintf(text, sizeof text, "%c%u", BAR, start->step);
+        if (!i || start->step % every == 0)
             place(row, chart->columns, column, text);
-        first = false;
     }
     fprintf(chart->stream, "%*s ", MARGIN - 1, "step");
     put_row(chart->stream, row, chart->columns);
@@ -383,9 +377,9 @@ static void draw(struct chart *chart, char *row, bool phases)
     for (int r = chart->rows - 1; r >= 0; r--)
         draw_row(chart, r);
     draw_time(chart, row);
-    if (chart->report->attribution->step_count)
+    if (chart->report->step_count)
         draw_steps(chart, row);
-    if (phases && chart->report->attribution->step_count)
+    if (phases && chart->report->step_count)
         draw_phases(chart);
 }
 
@@ -412,7 +406,7 @@ void vt_chart_draw(const struct vt_report *report, const struct vt_device_report
                    struct vt_lines *lines)
 {
     struct chart chart = {.report = report, .device = device, .style = style, .columns = columns - MARGIN};
-    uint64_t most = vt_used_bytes(device->peak.categories);
+    uint64_t most = device->peak.state.used_bytes;
     char *row, *text = NULL;
     size_t bytes;
 

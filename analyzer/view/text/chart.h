@@ -2,6 +2,7 @@
 #ifndef VT_CHART_H
 #define VT_CHART_H
 
+#include "report/report.h"
 #include "view/text/print.h"
 
 struct vt_lines {

@@ -1,5 +1,4 @@
 /* Text by terminal columns: measuring and cutting UTF-8. */
-#include "base/format.h"
 #include "view/text/print.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* The comparison as text: who is compared, a sentence for each device, tables of what changed. */
 #include "view/text/diff.h"
-#include "view/text/losses.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,17 +18,17 @@ static uint64_t apart(uint64_t a, uint64_t b)
 static void side_line(struct vt_print *print, const char *side, const struct vt_report *report,
                       const struct vt_instant *instant)
 {
-    char when[160], lost[256];
-    const char *label = report->at_label[0] ? report->at_label : "the peak";
+    char when[160];
 
-    if (instant && instant->present)
-        vt_text_when(report, instant->t_ns, instant->step, instant->phase, when);
+    if (instant && instant->state.present)
+        vt_text_when(report, instant->state.t_ns, instant->state.step, instant->state.phase, when);
     else
         snprintf(when, sizeof when, "no memory was held");
-    vt_print_paragraph(print, 2, 5, VT_BOLD "%s" VT_RESET "  %s · %s: %s", side, report->trace->path, label,
-                       when);
-    if (vt_losses_tell(report->trace, lost, sizeof lost))
-        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": what it told is missing below", lost);
+    vt_print_paragraph(print, 2, 5, VT_BOLD "%s" VT_RESET "  %s · %s: %s", side, report->facts.path,
+                       report->at_label, when);
+    if (report->facts.loss_count)
+        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": what it told is missing below",
+                           report->facts.losses[0].text);
 }
 
 static const char *percent_change(uint64_t a, uint64_t b, char *text)
@@ -43,7 +42,7 @@ static const char *percent_change(uint64_t a, uint64_t b, char *text)
 /* "GPU 0: 1.23 GiB in use → 1.40 GiB, +174.00 MiB, +14.1 %." */
 static void verdict(struct vt_print *print, const struct vt_diff_device *device)
 {
-    uint64_t a = vt_used_bytes(device->a->categories), b = vt_used_bytes(device->b->categories);
+    uint64_t a = device->a->state.used_bytes, b = device->b->state.used_bytes;
     char from[24], to[24], change[32], percent[32];
 
     if (!device->differs)
@@ -80,7 +79,7 @@ void vt_diff_categories_cell(struct vt_table *table, const uint64_t a[VT_CATEGOR
     }
     for (unsigned c; left[c = vt_largest_category(left)] && used + 64 < sizeof text; left[c] = 0) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s\x0e%c%s" VT_RESET, used ? ", " : "",
-                                 VT_MARK_INK + (int)c, vt_category_style(c)->label);
+                                 VT_MARK_INK + (int)c, vt_category_label(c));
         if (kinds > 1)
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, " %s", vt_format_change(a[c], b[c], bytes));
@@ -122,7 +121,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
         while (strcmp(rows->items[i].name, vt_category_name(c)))
             c++;
-        vt_table_cell(&table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)c, vt_category_style(c)->label);
+        vt_table_cell(&table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)c, vt_category_label(c));
         change_cells(&table, rows->items[i].a.bytes, rows->items[i].b.bytes);
     }
     vt_table_print(&table, print, print->style->width);
@@ -135,12 +134,10 @@ static const char *nameless(enum vt_by by)
 
 static void name_cell(struct vt_table *table, const struct vt_diff_row *row, enum vt_by by)
 {
-    const struct vt_group *a = row->a.group, *b = row->b.group;
-
     if (!row->name[0])
         vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless(by));
-    else if (a && b && a->line && b->line && a->line != b->line)
-        vt_table_cell(table, "%s (was line %d)", row->name, (int)a->line);
+    else if (row->a.line && row->b.line && row->a.line != row->b.line)
+        vt_table_cell(table, "%s (was line %d)", row->name, (int)row->a.line);
     else if (row->members > 1)
         vt_table_cell(table, "%s (%" PRIu64 ")", row->name, row->members);
     else
@@ -171,13 +168,12 @@ static void row_table(struct vt_print *print, const struct vt_diff_device *devic
     vt_table_begin(&table, columns, 7);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_diff_row *row = &rows->items[i];
-        const struct vt_group *group = row->b.group ? row->b.group : row->a.group;
 
         name_cell(&table, row, by);
         change_cells(&table, row->a.bytes, row->b.bytes);
         vt_table_cell(&table, "%s", kind_word(row));
         vt_diff_categories_cell(&table, row->a.categories, row->b.categories);
-        vt_table_cell(&table, "%s", by == VT_BY_LINE && group ? vt_phase_name(group->phase) : "");
+        vt_table_cell(&table, "%s", by == VT_BY_LINE ? vt_phase_name(row->phase) : "");
     }
     rest_row(&table, rows, shown, 3);
     vt_table_print(&table, print, print->style->width);

@@ -2,8 +2,8 @@
 #ifndef VT_DIFF_TEXT_H
 #define VT_DIFF_TEXT_H
 
-#include "diagnose/diff.h"
 #include "view/text/text.h"
+#include "view/text/views.h"
 
 /* Rows whose names differ in numbers only, and that changed alike, as one; then the row without a name. */
 void vt_diff_folded(struct vt_print *print, const struct vt_diff_rows *rows, enum vt_by by,

@@ -29,7 +29,7 @@ static int fold_kind(const struct vt_diff_rows *rows, unsigned kind, struct vt_m
         if (row->kind != kind || !row->name[0])
             continue;
         group->name = row->name;
-        group->bytes = vt_diff_change(row);
+        group->bytes = row->change_bytes;
         for (int c = 0; c < VT_CATEGORY_COUNT; c++)
             group->categories[c] = to[c] > from[c] ? to[c] - from[c] : 0;
         groups.count++;
@@ -95,7 +95,7 @@ static void nameless_row(struct vt_table *table, const struct vt_diff_rows *rows
             continue;
         vt_table_cell(table, VT_DIM "%s" VT_RESET, nameless);
         vt_table_cell(table, "%s", "");
-        change_cell(table, row->kind, vt_diff_change(row));
+        change_cell(table, row->kind, row->change_bytes);
         vt_table_cell(table, "%s", vt_diff_kind_name(row->kind));
         vt_diff_categories_cell(table, row->a.categories, row->b.categories);
     }

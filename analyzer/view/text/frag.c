@@ -1,9 +1,6 @@
 /* Fragmentation: the framework's segments as a map, and what keeps each from being given back. */
-#include "diagnose/fragmentation.h"
-#include "base/index.h"
-#include "report/group_table.h"
-#include "report/parts.h"
 #include "view/text/text.h"
+#include "view/text/views.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,42 +16,34 @@ struct picture {
     const struct vt_report *report;
     const struct vt_device_report *device;
     const struct vt_instant *instant;
-    struct vt_fragmentation found;
+    const struct vt_fragmentation *found;
     uint32_t *order; /* of segments: most bytes kept first */
 };
-
-static uint64_t kept_bytes(const struct vt_segment *segment)
-{
-    return segment->bytes - segment->block_bytes;
-}
 
 static int by_kept(const void *left, const void *right, void *segments)
 {
     const struct vt_segment *a = (const struct vt_segment *)segments + *(const uint32_t *)left,
                             *b = (const struct vt_segment *)segments + *(const uint32_t *)right;
 
-    if (kept_bytes(a) != kept_bytes(b))
-        return kept_bytes(a) > kept_bytes(b) ? -1 : 1;
+    if (a->free_bytes != b->free_bytes)
+        return a->free_bytes > b->free_bytes ? -1 : 1;
     if (a->bytes != b->bytes)
         return a->bytes > b->bytes ? -1 : 1;
     return a->address < b->address ? -1 : a->address > b->address;
 }
 
 /* The category that holds most of [start, end) of a segment; VT_CATEGORY_CACHED for holes. */
-static unsigned category_in(const struct picture *picture, const struct vt_segment *segment, uint64_t start,
-                            uint64_t end)
+static unsigned category_in(const struct vt_segment *segment, uint64_t start, uint64_t end)
 {
-    const struct vt_attribution *attribution = picture->report->attribution;
-    const struct vt_allocation *allocations = attribution->replay->allocations;
     uint64_t held[VT_CATEGORY_COUNT] = {0}, all = 0;
 
-    for (uint32_t i = 0; i < segment->blocks; i++) {
-        const struct vt_allocation *block = &allocations[picture->found.blocks[segment->first_block + i]];
+    for (uint32_t i = 0; i < segment->block_count; i++) {
+        const struct vt_block *block = &segment->blocks[i];
         uint64_t low = block->address > start ? block->address : start;
         uint64_t high = block->address + block->bytes < end ? block->address + block->bytes : end;
 
         if (high > low) {
-            held[vt_label_of(attribution, block)->category] += high - low;
+            held[block->category] += high - low;
             all += high - low;
         }
     }
@@ -64,7 +53,7 @@ static unsigned category_in(const struct picture *picture, const struct vt_segme
 
 static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned category)
 {
-    const struct vt_category_style *inspection = vt_category_style(category);
+    const struct vt_category_style *drawn = vt_category_style(category);
 
     if (category == VT_CATEGORY_CACHED) {
         fputs(style->unicode ? VT_DIM "╌" VT_RESET : "-", stream);
@@ -72,9 +61,9 @@ static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned c
     }
     fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
     if (!style->unicode)
-        fputc(inspection->ascii_fill, stream);
+        fputc(drawn->ascii_fill, stream);
     else
-        fputs(style->colour && inspection->fill[0] != ' ' ? "█" : inspection->fill, stream);
+        fputs(style->colour && drawn->fill[0] != ' ' ? "█" : drawn->fill, stream);
     fputs(VT_RESET, stream);
 }
 
@@ -97,13 +86,13 @@ static char *map_row(const struct picture *picture, const struct vt_segment *seg
         uint64_t start = segment->address + (uint64_t)((double)segment->bytes * i / cells);
         uint64_t end = i + 1 < cells ? segment->address + (uint64_t)((double)segment->bytes * (i + 1) / cells)
                                      : segment->address + segment->bytes;
-        unsigned category = category_in(picture, segment, start, end > start ? end : start + 1);
+        unsigned category = category_in(segment, start, end > start ? end : start + 1);
 
         used[category] = true;
         put_cell(stream, style, category);
     }
     fprintf(stream, "%s%*s %11s free", style->unicode ? "▏" : "|", columns - cells, "",
-            vt_format_bytes(kept_bytes(segment), kept));
+            vt_format_bytes(segment->free_bytes, kept));
     return fclose(stream) ? NULL : row;
 }
 
@@ -119,7 +108,7 @@ static void map_key(const struct picture *picture, const bool used[VT_CATEGORY_C
         if (!used[c])
             continue;
         put_cell(stream, picture->print->style, c);
-        fprintf(stream, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_style(c)->label);
+        fprintf(stream, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_label(c));
     }
     if (!fclose(stream))
         vt_print_paragraph(picture->print, 2, 2, "%s", key);
@@ -129,19 +118,19 @@ static void map_key(const struct picture *picture, const bool used[VT_CATEGORY_C
 /* Rows that look the same share one. Returns how many segments are shown. */
 static size_t map_rows(const struct picture *picture, size_t rows, bool used[VT_CATEGORY_COUNT])
 {
-    const struct vt_fragmentation *found = &picture->found;
+    const struct vt_fragmentation *found = picture->found;
     int columns = picture->print->style->width - MAP_SIDE;
     uint64_t largest = 1, times = 0;
     char *last = NULL;
     size_t i = 0;
 
     for (size_t k = 0; k < found->segment_count; k++)
-        if (found->segments[k].bytes > largest && (kept_bytes(&found->segments[k]) || !found->hole_bytes))
+        if (found->segments[k].bytes > largest && (found->segments[k].free_bytes || !found->hole_bytes))
             largest = found->segments[k].bytes;
     for (; i <= found->segment_count; i++) {
         const struct vt_segment *segment =
             i < found->segment_count ? &found->segments[picture->order[i]] : NULL;
-        char *row = segment && (kept_bytes(segment) || !found->hole_bytes)
+        char *row = segment && (segment->free_bytes || !found->hole_bytes)
                         ? map_row(picture, segment, largest, columns < 10 ? 10 : columns, used)
                         : NULL;
 
@@ -168,7 +157,7 @@ static size_t map_rows(const struct picture *picture, size_t rows, bool used[VT_
 
 static void map(const struct picture *picture)
 {
-    const struct vt_fragmentation *found = &picture->found;
+    const struct vt_fragmentation *found = picture->found;
     size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : MAP_ROWS, shown;
     bool used[VT_CATEGORY_COUNT] = {false};
     uint64_t rest = 0, rest_free = 0;
@@ -178,7 +167,7 @@ static void map(const struct picture *picture)
     shown = map_rows(picture, rows, used);
     for (size_t i = shown; i < found->segment_count; i++) {
         rest += found->segments[picture->order[i]].bytes;
-        rest_free += kept_bytes(&found->segments[picture->order[i]]);
+        rest_free += found->segments[picture->order[i]].free_bytes;
     }
     if (found->segment_count > shown && !rest_free)
         fprintf(picture->print->stream, VT_DIM "  … %zu more without holes, %s" VT_RESET "\n",
@@ -191,65 +180,10 @@ static void map(const struct picture *picture)
     fputc('\n', picture->print->stream);
 }
 
-/* What one line keeps. */
-struct pins {
-    char name[256];
-    uint64_t segments, pin_bytes, kept;
-    uint64_t categories[VT_CATEGORY_COUNT];
-};
-
-static int by_pins(const void *left, const void *right)
+static void pins(const struct picture *picture)
 {
-    const struct pins *a = left, *b = right;
-
-    if (a->kept != b->kept)
-        return a->kept > b->kept ? -1 : 1;
-    return strcmp(a->name, b->name);
-}
-
-/* Groups the pins of segments that have holes, by what a person calls them. */
-static int group_pins(const struct picture *picture, struct pins *groups, size_t *count)
-{
-    struct vt_index names = {0}; /* hash of a name → group */
-    int result = 0;
-
-    *count = 0;
-    for (size_t i = 0; !result && i < picture->found.segment_count; i++) {
-        const struct vt_segment *segment = &picture->found.segments[i];
-        const struct vt_allocation *block;
-        char name[256] = "no line known";
-        struct vt_frame frame;
-        uint64_t hash;
-        uint32_t k;
-
-        if (segment->pin == VT_NEVER || !segment->holes)
-            continue;
-        block = &picture->report->attribution->replay->allocations[segment->pin];
-        if (vt_trace_user_frame(picture->report->trace, vt_telling_stack(picture->report->attribution, block),
-                                &frame))
-            vt_name_frame(picture->report->trace, &frame, name, sizeof name);
-        hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
-        k = vt_index_get(&names, hash);
-        if (k == VT_INDEX_NONE) {
-            k = (uint32_t)(*count)++;
-            snprintf(groups[k].name, sizeof groups[k].name, "%s", name);
-            result = vt_index_put(&names, hash, k);
-        }
-        groups[k].segments++;
-        groups[k].pin_bytes += block->bytes;
-        groups[k].kept += kept_bytes(segment);
-        groups[k].categories[vt_label_of(picture->report->attribution, block)->category] += block->bytes;
-    }
-    vt_index_free(&names);
-    qsort(groups, *count, sizeof *groups, by_pins);
-    return result;
-}
-
-static int pins(const struct picture *picture)
-{
-    struct pins *groups = calloc(picture->found.segment_count + 1, sizeof *groups);
-    size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : PIN_ROWS, count;
-    int result;
+    const struct vt_fragmentation *found = picture->found;
+    size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : PIN_ROWS;
     struct vt_table table;
     char bytes[32], title[64];
     const struct vt_column columns[] = {
@@ -260,42 +194,35 @@ static int pins(const struct picture *picture)
         {"", false, VT_CUT_END, 0, 3},
         {"kept free", true, VT_CUT_END, 0, 0}};
 
-    if (!groups)
-        return -ENOMEM;
-    result = group_pins(picture, groups, &count);
-    if (result) {
-        free(groups);
-        return result;
-    }
     vt_table_begin(&table, columns, 5);
-    for (size_t i = 0; i < count && i < rows; i++) {
-        vt_table_cell(&table, "%s", groups[i].name);
-        vt_table_cell(&table, "%s", vt_format_count(groups[i].segments, bytes));
-        vt_table_cell(&table, "%s", vt_format_bytes(groups[i].pin_bytes, bytes));
-        vt_category_cell(&table, groups[i].categories);
-        vt_table_cell(&table, "%s", vt_format_bytes(groups[i].kept, bytes));
+    for (size_t i = 0; i < found->pin_count && i < rows; i++) {
+        const struct vt_pin *pin = &found->pins[i];
+
+        vt_table_cell(&table, "%s", pin->name[0] ? pin->name : "no line known");
+        vt_table_cell(&table, "%s", vt_format_count(pin->segments, bytes));
+        vt_table_cell(&table, "%s", vt_format_bytes(pin->bytes, bytes));
+        vt_category_cell(&table, pin->categories);
+        vt_table_cell(&table, "%s", vt_format_bytes(pin->kept_bytes, bytes));
     }
     vt_table_print(&table, picture->print, picture->print->style->width);
     vt_print_paragraph(
         picture->print, 2, 2,
         "A segment goes back to the driver only when nothing is left in it: each is counted with the "
         "block in it that stays longest.");
-    free(groups);
-    return 0;
 }
 
 static void summary(const struct picture *picture)
 {
-    const struct vt_fragmentation *found = &picture->found;
+    const struct vt_fragmentation *found = picture->found;
     char when[160], reserved[32], blocks[32], holes[32], other[32], percent[32];
 
-    vt_text_when(picture->report, picture->instant->t_ns, picture->instant->step, picture->instant->phase,
-                 when);
+    vt_text_when(picture->report, picture->instant->state.t_ns, picture->instant->state.step,
+                 picture->instant->state.phase, when);
     vt_print_paragraph(picture->print, 0, 0,
                        VT_BOLD "%s" VT_RESET " reserved in %zu segments %s%s: %s in blocks, " VT_BOLD
                                "%s" VT_RESET " free (%s).",
                        vt_format_bytes(found->reserved_bytes, reserved), found->segment_count,
-                       picture->device->at.present ? "" : "at the peak, ", when,
+                       picture->device->at.state.present ? "" : "at the peak, ", when,
                        vt_format_bytes(found->block_bytes, blocks), vt_format_bytes(found->hole_bytes, holes),
                        vt_format_percent(found->hole_bytes, found->reserved_bytes, percent));
     if (!found->hole_bytes)
@@ -322,41 +249,33 @@ static void summary(const struct picture *picture)
 static int device_section(struct vt_print *print, const struct vt_report *report,
                           const struct vt_device_report *device)
 {
-    struct picture picture = {.print = print, .report = report, .device = device};
+    const struct vt_fragmentation *found = &device->fragmentation;
+    struct picture picture = {
+        .print = print, .report = report, .device = device, .instant = device->shown, .found = found};
     char name[192];
-    int result;
 
-    picture.instant = vt_shown_instant(device);
-    result = vt_fragmentation_find(report->attribution->replay, device->index, picture.instant->event_index,
-                                   &picture.found);
-    if (result)
-        return result;
     if (report->device_count > 1)
         fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
-    picture.order = calloc(picture.found.segment_count + 1, sizeof *picture.order);
-    if (!picture.order) {
-        vt_fragmentation_free(&picture.found);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < picture.found.segment_count; i++)
-        picture.order[i] = i;
-    qsort_r(picture.order, picture.found.segment_count, sizeof *picture.order, by_kept,
-            picture.found.segments);
-    if (!picture.found.segment_count) {
+    if (!found->segment_count) {
         vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d then.", device->index);
-    } else {
-        summary(&picture);
-        fputc('\n', print->stream);
-        map(&picture);
-        if (picture.found.kept_bytes)
-            result = pins(&picture);
+        return 0;
     }
+    picture.order = calloc(found->segment_count, sizeof *picture.order);
+    if (!picture.order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < found->segment_count; i++)
+        picture.order[i] = i;
+    qsort_r(picture.order, found->segment_count, sizeof *picture.order, by_kept, found->segments);
+    summary(&picture);
+    fputc('\n', print->stream);
+    map(&picture);
+    if (found->kept_bytes)
+        pins(&picture);
     free(picture.order);
-    vt_fragmentation_free(&picture.found);
-    return result;
+    return 0;
 }
 
-static int write_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+int vt_text_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
     int result = vt_print_begin(&print, style), finished;
@@ -374,5 +293,3 @@ static int write_frag(const struct vt_report *report, const struct vt_view_style
     finished = vt_print_finish(&print, out);
     return result ? result : finished;
 }
-
-const struct vt_view vt_view_frag = {"frag", write_frag};

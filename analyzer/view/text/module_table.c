@@ -1,6 +1,5 @@
 /* The tables of modules and of kinds of modules. */
 #include "view/text/text.h"
-#include "report/parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,16 +45,16 @@ struct module_table {
 static void begin(struct module_table *modules, const struct vt_print *print,
                   const struct vt_device_report *device, const struct vt_column *own, int own_columns)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     int count = own_columns;
 
     modules->own_columns = own_columns - 1;
     modules->wide = print->style->width >= WIDE;
-    modules->whole = vt_used_bytes(instant->categories);
+    modules->whole = instant->state.used_bytes;
     memcpy(modules->columns, own, (size_t)own_columns * sizeof *own);
     for (size_t i = 0; modules->wide && i < CATEGORY_COLUMNS; i++)
         modules->columns[count++] = (struct vt_column){
-            sum_of(instant->categories, category_columns[i].categories) ? category_columns[i].title : "",
+            sum_of(instant->state.categories, category_columns[i].categories) ? category_columns[i].title : "",
             true, VT_CUT_END, 0, category_columns[i].drop};
     modules->columns[count++] = (struct vt_column){"at once", true, VT_CUT_END, 0, 2};
     modules->columns[count++] = (struct vt_column){"all", true, VT_CUT_END, 0, 0};
@@ -125,7 +124,7 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
     for (int n = 0; n < 3 && left[vt_largest_category(left)]; n++) {
         unsigned c = vt_largest_category(left);
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", n ? ", " : "",
-                                 n < 2 ? vt_category_style(c)->label : "…");
+                                 n < 2 ? vt_category_label(c) : "…");
         left[c] = 0;
     }
     rest_bytes = sum_of(rest, ~0u);
@@ -199,7 +198,7 @@ static size_t shown_families(const struct vt_module_families *families, size_t r
 void vt_text_modules(struct vt_print *print, const struct vt_report *report,
                      const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_groups *groups = &vt_shown_instant(device)->groups[VT_BY_MODULE];
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_MODULE];
     const struct vt_group *none = nameless(groups);
     bool asked = print->style->by == VT_BY_MODULE, repeated = false, classes = false;
     struct vt_module_families families;
@@ -209,7 +208,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report,
     size_t shown;
     struct vt_column columns[] = {{vt_lossy_title(report,
                                                   asked                ? "By module"
-                                                  : device->at.present ? "Where it was made"
+                                                  : device->at.state.present ? "Where it was made"
                                                                        : "Where the peak was made",
                                                   title, sizeof title),
                                    false, VT_CUT_PARTS, 24, 0},
@@ -249,7 +248,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report,
 void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
                    const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_groups *groups = &vt_shown_instant(device)->groups[VT_BY_KIND];
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_KIND];
     const struct vt_group *none = nameless(groups);
     struct module_table modules;
     uint64_t rest = 0;

@@ -1,23 +1,12 @@
 /* Out of memory, in words and tables. */
-#include "diagnose/oom.h"
-#include "report/parts.h"
+#include "view/text/text.h"
+#include "view/text/views.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TOP_ROWS 8
-
-/* How long the process went on to allocate after an event; 0 = it did not. */
-static uint64_t went_on(const struct vt_report *report, const struct vt_refusal *refusal)
-{
-    const struct vt_trace *trace = report->trace;
-
-    for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
-        if (trace->events[i].kind == VT_EVENT_ALLOC)
-            return vt_event_time(trace, (uint32_t)i) - refusal->t_ns;
-    return 0;
-}
 
 /* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
 static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
@@ -33,11 +22,11 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
         if (!left[largest])
             break;
         if (!i && left[largest] == total) {
-            fprintf(stream, ", all of it %s", vt_category_style(largest)->many);
+            fprintf(stream, ", all of it %s", vt_category_many(largest));
             break;
         }
         fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
-                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_style(largest)->many);
+                largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_many(largest));
         left[largest] = 0;
     }
 }
@@ -45,7 +34,7 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
 /* What the framework refuses though the driver was not asked. */
 static bool is_own_limit(const struct vt_refusal *refusal)
 {
-    return refusal->layer == VT_LAYER_FRAMEWORK && !refusal->driver_tries;
+    return refusal->of_framework && !refusal->driver_tries;
 }
 
 static void print_room(FILE *stream, const struct vt_refusal *refusal)
@@ -76,7 +65,7 @@ static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
     uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
     char bytes[32];
 
-    if (refusal->layer == VT_LAYER_FRAMEWORK && refusal->asked_bytes && cached >= refusal->asked_bytes)
+    if (refusal->of_framework && refusal->asked_bytes && cached >= refusal->asked_bytes)
         fprintf(stream,
                 " The %s in the framework's cache would have been enough, but in no one usable piece "
                 "(fragmentation).",
@@ -84,14 +73,12 @@ static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
 }
 
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
-static void print_operator(FILE *stream, const struct vt_report *report, const struct vt_refusal *refusal)
+static void print_operator(FILE *stream, const struct vt_refusal *refusal)
 {
-    const char *name = vt_operator_of(report->attribution, refusal->asker_stack);
-    const char *module = refusal->asker_module;
-    const char *class_name = module ? vt_module_class(report->attribution, module) : NULL;
+    const char *module = refusal->asker_module, *class_name = refusal->asker_class;
 
-    if (name)
-        fprintf(stream, " for %s", name);
+    if (refusal->operator_name)
+        fprintf(stream, " for %s", refusal->operator_name);
     if (module)
         fprintf(stream, " in %s", module);
     if (class_name && !strstr(module, class_name))
@@ -101,17 +88,16 @@ static void print_operator(FILE *stream, const struct vt_report *report, const s
 void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
 {
     const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
-    char when[160], who[256], bytes[32], *text = NULL;
+    char when[160], bytes[32], *text = NULL;
     size_t length;
     FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
 
     if (!stream)
         return;
     vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when);
-    vt_asker_name(report, refusal, who, sizeof who);
-    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when, who,
-            vt_format_bytes(refusal->asked_bytes, bytes));
-    print_operator(stream, report, refusal);
+    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when,
+            refusal->asker, vt_format_bytes(refusal->asked_bytes, bytes));
+    print_operator(stream, refusal);
     if (refusal->device_index >= 0)
         fprintf(stream, " on GPU %d", refusal->device_index);
     fputc('.', stream);
@@ -127,9 +113,9 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     else if (report->refusal_count > 1)
         fprintf(stream, " It happened %zu times; this was oom#%zu.", report->refusal_count,
                 report->shown_refusal + 1);
-    if (went_on(report, refusal))
+    if (refusal->went_on_ns)
         fprintf(stream, " The process went on to allocate for %s.",
-                vt_format_duration(went_on(report, refusal), bytes));
+                vt_format_duration(refusal->went_on_ns, bytes));
     if (!fclose(stream))
         vt_print_paragraph(print, 0, 0, "%s", text);
     fputc('\n', print->stream);
@@ -180,10 +166,10 @@ static void card(struct vt_print *print, const struct vt_report *report, const s
     left[VT_CATEGORY_HOST_PINNED] = 0;
     vt_table_begin(&table, columns, 3);
     for (unsigned c = vt_largest_category(left); left[c]; c = vt_largest_category(left)) {
-        card_row(&table, vt_category_style(c)->label, left[c], total);
+        card_row(&table, vt_category_label(c), left[c], total);
         left[c] = 0;
     }
-    card_row(&table, "of other processes, or not seen", shortage->other_bytes, total);
+    card_row(&table, "of other processes, or not seen", refusal->other_bytes, total);
     if (refusal->free_known)
         card_row(&table, refusal->free_told ? "free" : "free, or of other processes", refusal->free_bytes,
                  total);
@@ -230,28 +216,23 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
     fputc('\n', print->stream);
 }
 
-static void freed_row(struct vt_table *table, const struct vt_report *report,
-                      const struct vt_freed_next *freed)
+static void freed_row(struct vt_table *table, const struct vt_freed_next *freed)
 {
-    const struct vt_allocation *block = &report->attribution->replay->allocations[freed->allocation];
     uint64_t categories[VT_CATEGORY_COUNT] = {0};
-    char name[256], count[32], bytes[32];
+    char count[32], bytes[32];
 
-    vt_name_allocation(report->attribution, block, name, sizeof name);
-    categories[report->attribution->labels[freed->allocation].category] = 1;
-    vt_table_cell(table, "%s", name);
+    categories[freed->first.category] = 1;
+    vt_block_name_cell(table, &freed->first);
     vt_table_cell(table, "%s", vt_format_count(freed->blocks, count));
     vt_table_cell(table, "%s", vt_format_bytes(freed->bytes, bytes));
     vt_category_cell(table, categories);
     vt_table_cell(table, "%s", vt_phase_name(freed->phase));
 }
 
-static void freed_next(struct vt_print *print, const struct vt_report *report,
-                       const struct vt_shortage *shortage, size_t rows)
+static void freed_next(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
     const struct vt_column columns[] = {
-        {shortage->freed_is_told ? "Freed next" : "Freed next, as in earlier steps", false, VT_CUT_PARTS, 28,
-         0},
+        {shortage->freed_seen ? "Freed next" : "Freed next, as in earlier steps", false, VT_CUT_PARTS, 28, 0},
         {"blocks", true, VT_CUT_END, 0, 2},
         {"", true, VT_CUT_END, 0, 0},
         {"", false, VT_CUT_END, 0, 0},
@@ -262,7 +243,7 @@ static void freed_next(struct vt_print *print, const struct vt_report *report,
 
     if (!shortage->freed_count) {
         vt_print_paragraph(print, 0, 0,
-                           shortage->freed_is_told
+                           shortage->freed_seen
                                ? "Nothing of it was freed later."
                                : "No earlier step tells when any of it would have been freed.");
         return;
@@ -270,7 +251,7 @@ static void freed_next(struct vt_print *print, const struct vt_report *report,
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < shortage->freed_count; i++) {
         if (i < rows)
-            freed_row(&table, report, &shortage->freed[i]);
+            freed_row(&table, &shortage->freed[i]);
         else
             rest += shortage->freed[i].bytes;
     }
@@ -294,23 +275,22 @@ static void each_time(struct vt_print *print, const struct vt_report *report, si
                                                {"by", false, VT_CUT_PARTS, 20, 0}};
     size_t first = report->refusal_count > rows ? report->refusal_count - rows : 0;
     struct vt_table table;
-    char who[256], time[32], bytes[32];
+    char time[32], bytes[32];
 
     if (report->refusal_count < 2)
         return;
     vt_table_begin(&table, columns, 4);
     for (size_t i = first; i < report->refusal_count; i++) {
-        vt_asker_name(report, &report->refusals[i], who, sizeof who);
         vt_table_cell(&table, "oom#%zu", i + 1);
         vt_table_cell(&table, "%s", vt_format_duration(report->refusals[i].t_ns, time));
         vt_table_cell(&table, "%s", vt_format_bytes(report->refusals[i].asked_bytes, bytes));
-        vt_table_cell(&table, "%s", who);
+        vt_table_cell(&table, "%s", report->refusals[i].asker);
     }
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
 
-/* By name, where looks gave any. */
+/* By name, where inspections gave any. */
 static void owners(struct vt_print *print, const struct vt_report *report,
                    const struct vt_device_report *device, size_t rows)
 {
@@ -330,29 +310,26 @@ static void owners(struct vt_print *print, const struct vt_report *report,
     print->style = style;
 }
 
-static int sections(struct vt_print *print, const struct vt_report *report)
+static void sections(struct vt_print *print, const struct vt_report *report)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
-    struct vt_shortage shortage;
-    int result = vt_shortage_find(report, &shortage);
+    const struct vt_shortage *shortage = &report->shortage;
 
-    if (result || !shortage.device)
-        return result;
-    card(print, report, &shortage);
-    vt_text_tables(print, report, shortage.device);
-    owners(print, report, shortage.device, rows);
-    holes(print, &shortage);
-    freed_next(print, report, &shortage, rows);
+    if (!shortage->device)
+        return;
+    card(print, report, shortage);
+    vt_text_tables(print, report, shortage->device);
+    owners(print, report, shortage->device, rows);
+    holes(print, shortage);
+    freed_next(print, shortage, rows);
     each_time(print, report, rows);
-    vt_text_evidence(print, report, shortage.device);
-    vt_shortage_free(&shortage);
-    return 0;
+    vt_text_evidence(print, report, shortage->device);
 }
 
-static int write_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style), finished;
+    int result = vt_print_begin(&print, style);
 
     if (result)
         return result;
@@ -363,10 +340,6 @@ static int write_oom(const struct vt_report *report, const struct vt_view_style 
     survived(&print, report);
     if (report->survived_count && report->refusal_count)
         fputc('\n', print.stream);
-    if (report->refusal_count)
-        result = sections(&print, report);
-    finished = vt_print_finish(&print, out);
-    return result ? result : finished;
+    sections(&print, report);
+    return vt_print_finish(&print, out);
 }
-
-const struct vt_view vt_view_oom = {"oom", write_oom};

@@ -1,6 +1,5 @@
 /* The table of owners: those whose names differ only in numbers, and that look the same, in one row. */
 #include "view/text/text.h"
-#include "report/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +7,9 @@
 void vt_text_owners(struct vt_print *print, const struct vt_report *report,
                     const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     const struct vt_groups *groups = &instant->groups[VT_BY_OWNER];
-    uint64_t whole = vt_used_bytes(instant->categories), rest = 0, nameless = 0;
+    uint64_t whole = instant->state.used_bytes, rest = 0, nameless = 0;
     struct vt_module_families families;
     struct vt_table table;
     bool repeated = false;

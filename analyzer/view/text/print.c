@@ -47,13 +47,6 @@ static char ascii_of(uint32_t code)
     return '?';
 }
 
-bool vt_is_unsafe(uint32_t code)
-{
-    return (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0) ||
-           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
-           code == 0x200f || code == 0x2028 || code == 0x2029 || code == 0xfffd;
-}
-
 void vt_put_clean(const char *text, FILE *out)
 {
     uint32_t code;

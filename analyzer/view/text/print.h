@@ -6,8 +6,11 @@
 #ifndef VT_PRINT_H
 #define VT_PRINT_H
 
-#include "base/utf8.h"
+#include <stdio.h>
+
 #include "base/format.h"
+#include "base/utf8.h"
+#include "view/text/style.h"
 
 /* A colour mark is VT_MARK and one code byte. */
 #define VT_MARK 0x0e
@@ -41,11 +44,19 @@ int vt_print_finish(struct vt_print *print, FILE *out);
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Letters that would move the cursor or turn the direction of the text, other than a line break, and U+FFFD.
- */
-bool vt_is_unsafe(uint32_t code);
 /* Text from a trace as it is safe on a terminal: what could move the cursor becomes '?'. */
 void vt_put_clean(const char *text, FILE *out);
+
+/* Terminal columns of a UTF-8 text; colour marks take none. */
+int vt_text_columns(const char *text);
+
+/* VT_CUT_PARTS cuts the start where a part of a path, of a module's place or of a name begins, if one does.
+ */
+enum vt_cut { VT_CUT_END, VT_CUT_MIDDLE, VT_CUT_START, VT_CUT_PARTS };
+
+/* `text` in at most `columns` terminal columns, with an ellipsis where something was cut; line breaks and
+ * tabs become spaces. The caller frees it; NULL without memory. */
+char *vt_shorten(const char *text, int columns, enum vt_cut cut);
 
 struct vt_column {
     const char *title; /* "" = none */

@@ -1,7 +1,6 @@
 /* The table of steps: runs of like steps share a row. */
-#include "report/parts.h"
-#include "diagnose/steps.h"
 #include "view/text/text.h"
+#include "view/text/views.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,11 +17,6 @@ struct row {
     size_t first, count; /* in steps->items */
     bool even;           /* each goes on from the one before by the same bytes */
 };
-
-static uint8_t phase_of(const struct vt_report *report, const struct vt_step *step)
-{
-    return vt_span_at(report->attribution, step->peak.event_index)->phase;
-}
 
 static bool stands_out(const struct vt_step *step)
 {
@@ -41,24 +35,23 @@ static int64_t peak_growth(const struct vt_step *step)
 
 /* True if the step after a row's goes on as the row does: the same peak and the same bytes at the end, or
  * both moved by what each of the row's steps leaves behind. */
-static bool continues(const struct vt_report *report, const struct vt_step *items, const struct row *row)
+static bool continues(const struct vt_step *items, const struct row *row)
 {
     const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
     int64_t moved = peak_growth(next);
 
     if (!first->step || stands_out(first) || stands_out(next) || next->step != next[-1].step + 1)
         return false;
-    return growth(next) == growth(first) && phase_of(report, next) == phase_of(report, first) &&
+    return growth(next) == growth(first) && next->peak.phase == first->peak.phase &&
            (row->count > 1 ? moved == peak_growth(first + 1) : !moved || moved == growth(next));
 }
 
-static size_t fold_even(const struct vt_report *report, const struct vt_steps *steps, bool all,
-                        struct row *rows)
+static size_t fold_even(const struct vt_steps *steps, bool all, struct row *rows)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < steps->count; i++) {
-        if (!all && count && continues(report, steps->items, &rows[count - 1]))
+        if (!all && count && continues(steps->items, &rows[count - 1]))
             rows[count - 1].count++;
         else
             rows[count++] = (struct row){.first = i, .count = 1, .even = true};
@@ -100,8 +93,7 @@ static void range_cell(struct vt_table *table, uint64_t low, uint64_t high)
         vt_table_cell(table, "%s–%s", first, last);
 }
 
-static void size_cells(struct vt_table *table, const struct vt_report *report, const struct vt_step *steps,
-                       const struct row *row)
+static void size_cells(struct vt_table *table, const struct vt_step *steps, const struct row *row)
 {
     uint64_t low = UINT64_MAX, high = 0, low_end = UINT64_MAX, high_end = 0;
     bool same = true;
@@ -113,10 +105,10 @@ static void size_cells(struct vt_table *table, const struct vt_report *report, c
         high = peak > high ? peak : high;
         low_end = end < low_end ? end : low_end;
         high_end = end > high_end ? end : high_end;
-        same &= phase_of(report, &steps[i]) == phase_of(report, &steps[row->first]);
+        same &= steps[i].peak.phase == steps[row->first].peak.phase;
     }
     range_cell(table, low, high);
-    vt_table_cell(table, "%s", same ? vt_phase_name(phase_of(report, &steps[row->first])) : "");
+    vt_table_cell(table, "%s", same ? vt_phase_name(steps[row->first].peak.phase) : "");
     range_cell(table, low_end, high_end);
 }
 
@@ -141,8 +133,7 @@ static void why_cell(struct vt_table *table, const struct vt_steps *steps, const
     vt_table_cell(table, "%s%s%s", peak, peak[0] && time[0] ? ", " : "", time);
 }
 
-static void table_row(struct vt_table *table, const struct vt_report *report, const struct vt_steps *steps,
-                      const struct row *row)
+static void table_row(struct vt_table *table, const struct vt_steps *steps, const struct row *row)
 {
     const struct vt_step *first = &steps->items[row->first], *last = first + row->count - 1;
     uint64_t duration_ns = last->t_ns + last->duration_ns - first->t_ns;
@@ -154,7 +145,7 @@ static void table_row(struct vt_table *table, const struct vt_report *report, co
         vt_table_cell(table, stands_out(first) ? VT_BOLD "%" PRIu32 VT_RESET : "%" PRIu32, first->step);
     else
         vt_table_cell(table, "%" PRIu32 "–%" PRIu32, first->step, last->step);
-    size_cells(table, report, steps->items, row);
+    size_cells(table, steps->items, row);
     change_cell(table, steps->items, row);
     vt_table_cell(table, "%s", vt_format_duration(duration_ns / row->count, time));
     why_cell(table, steps, first);
@@ -176,41 +167,34 @@ static void explain(struct vt_print *print, const struct vt_steps *steps)
                            vt_format_duration(steps->median_ns, time), VT_STEP_SPREADS);
 }
 
-static int device_table(struct vt_print *print, const struct vt_report *report,
-                        const struct vt_device_report *device)
+static int device_table(struct vt_print *print, const struct vt_steps *steps)
 {
     static const struct vt_column columns[] = {
         {"Step", false, VT_CUT_END, 0, 0},       {"peak in use", true, VT_CUT_END, 0, 0},
         {"in", false, VT_CUT_END, 0, 1},         {"at the end", true, VT_CUT_END, 0, 0},
         {"change each", true, VT_CUT_END, 0, 0}, {"time each", true, VT_CUT_END, 0, 0},
         {"stands out", false, VT_CUT_END, 11, 0}};
-    struct vt_steps steps;
     struct vt_table table;
-    struct row *rows;
+    struct row *rows = calloc(steps->count + 1, sizeof *rows);
     size_t count, folded;
-    int result = vt_steps_make(report, device, &steps);
 
-    if (result)
-        return result;
-    rows = calloc(steps.count + 1, sizeof *rows);
-    if (rows) {
-        count = folded = fold_even(report, &steps, print->style->all, rows);
-        if (!print->style->all && count > LONG_TABLE)
-            folded = fold_middle(&steps, rows, count);
-        vt_table_begin(&table, columns, 7);
-        for (size_t i = 0; i < folded; i++)
-            table_row(&table, report, &steps, &rows[i]);
-        vt_table_print(&table, print, print->style->width);
-        if (folded < count)
-            fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
-        explain(print, &steps);
-    }
+    if (!rows)
+        return -ENOMEM;
+    count = folded = fold_even(steps, print->style->all, rows);
+    if (!print->style->all && count > LONG_TABLE)
+        folded = fold_middle(steps, rows, count);
+    vt_table_begin(&table, columns, 7);
+    for (size_t i = 0; i < folded; i++)
+        table_row(&table, steps, &rows[i]);
+    vt_table_print(&table, print, print->style->width);
+    if (folded < count)
+        fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
+    explain(print, steps);
     free(rows);
-    vt_steps_free(&steps);
-    return rows ? 0 : -ENOMEM;
+    return 0;
 }
 
-static int write_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+int vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
     int result = vt_print_begin(&print, style), made = 0;
@@ -220,9 +204,9 @@ static int write_steps(const struct vt_report *report, const struct vt_view_styl
     vt_text_header(&print, report, "steps");
     if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
-    else if (!report->attribution->step_count)
+    else if (!report->step_count)
         vt_print_paragraph(&print, 0, 0, "No training steps were recognised in this trace.");
-    for (size_t i = 0; !made && report->attribution->step_count && i < report->device_count; i++) {
+    for (size_t i = 0; !made && report->step_count && i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
         char name[192];
 
@@ -230,10 +214,8 @@ static int write_steps(const struct vt_report *report, const struct vt_view_styl
             fputc('\n', print.stream);
         if (report->device_count > 1)
             fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
-        made = device_table(&print, report, device);
+        made = device_table(&print, &device->steps);
     }
     result = vt_print_finish(&print, out);
     return made ? made : result;
 }
-
-const struct vt_view vt_view_steps = {"steps", write_steps};

@@ -1,6 +1,5 @@
 /* The tables of the text report: by line, stack, and what --by asks for. */
 #include "view/text/text.h"
-#include "report/parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ void vt_category_cell(struct vt_table *table, const uint64_t categories[VT_CATEG
 {
     unsigned category = vt_largest_category(categories);
 
-    vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, vt_category_style(category)->label);
+    vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)category, vt_category_label(category));
 }
 
 void vt_size_cells(struct vt_table *table, uint64_t bytes, uint64_t whole)
@@ -58,7 +57,7 @@ bool vt_has_names(const struct vt_groups *groups)
 
 const char *vt_lossy_title(const struct vt_report *report, const char *title, char *text, size_t bytes)
 {
-    if (!report->trace->header.dropped && !report->trace->damaged_bytes)
+    if (!report->facts.dropped_events && !report->facts.damaged_bytes)
         return title;
     snprintf(text, bytes, "%s (events lost)", title);
     return text;
@@ -81,9 +80,9 @@ static uint64_t rest_bytes(const struct vt_groups *groups, size_t shown)
 static void lines_table(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     const struct vt_groups *groups = &instant->groups[VT_BY_LINE];
-    uint64_t whole = vt_used_bytes(instant->categories);
+    uint64_t whole = instant->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64];
@@ -97,21 +96,21 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
 
     if (!vt_has_names(groups))
         return;
-    vt_table_begin(&table, columns, report->attribution->step_count ? 6 : 5);
+    vt_table_begin(&table, columns, report->step_count ? 6 : 5);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_group *group = &groups->items[i];
-        char *source = vt_source_line(report->trace, group->file, group->line);
+        char *source = vt_source_line(report->places, group->place);
 
         vt_table_cell(&table, "%s", name_or(group, VT_DIM "no line known" VT_RESET));
         vt_table_cell(&table, VT_DIM "%s" VT_RESET, source ? source : "");
         vt_size_cells(&table, group->bytes, whole);
         vt_category_cell(&table, group->categories);
-        if (report->attribution->step_count)
+        if (report->step_count)
             vt_table_cell(&table, "%s", vt_phase_name(group->phase));
         free(source);
     }
     vt_rest_row(&table, groups->count - shown, rest_bytes(groups, shown), whole, 1,
-                report->attribution->step_count ? 2 : 1);
+                report->step_count ? 2 : 1);
     vt_table_print(&table, print, print->style->width);
     fputc('\n', print->stream);
 }
@@ -128,9 +127,9 @@ static bool has_depth(const struct vt_groups *groups, size_t shown)
 static void stacks_list(struct vt_print *print, const struct vt_report *report,
                         const struct vt_device_report *device, size_t rows)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     const struct vt_groups *groups = &instant->groups[VT_BY_STACK];
-    uint64_t whole = vt_used_bytes(instant->categories);
+    uint64_t whole = instant->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
     char title[64], bytes[32], percent[32];
 
@@ -144,7 +143,7 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
 
         fprintf(print->stream, "%12s  %7s  \x0e%c%s" VT_RESET, vt_format_bytes(group->bytes, bytes),
                 vt_format_percent(group->bytes, whole, percent), VT_MARK_INK + (int)category,
-                vt_category_style(category)->label);
+                vt_category_label(category));
         if (group->blocks > 1)
             fprintf(print->stream, ", %" PRIu64 " blocks", group->blocks);
         fputc('\n', print->stream);
@@ -163,9 +162,9 @@ static void plain_table(struct vt_print *print, const struct vt_report *report,
         [VT_BY_CATEGORY] = "By category", [VT_BY_MODULE] = "By module", [VT_BY_KIND] = "By kind of module",
         [VT_BY_OWNER] = "By owner",       [VT_BY_LINE] = "By line",     [VT_BY_STACK] = "By stack",
         [VT_BY_OP] = "By operator"};
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     const struct vt_groups *groups = &instant->groups[by];
-    uint64_t whole = vt_used_bytes(instant->categories);
+    uint64_t whole = instant->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
     struct vt_table table;
     char title[64], count[32];
@@ -203,13 +202,13 @@ void vt_text_tables(struct vt_print *print, const struct vt_report *report,
         vt_text_blocks(print, report, device, (size_t)(top ? top : BY_ROWS));
     } else if (by == VT_BY_MODULE) {
         vt_text_modules(print, report, device, (size_t)(top ? top : BY_ROWS));
-    } else if (by == VT_BY_OWNER && vt_has_names(&vt_shown_instant(device)->groups[by])) {
+    } else if (by == VT_BY_OWNER && vt_has_names(&device->shown->groups[by])) {
         vt_text_owners(print, report, device, (size_t)(top ? top : BY_ROWS));
     } else if (by == VT_BY_KIND) {
         vt_text_kinds(print, report, device, (size_t)(top ? top : BY_ROWS));
-    } else if (by == VT_BY_LINE && vt_has_names(&vt_shown_instant(device)->groups[by])) {
+    } else if (by == VT_BY_LINE && vt_has_names(&device->shown->groups[by])) {
         lines_table(print, report, device, (size_t)(top ? top : BY_ROWS));
-    } else if (by == VT_BY_STACK && vt_has_names(&vt_shown_instant(device)->groups[by])) {
+    } else if (by == VT_BY_STACK && vt_has_names(&device->shown->groups[by])) {
         stacks_list(print, report, device, (size_t)(top ? top : BY_ROWS));
     } else {
         plain_table(print, report, device, (enum vt_by)by, (size_t)(top ? top : BY_ROWS));

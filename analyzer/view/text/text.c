@@ -1,6 +1,6 @@
 /* The text report: verdict, picture, tables, the card, evidence, what to look at next. */
-#include "view/text/leaks.h"
 #include "view/text/text.h"
+#include "view/text/views.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 
 const char *vt_text_whole(const struct vt_device_report *device)
 {
-    return device->at.present ? "of use" : "of peak";
+    return device->at.state.present ? "of use" : "of peak";
 }
 
 /* The sign of a category in the picture. */
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
 {
-    const struct vt_category_style *inspection = vt_category_style(category);
-    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : inspection;
+    const struct vt_category_style *drawn = vt_category_style(category);
+    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : drawn;
 
     fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
     if (!style->unicode)
         fputc(shown->ascii_fill, stream);
     else
-        fputs(style->colour && inspection->fill[0] != ' ' ? "█" : shown->fill, stream);
+        fputs(style->colour && drawn->fill[0] != ' ' ? "█" : shown->fill, stream);
     fputs(VT_RESET, stream);
 }
 
@@ -32,39 +32,39 @@ static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned c
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
                         unsigned category, uint64_t whole, bool single)
 {
-    const struct vt_category_style *inspection = vt_category_style(category);
     char bytes[32], percent[32];
 
     put_fill(stream, print->style, category, single);
     vt_format_percent(categories[category], whole, percent);
-    fprintf(stream, " %-13s %11s %7s\n", inspection->label, vt_format_bytes(categories[category], bytes), percent);
+    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category),
+            vt_format_bytes(categories[category], bytes), percent);
 }
 
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
 {
     static const uint8_t beside[] = {VT_CATEGORY_CACHED, VT_CATEGORY_CONTEXT, VT_CATEGORY_HOST_PINNED};
-    const struct vt_instant *instant = vt_shown_instant(device);
-    uint64_t whole = vt_used_bytes(instant->categories);
+    const struct vt_instant *instant = device->shown;
+    uint64_t whole = instant->state.used_bytes;
     bool done[VT_CATEGORY_COUNT] = {false};
 
     fprintf(stream, VT_DIM "  %-13s %11s %7s" VT_RESET "\n",
-            device->at.present ? "at that time" : "at the peak", "", vt_text_whole(device));
+            device->at.state.present ? "at that time" : "at the peak", "", vt_text_whole(device));
     for (size_t n = 0; n < vt_stacked_category_count; n++) {
         unsigned largest = VT_CATEGORY_COUNT;
 
         for (size_t i = 0; i < vt_stacked_category_count; i++) {
             unsigned c = vt_stacked_categories[i];
-            if (!done[c] &&
-                (largest == VT_CATEGORY_COUNT || instant->categories[c] > instant->categories[largest]))
+            if (!done[c] && (largest == VT_CATEGORY_COUNT ||
+                             instant->state.categories[c] > instant->state.categories[largest]))
                 largest = c;
         }
         done[largest] = true;
-        if (instant->categories[largest])
-            legend_line(stream, print, instant->categories, largest, whole, vt_single_category(device));
+        if (instant->state.categories[largest])
+            legend_line(stream, print, instant->state.categories, largest, whole, vt_single_category(device));
     }
     for (size_t i = 0; i < sizeof beside; i++)
-        if (instant->categories[beside[i]])
-            legend_line(stream, print, instant->categories, beside[i], 0, false);
+        if (instant->state.categories[beside[i]])
+            legend_line(stream, print, instant->state.categories, beside[i], 0, false);
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
@@ -110,20 +110,12 @@ static void more_row(struct vt_table *table, const char *command, const char *pa
     vt_table_cell(table, VT_DIM "%s" VT_RESET, what);
 }
 
-static bool has_operators(const struct vt_report *report)
-{
-    for (size_t id = 0; id < report->trace->stack_count; id++)
-        if (vt_operator_of(report->attribution, (uint32_t)id))
-            return true;
-    return false;
-}
-
 /* The name of the first mark that needs no quotes on a command line; NULL = none. */
-static const char *plain_mark(const struct vt_trace *trace)
+static const char *plain_mark(const struct vt_report *report)
 {
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const char *name =
-            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
+    for (size_t i = 0; i < report->mark_count; i++) {
+        const char *name = report->marks[i].name;
+
         if (name && name[0] && strlen(name) < 32 &&
             !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")])
             return name;
@@ -136,7 +128,7 @@ static void more(struct vt_print *print, const struct vt_report *report)
 {
     static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
                                                {"", false, VT_CUT_END, 0, 1}};
-    const char *path = report->trace->path, *mark = plain_mark(report->trace);
+    const char *path = report->facts.path, *mark = plain_mark(report);
     struct vt_table table;
     char command[80];
 
@@ -145,17 +137,17 @@ static void more(struct vt_print *print, const struct vt_report *report)
     if (!report->device_count) {
         more_row(&table, "info --events", path, "every event");
     } else {
-        if (report->at_label[0])
+        if (report->has_at)
             more_row(&table, "report", path, "at the peak");
         else if (report->refusal_count)
             more_row(&table, "report --at oom", path, "when memory ran out");
         else
             more_row(&table, "report --at end", path, "what was left at the end");
-        if (mark && !report->at_label[0]) {
+        if (mark && !report->has_at) {
             snprintf(command, sizeof command, "report --at mark:%s", mark);
             more_row(&table, command, path, "at a mark");
         }
-        if (print->style->by != VT_BY_OP && has_operators(report))
+        if (print->style->by != VT_BY_OP && report->has_operators)
             more_row(&table, "report --by op", path, "which operators took it");
         more_row(&table, "timeline", path, "a larger picture");
     }
@@ -175,17 +167,17 @@ static void device_section(struct vt_print *print, const struct vt_report *repor
     }
     vt_text_verdict(print, report, device);
     vt_text_leaks(print, report, device);
-    if (!device->peak.counts.driver_bytes && !device->peak.categories[VT_CATEGORY_HOST_PINNED])
+    if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
     picture(print, report, device);
     vt_text_tables(print, report, device);
-    vt_text_card(print, report, device);
+    vt_text_card(print, device);
     vt_text_evidence(print, report, device);
-    vt_text_advice(print, report, device);
+    vt_text_advice(print, device);
 }
 
-static int write_text(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
     int result = vt_print_begin(&print, style);
@@ -195,10 +187,10 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
     vt_text_header(&print, report, "report");
     if (!report->device_count || !report->devices[0].explanation.what)
         vt_text_out_of_memory(&print, report);
-    if (!report->device_count && !report->trace->event_count)
+    if (!report->device_count && !report->facts.event_count)
         vt_print_paragraph(
             &print, 0, 0,
-            report->trace->complete
+            report->facts.complete
                 ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
                 : "No events could be read from this trace.");
     else if (!report->device_count)
@@ -216,7 +208,7 @@ static int write_text(const struct vt_report *report, const struct vt_view_style
 /* The categories in one row, for below a picture that takes the whole width. */
 static void print_key(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
+    const struct vt_instant *instant = device->shown;
     char *key = NULL, bytes[32];
     size_t length;
     FILE *stream = open_memstream(&key, &length);
@@ -225,20 +217,20 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
         return;
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
-        const struct vt_category_style *inspection = vt_category_style(c);
 
-        if (!instant->categories[c])
+        if (!instant->state.categories[c])
             continue;
         put_fill(stream, print->style, c, vt_single_category(device));
-        fprintf(stream, " %s %s  ", inspection->label, vt_format_bytes(instant->categories[c], bytes));
+        fprintf(stream, " %s %s  ", vt_category_label(c),
+                vt_format_bytes(instant->state.categories[c], bytes));
     }
     if (!fclose(stream))
-        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.present ? "Then" : "Held",
-                           device->at.present ? "that time" : "the peak", key);
+        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.state.present ? "Then" : "Held",
+                           device->at.state.present ? "that time" : "the peak", key);
     free(key);
 }
 
-static int write_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
     int rows = style->height > 24 ? style->height - 14 : 16, result = vt_print_begin(&print, style);
@@ -266,12 +258,9 @@ static int write_timeline(const struct vt_report *report, const struct vt_view_s
     if (!report->device_count)
         vt_print_paragraph(&print, 0, 0,
                            "Nothing to draw: no GPU memory was held at any time of this trace.");
-    else if (report->attribution->step_count)
+    else if (report->step_count)
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
                            "A column shows the largest moment of its time.");
     return vt_print_finish(&print, out);
 }
-
-const struct vt_view vt_view_text = {"text", write_text};
-const struct vt_view vt_view_timeline = {"timeline", write_timeline};

@@ -1,6 +1,5 @@
 /* The sentences of the text report. */
 #include "view/text/text.h"
-#include "report/parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
     char time[32];
 
     vt_format_duration(t_ns, time);
-    if (!report->attribution->step_count)
+    if (!report->step_count)
         snprintf(text, 160, "%s after start", time);
     else if (!step)
         snprintf(text, 160, "before the first step (%s after start)", time);
@@ -76,7 +75,8 @@ static void name_line(const struct vt_group *line, unsigned category, uint64_t a
 static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
 {
     const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
-    uint64_t all = instant->categories[category], in_place, in_line = line ? line->categories[category] : 0;
+    uint64_t all = instant->state.categories[category], in_place,
+             in_line = line ? line->categories[category] : 0;
     const struct vt_module_family *place;
     struct vt_module_families places;
 
@@ -94,7 +94,7 @@ static void name_largest(const struct vt_instant *instant, unsigned category, FI
 /* True if so much is known by weak evidence only that the category is as well, for the larger part. */
 static bool is_guess(const struct vt_instant *instant, unsigned category, uint64_t used)
 {
-    uint64_t weak = instant->evidence[VT_EVIDENCE_WEAK], bytes = instant->categories[category];
+    uint64_t weak = instant->evidence[VT_EVIDENCE_WEAK], bytes = instant->state.categories[category];
     uint64_t others = used - bytes;
 
     return category != VT_CATEGORY_UNKNOWN && weak > others && (weak - others) * 2 > bytes;
@@ -103,11 +103,11 @@ static bool is_guess(const struct vt_instant *instant, unsigned category, uint64
 /* The largest category of an instant, in a sentence. */
 static void print_largest(FILE *stream, const struct vt_instant *instant)
 {
-    uint64_t used = vt_used_bytes(instant->categories), left[VT_CATEGORY_COUNT];
+    uint64_t used = instant->state.used_bytes, left[VT_CATEGORY_COUNT];
     unsigned category;
     char share[32] = "All";
 
-    memcpy(left, instant->categories, sizeof left);
+    memcpy(left, instant->state.categories, sizeof left);
     left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
     category = vt_largest_category(left);
     if (!left[category])
@@ -117,7 +117,7 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     else if (left[category] < used)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
     fprintf(stream, " %s of it is %s%s", share, is_guess(instant, category, used) ? "probably " : "",
-            vt_category_style(category)->many);
+            vt_category_many(category));
     name_largest(instant, category, stream);
     fputc('.', stream);
 }
@@ -126,38 +126,38 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
                      const struct vt_device_report *device)
 {
     const struct vt_instant *peak = &device->peak, *at = &device->at;
-    uint64_t end_bytes = vt_used_bytes(device->end.categories);
+    uint64_t end_bytes = device->end.state.used_bytes;
     char bytes[32], end[32], when[160], *text = NULL;
     size_t length;
     FILE *stream = open_memstream(&text, &length);
 
     if (!stream)
         return;
-    if (!peak->counts.driver_bytes) {
+    if (!peak->state.driver_bytes) {
         fprintf(stream, "GPU %d held no memory of this process.", device->index);
     } else {
         fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.",
-                vt_format_bytes(vt_used_bytes(peak->categories), bytes),
-                vt_text_when(report, peak->t_ns, peak->step, peak->phase, when),
+                vt_format_bytes(peak->state.used_bytes, bytes),
+                vt_text_when(report, peak->state.t_ns, peak->state.step, peak->state.phase, when),
                 end_bytes ? vt_format_bytes(end_bytes, end) : "nothing",
-                report->trace->header.state == VT_STATE_COMPLETE ? "at the end" : "where the trace ends");
-        if (at->present)
+                report->facts.ended ? "at the end" : "where the trace ends");
+        if (at->state.present)
             fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
-                    vt_text_when(report, at->t_ns, at->step, at->phase, when),
-                    vt_format_bytes(vt_used_bytes(at->categories), bytes));
-        print_largest(stream, at->present ? at : peak);
+                    vt_text_when(report, at->state.t_ns, at->state.step, at->state.phase, when),
+                    vt_format_bytes(at->state.used_bytes, bytes));
+        print_largest(stream, at->state.present ? at : peak);
     }
     if (!fclose(stream))
         vt_print_paragraph(print, 0, 0, "%s", text);
     free(text);
 }
 
-void vt_text_card(struct vt_print *print, const struct vt_report *report,
-                  const struct vt_device_report *device)
+void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
-    const struct vt_counts *counts = &instant->counts;
-    uint64_t used = vt_used_bytes(instant->categories), free_bytes, total_bytes;
+    const struct vt_instant *instant = device->shown;
+    const struct vt_state *counts = &instant->state;
+    uint64_t used = instant->state.used_bytes;
+    uint64_t free_bytes = device->card_free_bytes, total_bytes = device->card_total_bytes;
     uint64_t direct = used > counts->block_bytes ? used - counts->block_bytes : 0;
     char *text = NULL, bytes[32], other[32];
     size_t length;
@@ -168,8 +168,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
         const char *name;
     } parts[] = {{counts->block_bytes, "blocks of the framework"},
                  {direct, counts->block_bytes ? "taken from the driver directly" : "allocations"},
-                 {instant->categories[VT_CATEGORY_CACHED], "cached"},
-                 {instant->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
+                 {instant->state.categories[VT_CATEGORY_CACHED], "cached"},
+                 {instant->state.categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
 
     if (!stream)
         return;
@@ -182,10 +182,9 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
         join = " + ";
     }
     fputc('.', stream);
-    if (instant->rounding_bytes)
-        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(instant->rounding_bytes, bytes));
-    if (vt_free_near(report->trace, instant->event_index, device->index, &free_bytes, &total_bytes) &&
-        total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
+    if (counts->rounding_bytes)
+        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
+    if (total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
         fprintf(stream,
                 " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
                 vt_format_bytes(total_bytes - free_bytes, bytes),
@@ -198,9 +197,9 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
 void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
                       const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = vt_shown_instant(device);
-    uint64_t unknown = instant->categories[VT_CATEGORY_UNKNOWN], weak = instant->evidence[VT_EVIDENCE_WEAK],
-             whole = 0;
+    const struct vt_instant *instant = device->shown;
+    uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
+             weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
     char exact[80] = "exact (read from the live object)";
     const struct {
         uint64_t bytes;
@@ -212,9 +211,9 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
     char line[256] = "", text[32];
     size_t used = 0;
 
-    if (report->trace->inspection_count)
+    if (report->facts.inspection_count)
         snprintf(exact, sizeof exact, "exact (read from live objects in %zu look%s)",
-                 report->trace->inspection_count, report->trace->inspection_count == 1 ? "" : "s");
+                 report->facts.inspection_count, report->facts.inspection_count == 1 ? "" : "s");
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -223,9 +222,9 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
                                      vt_format_percent(parts[i].bytes, whole, text), parts[i].name);
     if (!used)
         return;
-    if (report->trace->header.dropped)
+    if (report->facts.dropped_events)
         vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. %s events were lost.", line,
-                           vt_format_count(report->trace->header.dropped, text));
+                           vt_format_count(report->facts.dropped_events, text));
     else
         vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. No event was lost.", line);
 }

@@ -1,5 +1,7 @@
 #include "fake.h"
 
+#include <criterion/criterion.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +112,16 @@ uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const cha
 
     fake_frame(fake, stack_id, VT_FRAME_PYTHON, file, line, function);
     return stack_id;
+}
+
+struct vt_report *fake_report(struct fake *fake, const struct vt_report_options *options, unsigned wanted)
+{
+    struct vt_report *report = NULL;
+    char error[512];
+
+    cr_assert_eq(vt_report_make(&fake->attribution, options, &report, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(vt_diagnose(report, wanted), 0);
+    return report;
 }
 
 /* The interfaces. */
@@ -267,32 +279,12 @@ int vt_category_walk(const struct vt_attribution *attribution, int device_index,
     return 0;
 }
 
-/* ---- attribute/leaks.h ---- */
+/* ---- diagnose/leaks/leaks.h ---- */
 
-int vt_leaks_find(const struct vt_attribution *attribution, int device_index, struct vt_leaks *leaks)
+int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
+                  struct vt_leaks *leaks)
 {
-    (void)device_index;
+    (void)places, (void)device_index;
     *leaks = (struct vt_leaks){.step_count = attribution->step_count};
     return 0;
-}
-
-void vt_leaks_free(struct vt_leaks *leaks)
-{
-    *leaks = (struct vt_leaks){0};
-}
-
-const char *vt_leak_name(enum vt_leak_verdict verdict)
-{
-    return verdict == VT_LEAK_TENSOR ? "kept tensor" : "";
-}
-
-const char *vt_leak_remedy(enum vt_leak_verdict verdict)
-{
-    (void)verdict;
-    return "";
-}
-
-bool vt_leak_is_leak(enum vt_leak_verdict verdict)
-{
-    return verdict == VT_LEAK_TENSOR;
 }

@@ -4,6 +4,7 @@
 #define VT_FAKE_H
 
 #include "attribute/sums.h"
+#include "diagnose/diagnose.h"
 #include "diagnose/leaks/leaks.h"
 
 #define FAKE_EVENTS 4096
@@ -41,6 +42,8 @@ struct vt_label *fake_label(struct fake *fake, const struct vt_allocation *alloc
 void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation);
 /* Adds a stack of one Python frame and returns its id. */
 uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function);
+/* A report with these findings (enum vt_finding); fails the test without one. */
+struct vt_report *fake_report(struct fake *fake, const struct vt_report_options *options, unsigned wanted);
 void fake_frame(struct fake *fake, uint32_t stack_id, enum vt_frame_kind kind, const char *file, int32_t line,
                 const char *function);
 

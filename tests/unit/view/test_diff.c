@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "diagnose/diff.h"
+#include "trace/trace.h"
 
 /* One side: a device with groups of one kind. */
 struct side {
@@ -11,6 +12,7 @@ struct side {
     struct vt_device_report device;
     struct vt_report report;
     struct vt_group groups[64];
+    struct vt_place places[64];
 };
 
 static struct side *make_side(enum vt_by by)
@@ -18,7 +20,8 @@ static struct side *make_side(enum vt_by by)
     struct side *side = calloc(1, sizeof *side);
 
     side->report = (struct vt_report){.trace = &side->trace, .devices = &side->device, .device_count = 1};
-    side->device.peak.present = true;
+    side->device.peak.state.present = true;
+    side->device.shown = &side->device.peak;
     side->device.peak.groups[by].items = side->groups;
     return side;
 }
@@ -38,10 +41,10 @@ static void add_line(struct side *side, const char *file, const char *function, 
                      enum vt_phase phase, enum vt_category category, uint64_t bytes)
 {
     struct vt_group *group = add(side, VT_BY_LINE, file, category, bytes);
+    struct vt_place *place = &side->places[group - side->groups];
 
-    group->file = file;
-    group->function = function;
-    group->line = line;
+    place->frame = (struct vt_frame){.file = file, .function = function, .line = line};
+    group->place = place;
     group->phase = (uint8_t)phase;
 }
 
@@ -195,10 +198,10 @@ Test(diff, lines_that_an_edit_moved_are_the_same_lines)
     rows = compare(a, b, VT_BY_LINE, &diff);
     cr_assert_eq(rows->count, 2);
     cr_expect_eq(rows->items[0].kind, VT_DIFF_ADDED);
-    cr_expect_eq(rows->items[0].b.group->line, 183);
+    cr_expect_eq(rows->items[0].b.line, 183);
     cr_expect_eq(rows->items[1].kind, VT_DIFF_GROWN);
-    cr_expect_eq(rows->items[1].a.group->line, 103);
-    cr_expect_eq(rows->items[1].b.group->line, 184);
+    cr_expect_eq(rows->items[1].a.line, 103);
+    cr_expect_eq(rows->items[1].b.line, 184);
     finish(a, b, diff);
 }
 
@@ -228,7 +231,7 @@ Test(diff, a_device_of_one_side)
     struct vt_diff *diff;
 
     b->device.index = 1;
-    b->device.peak.categories[VT_CATEGORY_CONTEXT] = 300;
+    b->device.peak.state.categories[VT_CATEGORY_CONTEXT] = 300;
     cr_assert_eq(vt_diff_make(&a->report, &b->report, 1u << VT_BY_OP, &diff), 0);
     cr_assert_eq(diff->device_count, 2);
     cr_expect_not(diff->devices[0].differs);

@@ -47,12 +47,12 @@ static struct fake *training(void)
     return fake;
 }
 
-static int write_json(const struct vt_report *report, const struct vt_view *view, char **text)
+static int write_json(const struct vt_report *report, const struct vt_document *document, char **text)
 {
-    struct vt_view_style style = {.by = -1};
+    const struct vt_json_style style = {.places = report->places};
     size_t bytes;
     FILE *stream = open_memstream(text, &bytes);
-    int result = view->write(report, &style, stream);
+    int result = vt_json_write(document, report, &style, stream);
 
     fclose(stream);
     return result;
@@ -60,32 +60,32 @@ static int write_json(const struct vt_report *report, const struct vt_view *view
 
 Test(json, is_whole_or_not_printed)
 {
-    const struct vt_view *views[] = {&vt_view_json, &vt_view_json_oom, &vt_view_json_frag,
-                                     &vt_view_leaks_json, &vt_view_steps_json};
-    struct vt_report_options options = {
+    const struct vt_document *documents[] = {&vt_report_document, &vt_oom_document, &vt_frag_document,
+                                             &vt_leaks_document, &vt_steps_document};
+    const struct vt_report_options options = {
         .device_index = -1, .at = "end", .explain = "activation", .blocks = true};
     cJSON_Hooks hooks = {count_allocation, count_free};
     struct fake *fake = training();
-    struct vt_report *report;
-    char error[512], *text;
+    struct vt_report *report = fake_report(fake, &options, ~0u);
+    char *text;
 
-    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0, "%s", error);
     cJSON_InitHooks(&hooks);
-    for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
+    for (size_t v = 0; v < sizeof documents / sizeof *documents; v++) {
         long needed;
 
         allocations = 0;
         failing = -1;
-        cr_assert_eq(write_json(report, views[v], &text), 0);
+        cr_assert_eq(write_json(report, documents[v], &text), 0);
         needed = allocations;
         cr_assert_gt(needed, 20);
         free(text);
         for (long n = 0; n < needed; n += n < 300 ? 1 : 37) {
             allocations = 0;
             failing = n;
-            cr_assert_eq(write_json(report, views[v], &text), -ENOMEM, "view %zu, %ld of %ld", v, n, needed);
-            cr_assert_eq(held, 0, "view %zu, %ld of %ld: %ld not freed", v, n, needed, held);
-            cr_assert_str_eq(text, "", "view %zu, %ld of %ld: %s", v, n, needed, text);
+            cr_assert_eq(write_json(report, documents[v], &text), -ENOMEM, "document %zu, %ld of %ld", v, n,
+                         needed);
+            cr_assert_eq(held, 0, "document %zu, %ld of %ld: %ld not freed", v, n, needed, held);
+            cr_assert_str_eq(text, "", "document %zu, %ld of %ld: %s", v, n, needed, text);
             free(text);
         }
     }

@@ -8,18 +8,16 @@
 #include "fake.h"
 #include "view/text/chart.h"
 #include "report/parts.h"
+#include "view/json/json.h"
 #include "view/text/text.h"
 
 #define MIB ((uint64_t)1 << 20)
 
 static struct vt_report *make(struct fake *fake, const char *at)
 {
-    struct vt_report_options options = {.device_index = -1, .at = at};
-    struct vt_report *report = NULL;
-    char error[512];
+    const struct vt_report_options options = {.device_index = -1, .at = at};
 
-    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0, "%s", error);
-    return report;
+    return fake_report(fake, &options, VT_FIND_LEAKS | VT_FIND_ADVICE);
 }
 
 static void refuse(struct fake *fake, const char *at, const char *part)
@@ -93,7 +91,7 @@ Test(format, shortens_by_columns)
 Test(format, every_category_has_inspections_of_its_own)
 {
     for (unsigned a = 0; a < VT_CATEGORY_COUNT; a++) {
-        cr_assert_not_null(vt_category_style(a)->many);
+        cr_assert_not_null(vt_category_many(a));
         for (size_t b = 0; b < vt_stacked_category_count; b++) {
             const struct vt_category_style *other = vt_category_style(vt_stacked_categories[b]);
             if (vt_stacked_categories[b] == a)
@@ -132,13 +130,13 @@ Test(report, peak_is_the_first_with_most_blocks)
     fake_alloc(fake, 5, VT_ALLOCATION_DRIVER, VT_CATEGORY_WORKSPACE, 900 * MIB);
     report = make(fake, NULL);
     cr_assert_eq(report->device_count, 1);
-    cr_expect_eq(report->devices[0].peak.event_index, 1);
-    cr_expect_eq(report->devices[0].peak.t_ns, 2000000000u);
-    cr_expect_eq(report->devices[0].peak.categories[VT_CATEGORY_ACTIVATION], 60 * MIB);
-    cr_expect_eq(report->devices[0].peak.categories[VT_CATEGORY_CACHED], 40 * MIB);
-    cr_expect_eq(report->devices[0].end.categories[VT_CATEGORY_GRADIENT], 60 * MIB);
-    cr_expect_eq(report->devices[0].end.counts.driver_bytes, 1000 * MIB);
-    cr_expect_not(report->devices[0].at.present);
+    cr_expect_eq(report->devices[0].peak.state.event_index, 1);
+    cr_expect_eq(report->devices[0].peak.state.t_ns, 2000000000u);
+    cr_expect_eq(report->devices[0].peak.state.categories[VT_CATEGORY_ACTIVATION], 60 * MIB);
+    cr_expect_eq(report->devices[0].peak.state.categories[VT_CATEGORY_CACHED], 40 * MIB);
+    cr_expect_eq(report->devices[0].end.state.categories[VT_CATEGORY_GRADIENT], 60 * MIB);
+    cr_expect_eq(report->devices[0].end.state.driver_bytes, 1000 * MIB);
+    cr_expect_not(report->devices[0].at.state.present);
     vt_report_free(report);
     fake_free(fake);
 }
@@ -153,9 +151,9 @@ Test(report, without_blocks_the_peak_goes_by_the_driver)
     large = fake_alloc(fake, 2, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 30 * MIB);
     fake_release(fake, 3, large);
     report = make(fake, NULL);
-    cr_expect_eq(report->devices[0].peak.event_index, 1);
-    cr_expect_eq(vt_used_bytes(report->devices[0].peak.categories), 40 * MIB);
-    cr_expect_eq(vt_used_bytes(report->devices[0].end.categories), 10 * MIB);
+    cr_expect_eq(report->devices[0].peak.state.event_index, 1);
+    cr_expect_eq(report->devices[0].peak.state.used_bytes, 40 * MIB);
+    cr_expect_eq(report->devices[0].end.state.used_bytes, 10 * MIB);
     vt_report_free(report);
     fake_free(fake);
 }
@@ -235,10 +233,10 @@ Test(moments, found)
             vt_report_free(report);
             continue;
         }
-        cr_assert(report->devices[0].at.present);
-        cr_expect_eq(report->devices[0].at.event_index, cases[i].event_index, "%s: %u", cases[i].at,
-                     report->devices[0].at.event_index);
-        cr_expect_eq(report->devices[0].at.counts.driver_bytes, cases[i].mib * MIB, "%s", cases[i].at);
+        cr_assert(report->devices[0].at.state.present);
+        cr_expect_eq(report->devices[0].at.state.event_index, cases[i].event_index, "%s: %u", cases[i].at,
+                     report->devices[0].at.state.event_index);
+        cr_expect_eq(report->devices[0].at.state.driver_bytes, cases[i].mib * MIB, "%s", cases[i].at);
         vt_report_free(report);
     }
     fake_free(fake);
@@ -287,7 +285,7 @@ Test(refusals, a_framework_speaks_for_itself)
     cr_expect_eq(report->refusals[0].free_bytes, 7 * MIB);
     cr_expect_eq(report->refusals[0].driver_bytes, 100 * MIB);
     cr_expect_eq(report->refusals[0].categories[VT_CATEGORY_CACHED], 39 * MIB);
-    cr_expect_eq(report->devices[0].at.categories[VT_CATEGORY_ACTIVATION], 61 * MIB);
+    cr_expect_eq(report->devices[0].at.state.categories[VT_CATEGORY_ACTIVATION], 61 * MIB);
     vt_report_free(report);
     fake_free(fake);
 }
@@ -313,12 +311,12 @@ Test(refusals, without_a_framework_the_driver_speaks)
 
 static char *write_json(const struct vt_report *report)
 {
-    const struct vt_view_style style = {.width = 80, .by = -1};
+    const struct vt_json_style style = {.places = report->places};
     char *text = NULL;
     size_t bytes;
     FILE *stream = open_memstream(&text, &bytes);
 
-    cr_assert_eq(vt_view_json.write(report, &style, stream), 0);
+    cr_assert_eq(vt_json_write(&vt_report_document, report, &style, stream), 0);
     fclose(stream);
     return text;
 }

@@ -11,12 +11,9 @@
 
 static struct vt_report *make(struct fake *fake, const char *at)
 {
-    struct vt_report_options options = {.device_index = -1, .at = at};
-    struct vt_report *report = NULL;
-    char error[512];
+    const struct vt_report_options options = {.device_index = -1, .at = at};
 
-    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0, "%s", error);
-    return report;
+    return fake_report(fake, &options, 0);
 }
 
 static const struct vt_group *find(const struct vt_groups *groups, const char *name)
@@ -80,7 +77,7 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     cr_expect_eq(end->evidence[VT_EVIDENCE_EXACT], 20 * MIB);
     cr_expect_eq(end->evidence[VT_EVIDENCE_STRONG], 30 * MIB);
     cr_expect_eq(end->evidence[VT_EVIDENCE_WEAK], 5 * MIB);
-    cr_expect_eq(end->kinds[VT_ALLOCATION_CONTEXT], 300 * MIB);
+    cr_expect_eq(end->state.context_bytes, 300 * MIB);
     vt_report_free(report);
     fake_free(fake);
 }
@@ -186,7 +183,6 @@ Test(groups, modules_have_their_shares_of_one_buffer)
     struct fake *fake = fake_make(10);
     struct vt_report *report;
     const struct vt_groups *modules, *by_owner;
-    struct vt_explanation explanation;
 
     in_module(fake, 1, VT_CATEGORY_PARAMETER, 8 * MIB, "a");
     in_module(fake, 2, VT_CATEGORY_ACTIVATION, 1 * MIB, "a");
@@ -200,16 +196,15 @@ Test(groups, modules_have_their_shares_of_one_buffer)
     cr_expect_eq(find(by_owner, "a.1.weight")->bytes, 5 * MIB);
     cr_expect_eq(find(by_owner, "a.1.weight")->tensor_bytes, 4 * MIB);
     cr_expect_eq(find(by_owner, "a.1.weight")->evidence, VT_EVIDENCE_STRONG);
-    cr_expect_str_eq(find(by_owner, "a.1.weight")->class_name, "float16 2x2");
+    cr_expect_str_eq(find(by_owner, "a.1.weight")->dtype_shape, "float16 2x2");
     cr_expect_str_eq(find(by_owner, "a.0.weight")->dtype_shape, "float32");
     cr_expect_eq(find(by_owner, "a · activation")->bytes, 1 * MIB);
     cr_expect_eq(find(by_owner, "workspace")->bytes, 2 * MIB, "serves all modules");
     cr_expect_eq(find(modules, "a.0")->bytes, 3 * MIB);
     cr_expect_eq(find(modules, "a.1")->categories[VT_CATEGORY_PARAMETER], 5 * MIB);
-    cr_assert_eq(vt_explain(&fake->attribution, "a.1", 0, &report->devices[0].end, &explanation), 0);
-    cr_expect_str_eq(explanation.way, "module");
-    cr_expect_eq(explanation.blocks, 1);
-    free(explanation.reasons);
+    cr_assert_eq(vt_explain(report, "a.1", &report->devices[0]), 0);
+    cr_expect_str_eq(report->devices[0].explanation.way, "module");
+    cr_expect_eq(report->devices[0].explanation.blocks, 1);
     vt_report_free(report);
     fake_free(fake);
 }
@@ -220,9 +215,8 @@ Test(groups, modules_to_a_depth)
     struct vt_report_options options = {.device_index = -1, .depth = 1};
     struct vt_report *report;
     const struct vt_groups *modules;
-    char error[512];
 
-    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0);
+    report = fake_report(fake, &options, 0);
     modules = &report->devices[0].end.groups[VT_BY_MODULE];
     cr_assert_eq(modules->count, 3);
     cr_expect_eq(find(modules, "Block#1")->bytes, 7 * MIB);

@@ -5,21 +5,20 @@
 
 #include "fake.h"
 #include "view/text/chart.h"
+#include "view/text/views.h"
 #include "report/parts.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-static char *write_text(struct fake *fake, const struct vt_view *view, struct vt_view_style style,
-                        const char *at)
+static char *write_text(struct fake *fake, vt_text_view *view, struct vt_view_style style, const char *at)
 {
-    struct vt_report_options options = {.device_index = -1, .at = at};
-    struct vt_report *report = NULL;
-    char error[512], *text = NULL;
+    const struct vt_report_options options = {.device_index = -1, .at = at};
+    struct vt_report *report = fake_report(fake, &options, VT_FIND_LEAKS | VT_FIND_ADVICE);
+    char *text = NULL;
     size_t bytes;
     FILE *stream = open_memstream(&text, &bytes);
 
-    cr_assert_eq(vt_report_make(&fake->attribution, &options, &report, error, sizeof error), 0, "%s", error);
-    cr_assert_eq(view->write(report, &style, stream), 0);
+    cr_assert_eq(view(report, &style, stream), 0);
     fclose(stream);
     vt_report_free(report);
     return text;
@@ -87,15 +86,15 @@ Test(text, fits_the_width)
         for (int width = 60; width <= 220; width += 20) {
             struct fake *fake = training(refused);
             struct vt_view_style style = {.unicode = true, .width = width, .by = -1};
-            char *text = write_text(fake, &vt_view_text, style, NULL);
+            char *text = write_text(fake, vt_text_report, style, NULL);
 
             check_widths(text, width, "report");
             free(text);
-            text = write_text(fake, &vt_view_timeline, style, NULL);
+            text = write_text(fake, vt_text_timeline, style, NULL);
             check_widths(text, width, "timeline");
             free(text);
             for (style.by = 0; style.by < VT_BY_COUNT; style.by++) {
-                text = write_text(fake, &vt_view_text, style, "step:2");
+                text = write_text(fake, vt_text_report, style, "step:2");
                 check_widths(text, width, vt_by_name((enum vt_by)style.by));
                 free(text);
             }
@@ -107,7 +106,7 @@ Test(text, fits_the_width)
 Test(text, tells_the_verdict)
 {
     struct fake *fake = training(false);
-    char *text = write_text(fake, &vt_view_text,
+    char *text = write_text(fake, vt_text_report,
                             (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
 
     cr_expect(
@@ -131,7 +130,7 @@ Test(text, tells_the_verdict)
 Test(text, begins_with_out_of_memory)
 {
     struct fake *fake = training(true);
-    char *text = write_text(fake, &vt_view_text,
+    char *text = write_text(fake, vt_text_report,
                             (struct vt_view_style){.unicode = true, .width = 200, .by = -1}, NULL);
     char *refused = strstr(text, "Out of memory at step 3, in forward (6.90 s after start): "
                                  "model/layers.py:141 MLP.forward asked for 2.00 GiB on GPU 0.");
@@ -146,7 +145,7 @@ Test(text, begins_with_out_of_memory)
 Test(text, plain_where_the_terminal_is)
 {
     struct fake *fake = training(true);
-    char *text = write_text(fake, &vt_view_text, (struct vt_view_style){.width = 80, .by = -1}, NULL);
+    char *text = write_text(fake, vt_text_report, (struct vt_view_style){.width = 80, .by = -1}, NULL);
 
     for (const char *c = text; *c; c++)
         cr_assert((unsigned char)*c < 0x80 && (*c >= ' ' || *c == '\n'));
@@ -166,7 +165,7 @@ Test(text, colours_when_asked_and_nothing_of_the_trace_reaches_the_terminal)
     fake->labels[5].module = "evil\033]0;title\a\nmodule";
     fake->labels[6].module = "\xc2\x9b"
                              "31m \xe2\x80\xae turned";
-    text = write_text(fake, &vt_view_text,
+    text = write_text(fake, vt_text_report,
                       (struct vt_view_style){.unicode = true, .colour = true, .width = 80, .by = -1}, NULL);
     cr_expect(strstr(text, "\033[38;5;71m"), "activation is green");
     cr_expect_null(strstr(text, "\033]"));
@@ -188,7 +187,7 @@ Test(text, says_what_is_missing)
     fake->trace.header.state = VT_STATE_RECORDING;
     fake->trace.complete = false;
     fake->trace.ring_events = 12;
-    text = write_text(fake, &vt_view_text, style, NULL);
+    text = write_text(fake, vt_text_report, style, NULL);
     cr_expect(strstr(text, " · incomplete: killed or still running · 1,234 EVENTS LOST · pid "), "%s", text);
     cr_expect(strstr(text, "12 events of it saved from the ring"));
     cr_expect(strstr(text, "By line (events lost)"));
@@ -196,7 +195,7 @@ Test(text, says_what_is_missing)
     free(text);
     fake_free(fake);
     fake = fake_make(0);
-    text = write_text(fake, &vt_view_text, style, NULL);
+    text = write_text(fake, vt_text_report, style, NULL);
     cr_expect(strstr(text, "The trace has no events"), "%s", text);
     free(text);
     fake_free(fake);
@@ -217,7 +216,7 @@ Test(chart, heights_are_exact)
 
     half = fake_alloc(fake, 0, VT_ALLOCATION_DRIVER, VT_CATEGORY_ACTIVATION, 40 * MIB);
     fake_alloc(fake, 5, VT_ALLOCATION_DRIVER, VT_CATEGORY_ACTIVATION, 40 * MIB);
-    text = write_text(fake, &vt_view_text, style, NULL);
+    text = write_text(fake, vt_text_report, style, NULL);
     /* 80 MiB in four steps of 20, two rows each: 52 columns, the second half of them full to the top */
     cr_expect(strstr(text, "80 ┤"), "%s", text);
     cr_expect_eq(strspn(row_of(text, "80 ┤"), " "), 26, "%s", text);

@@ -1,5 +1,6 @@
 /* Why memory ran out: failures and their outcome, holes, the peak without some bytes. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "diagnose/advice.h"
 #include "attribute/failures.h"
@@ -95,9 +96,9 @@ Test(fragmentation, holes_and_pins)
     cr_expect_eq(found.unusable_bytes, 5 * MIB, "no request was under 4 MiB");
     cr_expect_eq(found.largest_hole_bytes, 40 * MIB);
     cr_assert_eq(found.segment_count, 2);
-    cr_expect_eq(found.segments[0].holes, 3);
-    cr_expect_eq(found.segments[0].pin, 1, "the block that stays longest");
-    cr_expect_eq(found.segments[1].pin, VT_NEVER);
+    cr_expect_eq(found.segments[0].hole_count, 3);
+    cr_expect_eq(found.segments[0].pin->allocation, 1, "the block that stays longest");
+    cr_expect_null(found.segments[1].pin);
     vt_fragmentation_free(&found);
     fake_free(fake);
 }
@@ -128,10 +129,13 @@ Test(whatif, another_moment_becomes_the_peak)
 Test(advice, nothing_of_nothing)
 {
     struct fake *fake = fake_make(1);
+    const struct vt_report_options options = {.device_index = -1};
+    struct vt_report *report = fake_report(fake, &options, 0);
     struct vt_advices advices;
 
-    cr_assert_eq(vt_advice_find(&fake->attribution, 0, &advices), 0);
+    cr_assert_eq(vt_advice_find(report, 0, &advices), 0);
     cr_expect_eq(advices.count, 0);
-    vt_advice_free(&advices);
+    free(advices.items);
+    vt_report_free(report);
     fake_free(fake);
 }

@@ -1,0 +1,38 @@
+#include "diagnose/diagnose.h"
+
+#include "diagnose/advice.h"
+#include "diagnose/fragmentation.h"
+#include "diagnose/leaks/leaks.h"
+#include "diagnose/shortage.h"
+#include "diagnose/steps.h"
+#include "report/parts.h"
+
+static int diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)
+{
+    int result = 0;
+
+    if (wanted & VT_FIND_LEAKS)
+        result = vt_leaks_find(report->attribution, report->places, device->index, &device->leaks);
+    if (!result && wanted & VT_FIND_ADVICE)
+        result = vt_advice_find(report, device->index, &device->advices);
+    if (!result && wanted & VT_FIND_FRAGMENTATION) {
+        result = vt_fragmentation_find(report->attribution->replay, device->index,
+                                       device->shown->state.event_index, &device->fragmentation);
+        if (!result)
+            result = vt_fragmentation_describe(report, &device->fragmentation);
+    }
+    if (!result && wanted & VT_FIND_STEPS)
+        result = vt_steps_make(report, device->index, &device->steps);
+    return result;
+}
+
+int vt_diagnose(struct vt_report *report, unsigned wanted)
+{
+    int result = 0;
+
+    for (size_t i = 0; !result && i < report->device_count; i++)
+        result = diagnose_device(report, wanted, &report->devices[i]);
+    if (!result && wanted & VT_FIND_SHORTAGE)
+        result = vt_shortage_find(report, &report->shortage);
+    return result;
+}

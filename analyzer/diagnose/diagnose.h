@@ -1,0 +1,18 @@
+/* Fills the findings of a report. */
+#ifndef VT_DIAGNOSE_H
+#define VT_DIAGNOSE_H
+
+#include "report/report.h"
+
+enum vt_finding {
+    VT_FIND_LEAKS = 1,
+    VT_FIND_ADVICE = 2,
+    VT_FIND_FRAGMENTATION = 4, /* of what is shown */
+    VT_FIND_STEPS = 8,
+    VT_FIND_SHORTAGE = 16, /* of the refusal that is shown */
+};
+
+/* Finds what is `wanted` (bits of enum vt_finding) for each device of the report, which frees it. -ENOMEM. */
+int vt_diagnose(struct vt_report *report, unsigned wanted);
+
+#endif

@@ -1,0 +1,79 @@
+/* Blocks one by one, with all that is printed of them. */
+#include "report/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)
+{
+    static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host"};
+    const struct vt_attribution *attribution = report->attribution;
+    const struct vt_allocation *allocation = &attribution->replay->allocations[index];
+    const struct vt_label *label = vt_label_of(attribution, allocation);
+    struct vt_rule_source rule;
+
+    vt_rule_source(attribution, label->rule, &rule);
+    *block = (struct vt_block){.address = allocation->address,
+                               .bytes = allocation->bytes,
+                               .t_ns = vt_event_time(report->trace, allocation->alloc_event),
+                               .allocation = index,
+                               .alloc_event = allocation->alloc_event,
+                               .free_event = allocation->free_event,
+                               .step = label->step,
+                               .freed = allocation->free_event != VT_NEVER,
+                               .category = label->category,
+                               .evidence = label->evidence,
+                               .phase = label->phase,
+                               .kind = kinds[allocation->kind],
+                               .rule = rule.name,
+                               .owner = label->owner,
+                               .module = vt_shown_module(label),
+                               .operator_name = vt_operator_of(attribution, allocation->stack_id),
+                               .place = vt_place_of(report->places, allocation->stack_id)};
+    if (label->forward_stack_id)
+        block->forward_place = vt_place_of(report->places, label->forward_stack_id);
+    block->has_forward = label->forward_stack_id != 0;
+    block->shown_place = block->has_forward ? block->forward_place : block->place;
+}
+
+/* Largest first; those of one size in the order that they were made. */
+static int compare_blocks(const void *left, const void *right)
+{
+    const struct vt_block *a = left, *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+}
+
+int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_instant *instant)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    const struct vt_event *events = report->trace->events;
+    uint64_t number = 0;
+    uint32_t event = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        count += vt_is_counted(&replay->allocations[i], device_index, instant->state.event_index);
+    instant->blocks = calloc(count + 1, sizeof *instant->blocks);
+    if (!instant->blocks)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        struct vt_block *block = &instant->blocks[instant->block_count];
+
+        if (allocation->alloc_event > instant->state.event_index)
+            break;
+        for (; event <= allocation->alloc_event; event++)
+            number += events[event].kind == VT_EVENT_ALLOC && events[event].layer == VT_LAYER_FRAMEWORK &&
+                      events[event].device_index == device_index;
+        if (!vt_is_counted(allocation, device_index, instant->state.event_index))
+            continue;
+        vt_block_set(report, (uint32_t)i, block);
+        block->number = allocation->kind == VT_ALLOCATION_BLOCK ? number : 0;
+        instant->block_count++;
+    }
+    qsort(instant->blocks, instant->block_count, sizeof *instant->blocks, compare_blocks);
+    return 0;
+}

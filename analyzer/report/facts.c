@@ -1,0 +1,168 @@
+/* What a trace says of itself, and the one account of what it lacks. */
+#include "report/facts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/format.h"
+#include "trace/trace.h"
+
+static const char *state_name(const struct vt_trace *trace)
+{
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
+
+    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
+}
+
+/* By enum vt_stop_reason: in the report's first line, in a sentence. */
+static const struct {
+    const char *outcome, *reason;
+} stops[] = {{"incomplete: recording stopped", "for no known reason"},
+             {"incomplete: disk full", "because the disk was full"},
+             {"incomplete: write error", "because of a write error"},
+             {"incomplete: no memory for recording", "for lack of memory"},
+             {"incomplete: no thread for recording", "because no thread could be started"}};
+
+static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
+{
+    uint32_t state = trace->header.state, reason = trace->header.stop_reason;
+    const char *ended = trace->complete ? "yes" : "no: incomplete";
+
+    reason = reason <= VT_STOP_NO_THREAD ? reason : 0;
+    facts->outcome = trace->truncated              ? "incomplete: file damaged"
+                     : state == VT_STATE_STOPPED   ? stops[reason].outcome
+                     : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
+                     : trace->complete             ? "complete"
+                                                   : "incomplete";
+    if (state == VT_STATE_RECORDING)
+        ended = "no: incomplete, the process was killed or still runs";
+    else if (trace->truncated)
+        ended = "no: incomplete, the file is damaged";
+    if (state == VT_STATE_STOPPED)
+        snprintf(facts->ended_text, sizeof facts->ended_text,
+                 "no: incomplete, recording stopped before the process ended, %s", stops[reason].reason);
+    else
+        snprintf(facts->ended_text, sizeof facts->ended_text, "%s", ended);
+}
+
+/* ---- Losses ---- */
+
+static struct vt_loss *add_loss(struct vt_trace_facts *facts, enum vt_loss_kind kind, uint64_t count,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+static struct vt_loss *add_loss(struct vt_trace_facts *facts, enum vt_loss_kind kind, uint64_t count,
+                                const char *format, ...)
+{
+    struct vt_loss *loss = &facts->losses[facts->loss_count++];
+    va_list arguments;
+
+    *loss = (struct vt_loss){.kind = (uint8_t)kind, .count = count};
+    va_start(arguments, format);
+    vsnprintf(loss->text, sizeof loss->text, format, arguments);
+    va_end(arguments);
+    return loss;
+}
+
+static void add_dropped(struct vt_trace_facts *facts)
+{
+    char events[32], definitions[32];
+    struct vt_loss *loss;
+
+    if (!facts->dropped_events && !facts->dropped_definitions)
+        return;
+    loss = add_loss(facts, VT_LOSS_EVENTS, facts->dropped_events, "%s events and %s definitions were lost",
+                    vt_format_count(facts->dropped_events, events),
+                    vt_format_count(facts->dropped_definitions, definitions));
+    snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        " (the buffer was full, or a signal handler made them in the middle of another event): the numbers "
+        "below may be wrong by that much. A larger buffer holds more: see vramtrace run --help.");
+}
+
+static void add_damage(struct vt_trace_facts *facts)
+{
+    char bytes[32];
+    struct vt_loss *loss;
+
+    if (!facts->truncated && !facts->damaged_bytes)
+        return;
+    loss = add_loss(facts, VT_LOSS_DAMAGE, facts->damaged_bytes, "the file is damaged");
+    snprintf(loss->headline, sizeof loss->headline, "The file is damaged:");
+    snprintf(loss->detail, sizeof loss->detail, " %s could not be read; what they told is missing below.",
+             facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
+}
+
+static void add_end(struct vt_trace_facts *facts, uint8_t state)
+{
+    char count[32];
+    struct vt_loss *loss;
+
+    if (state == VT_STATE_STOPPED) {
+        loss = add_loss(facts, VT_LOSS_STOPPED, facts->events_after_end,
+                        "recording stopped before the process ended");
+        if (facts->events_after_end)
+            snprintf(loss->detail, sizeof loss->detail,
+                     "Recording stopped before the process ended: %s later events are not here.",
+                     vt_format_count(facts->events_after_end, count));
+        else
+            snprintf(loss->detail, sizeof loss->detail,
+                     "Recording stopped before the process ended: what came after is not here.");
+    } else if (state == VT_STATE_RECORDING) {
+        loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
+        snprintf(loss->detail, sizeof loss->detail,
+                 "The process was killed, or still runs: everything it had recorded up to then is here, %s "
+                 "events of it saved from the ring.%s",
+                 vt_format_count(facts->ring_events, count),
+                 facts->unfinished_records ? " Calls that were being recorded just then are not." : "");
+    }
+}
+
+static void add_without_stack(struct vt_trace_facts *facts)
+{
+    char count[32];
+    struct vt_loss *loss;
+
+    if (!facts->events_without_stack)
+        return;
+    loss = add_loss(facts, VT_LOSS_STACKS, facts->events_without_stack, "%s events have no stack",
+                    vt_format_count(facts->events_without_stack, count));
+    snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
+    snprintf(loss->detail, sizeof loss->detail,
+             ": more different stacks came than are kept (about 2 million). Their bytes are right, their "
+             "lines and "
+             "owners are not known.");
+}
+
+void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)
+{
+    const struct vt_file_header *header = &trace->header;
+
+    *facts = (struct vt_trace_facts){.path = trace->path,
+                                     .command = trace->command ? trace->command : "",
+                                     .arguments = trace->arguments,
+                                     .argument_count = (size_t)trace->argument_count,
+                                     .pid = header->pid,
+                                     .start_realtime_ns = header->start_realtime_ns,
+                                     .event_count = trace->event_count,
+                                     .state = state_name(trace),
+                                     .complete = trace->complete,
+                                     .truncated = trace->truncated,
+                                     .ended = header->state == VT_STATE_COMPLETE,
+                                     .stopped = header->state == VT_STATE_STOPPED,
+                                     .dropped_events = header->dropped,
+                                     .dropped_definitions = header->dropped_definitions,
+                                     .events_after_end = header->after_end,
+                                     .events_without_stack = header->without_stack,
+                                     .damaged_bytes = trace->damaged_bytes,
+                                     .ring_events = trace->ring_events,
+                                     .unfinished_records = trace->unfinished_records,
+                                     .missing_stacks = trace->missing_stacks,
+                                     .inspection_count = trace->inspection_count};
+    set_outcome(trace, facts);
+    add_dropped(facts);
+    add_damage(facts);
+    add_end(facts, (uint8_t)header->state);
+    add_without_stack(facts);
+    if (!facts->loss_count && !facts->complete)
+        add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
+}

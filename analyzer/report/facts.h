@@ -1,0 +1,54 @@
+/* Facts of a trace: who was recorded, how recording ended, and what was lost. */
+#ifndef VT_FACTS_H
+#define VT_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vt_trace;
+
+enum vt_loss_kind {
+    VT_LOSS_EVENTS, /* dropped events or definitions */
+    VT_LOSS_DAMAGE,
+    VT_LOSS_STOPPED, /* recording ended before the process */
+    VT_LOSS_KILLED,  /* or the process still runs */
+    VT_LOSS_STACKS,
+    VT_LOSS_OTHER,
+    VT_LOSS_KINDS
+};
+
+struct vt_loss {
+    uint8_t kind;
+    uint64_t count;     /* of what was lost, 0 = not known */
+    char text[128];     /* "12 events and 0 definitions were lost" */
+    char headline[128]; /* of the paragraph: its alarming beginning, "" = none */
+    char detail[384];   /* the rest of the paragraph; "" = there is no paragraph */
+};
+
+/* Text belongs to the trace, or to who copied it; never NULL. */
+struct vt_trace_facts {
+    const char *path, *command;
+    const char *const *arguments;
+    size_t argument_count;
+    uint32_t pid;
+    uint64_t start_realtime_ns, event_count;
+    const char *state;    /* of the file: "recording", "complete", "stopped", "unknown" */
+    const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
+    char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */
+    bool complete;        /* the process ended in order and all that it committed is here */
+    bool truncated;       /* the file is shorter than its header says, or a chunk is damaged */
+    bool ended, stopped;  /* the process ended in order; recording stopped before it */
+    uint64_t dropped_events, dropped_definitions;
+    uint64_t events_after_end, events_without_stack;
+    uint64_t damaged_bytes;
+    uint64_t ring_events; /* taken from the ring of a process that did not end in order */
+    uint64_t unfinished_records, missing_stacks;
+    uint64_t inspection_count;
+    struct vt_loss losses[VT_LOSS_KINDS]; /* the worst first */
+    size_t loss_count;
+};
+
+void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts);
+
+#endif

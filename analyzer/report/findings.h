@@ -1,0 +1,178 @@
+/* Findings: what diagnose/ fills in a report. Text that is not owned lives as long as the report. */
+#ifndef VT_FINDINGS_H
+#define VT_FINDINGS_H
+
+#include "report/instant.h"
+
+#define VT_LEAK_LINES 3u
+#define VT_LEAK_STEPS 6u /* with fewer, leaks cannot be judged */
+#define VT_STEP_SPREADS 6
+
+/* ---- Leaks ---- */
+
+/* What each step keeps, by the line that made it. */
+struct vt_leak_part {
+    uint32_t stack_id;
+    uint8_t category;
+    uint64_t bytes_per_step, bytes, blocks;
+    const struct vt_place *place; /* NULL = not known */
+    const char *operator_name;    /* NULL = not known */
+};
+
+/* A Python name that an inspection's census saw hold a tensor of a leak. */
+struct vt_leak_holder {
+    const char *name; /* "list 'history' in __main__, 412 items"; NULL = none is known */
+    const char *kind; /* "local", "global", "attribute", "cell", "traceback", "cycle" … */
+    const char *way;  /* all steps from the tensor to the name */
+    const char *dtype, *shape;
+    const char *node; /* of autograd that made the tensor, "" = none */
+    uint64_t bytes, storage_bytes;
+};
+
+struct vt_leak {
+    uint8_t verdict;           /* enum vt_leak_verdict of diagnose/leaks/ */
+    const char *name, *remedy; /* of the verdict */
+    bool is_leak;              /* false: it grows, but nothing is lost */
+    uint8_t category;          /* of most of its bytes */
+    uint64_t bytes,
+        blocks;     /* alive when the last step begins; of a cycle: the most that waited for the collector */
+    bool collected; /* of a cycle that the collector freed */
+    uint64_t bytes_per_step;
+    uint32_t first_step, last_step; /* that made it: the first and the last that were seen */
+    uint32_t forecast_step;     /* in which memory runs out if all leaks of the device go on; 0 = not known */
+    uint32_t stack_id;          /* of the block that holds the rest, or the largest; 0 = none */
+    bool rebuilt;               /* one tensor, made anew and larger in each step */
+    const char *owner, *module; /* of that block, NULL = not known */
+    struct vt_leak_holder holder;
+    const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;
+                                             NULL = none, or all the same */
+    uint64_t owned_blocks;                /* with such a name */
+    struct vt_place lines[VT_LEAK_LINES]; /* to look at, the likeliest first */
+    size_t line_count;
+    struct vt_leak_part *parts; /* largest first; owned */
+    size_t part_count;
+    char why[512]; /* the evidence, in a sentence */
+};
+
+struct vt_leaks {
+    struct vt_leak *items; /* leaks first, by bytes per step, then what is none */
+    size_t count, leak_count;
+    uint32_t step_count;     /* of the trace */
+    bool judged;             /* false: too few steps */
+    uint64_t bytes_per_step; /* of all leaks of device memory */
+};
+
+/* ---- Advice ---- */
+
+struct vt_advice {
+    const char
+        *kind; /* "checkpoint", "zero_grad", "no_grad", "optimizer", "foreach", "in_place", "empty_cache" */
+    char what[192], why[400];
+    char module[160];  /* that it is about, "" = the line of stack_id */
+    const char *where; /* the module's or the line's name, "" = neither is known */
+    uint32_t stack_id; /* 0 = none */
+    uint64_t bytes;    /* by which the peak would have been lower; of empty_cache, the driver's bytes then */
+    double share;      /* of the peak */
+};
+
+struct vt_advices {
+    struct vt_advice *items; /* largest first */
+    size_t count;
+    uint64_t peak_bytes;
+};
+
+/* ---- Fragmentation ---- */
+
+struct vt_hole {
+    uint64_t address, bytes;
+    bool usable; /* some request that was ever made of its pool fits in it */
+};
+
+/* A run of driver memory that blocks are cut from. Adjacent mappings (expandable segments) are one. */
+struct vt_segment {
+    uint64_t address, bytes, block_bytes, largest_hole_bytes;
+    uint64_t free_bytes;           /* bytes - block_bytes */
+    uint32_t allocation;           /* index in the replay, of the first of the run */
+    const struct vt_block *blocks; /* by address */
+    const struct vt_hole *holes;
+    uint32_t block_count, hole_count;
+    /* The block in it that stays longest after the instant, of those that stay for ever the oldest: without
+     * it and what goes before it the segment could be returned. NULL = no block is in it. */
+    const struct vt_block *pin;
+    uint32_t pin_count; /* 0 or 1 */
+    const char *pool;   /* "small" or "large", after the requests that it serves */
+    bool small;
+};
+
+/* Segments with holes whose pins one line made. */
+struct vt_pin {
+    const char *name; /* of the place; "" = not known */
+    uint64_t segments;
+    uint64_t bytes, kept_bytes; /* of the pins; of the segments' holes */
+    uint64_t categories[VT_CATEGORY_COUNT];
+};
+
+struct vt_fragmentation {
+    struct vt_segment *segments; /* by address */
+    size_t segment_count;
+    struct vt_pin *pins; /* those that keep most first */
+    size_t pin_count;
+    struct vt_block *blocks; /* by address; segments point into them */
+    size_t block_count;
+    struct vt_hole *holes; /* by address */
+    size_t hole_count;
+    uint64_t reserved_bytes, block_bytes, hole_bytes;
+    uint64_t empty_bytes;    /* of segments without any block: emptying the cache would return them */
+    uint64_t kept_bytes;     /* holes of the others */
+    uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
+    uint64_t largest_hole_bytes;
+    /* Of each pool (0: large, 1: small): the least and the largest request ever made, 0 = none. */
+    uint64_t least_request_bytes[2], largest_request_bytes[2];
+};
+
+/* ---- Steps ---- */
+
+struct vt_step {
+    uint32_t step; /* 0 = all before the first */
+    uint32_t first_event, last_event;
+    uint64_t t_ns, duration_ns; /* to the begin of the next step; of the last one, to its last event */
+    struct vt_state peak;       /* as `report --at step:N` */
+    struct vt_state end;
+    uint64_t before_bytes;   /* in use at the end of the step before */
+    bool large, slow;        /* stands out */
+    const char *outliers[2]; /* "peak", "time": by what it stands out */
+    uint32_t outlier_count;
+};
+
+struct vt_steps {
+    struct vt_step *items; /* in order */
+    size_t count;
+    /* Of the steps from 1 on; 0 where they are too few to say which stand out. */
+    uint64_t median_peak_bytes, median_ns;
+};
+
+/* ---- Out of memory ---- */
+
+/* Blocks of one line and category that would have been freed next. */
+struct vt_freed_next {
+    struct vt_block first; /* the first of them */
+    uint64_t bytes, blocks;
+    uint32_t after_events; /* from the refusal to the first of these frees */
+    uint8_t phase;         /* in which such blocks are freed */
+};
+
+/* What the refusal that a report shows was about. */
+struct vt_shortage {
+    const struct vt_refusal *refusal;      /* NULL = none, or of no device */
+    const struct vt_device_report *device; /* its `at` is the refusal */
+    const struct vt_instant *at;
+    size_t number;           /* ordinal of the refusal, from 1 */
+    bool is_last, is_chosen; /* the last of all, or another that --at chose */
+    uint64_t missing_bytes;  /* beyond what the card had free; 0 = none, or not known */
+    struct vt_fragmentation cache;
+    struct vt_freed_next *freed; /* soonest first */
+    size_t freed_count;
+    bool freed_seen; /* as it happened; else by the lives of blocks of the same stacks before */
+};
+
+#endif

@@ -1,0 +1,180 @@
+/* What is in a trace, and its events one by one. */
+#include "report/info.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "report/parts.h"
+
+#define KINDS 256
+
+static void measure_file(const struct vt_trace *trace, struct vt_info *info)
+{
+    struct stat status;
+
+    if (stat(trace->path, &status))
+        return;
+    info->file_bytes = (uint64_t)status.st_size;
+    info->disk_bytes = (uint64_t)status.st_blocks * 512;
+    if (info->file_bytes > trace->header.chunks_offset)
+        info->chunk_bytes = info->file_bytes - trace->header.chunks_offset;
+}
+
+static int count_events(const struct vt_trace *trace, struct vt_info *info)
+{
+    uint64_t(*counts)[VT_LAYERS] = calloc(KINDS, sizeof *counts);
+
+    info->kinds = calloc(KINDS, sizeof *info->kinds);
+    if (!counts || !info->kinds) {
+        free(counts);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < trace->event_count; i++) {
+        uint8_t layer = trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0;
+
+        counts[trace->events[i].kind][layer]++;
+        info->layers[layer]++;
+    }
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        struct vt_kind_counts *found = &info->kinds[info->kind_count];
+        uint64_t all = 0;
+
+        for (int layer = 0; layer < VT_LAYERS; layer++)
+            all += found->layers[layer] = counts[kind][layer];
+        found->kind = vt_event_kind_name(kind);
+        info->kind_count += all > 0;
+    }
+    free(counts);
+    return 0;
+}
+
+static void sum_inspections(const struct vt_attribution *attribution, struct vt_info *info)
+{
+    const struct vt_trace *trace = attribution->trace;
+
+    info->inspection_count = trace->inspection_count;
+    info->lost_inspections = trace->lost_inspections;
+    info->failure = "";
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        const struct vt_inspection *inspection = &trace->inspections[i];
+
+        info->inspection_ns += inspection->duration_ns;
+        info->failed_inspections += inspection->failure[0] != '\0';
+        info->failure = info->failure[0] ? info->failure : inspection->failure;
+    }
+    info->tensors = attribution->inspection_counts.tensors;
+    info->homeless = attribution->inspection_counts.homeless;
+    info->misplaced = attribution->inspection_counts.misplaced;
+}
+
+static void read_header(const struct vt_trace *trace, struct vt_info *info)
+{
+    const struct vt_file_header *header = &trace->header;
+
+    info->format_version = header->format_version;
+    info->program_version = header->program_version;
+    info->host = header->host;
+    info->parent_pid = header->parent_pid;
+    info->stop_reason = header->stop_reason;
+    info->ring_bytes = header->ring_slots * VT_SLOT_BYTES;
+    info->working_folder = trace->working_folder;
+    info->executable = trace->executable;
+    info->python_version = trace->python_version;
+    info->python_unsupported_minor = header->python_unsupported_minor;
+}
+
+int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
+{
+    const struct vt_trace *trace = attribution->trace;
+    const struct vt_replay *replay = attribution->replay;
+
+    *info = (struct vt_info){.unknown_frees = replay->unknown_frees,
+                             .doubled_allocations = replay->doubled_allocations,
+                             .total_mismatches = replay->total_mismatches,
+                             .step_count = attribution->step_count};
+    vt_trace_facts_read(trace, &info->facts);
+    read_header(trace, info);
+    measure_file(trace, info);
+    sum_inspections(attribution, info);
+    info->devices = calloc(trace->device_count + 1, sizeof *info->devices);
+    if (!info->devices || count_events(trace, info)) {
+        vt_info_free(info);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < trace->device_count; i++)
+        info->devices[info->device_count++] = (struct vt_device_facts){
+            trace->devices[i].index, trace->devices[i].name, trace->devices[i].total_bytes};
+    return 0;
+}
+
+void vt_info_free(struct vt_info *info)
+{
+    free(info->devices);
+    free(info->kinds);
+    *info = (struct vt_info){0};
+}
+
+/* ---- Events ---- */
+
+static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, const struct vt_event *event)
+{
+    static const struct vt_trace_stack empty;
+
+    return event->stack_id < trace->stack_count ? &trace->stacks[event->stack_id] : &empty;
+}
+
+static void set_names(const struct vt_trace *trace, const struct vt_event *event,
+                      struct vt_event_facts *facts)
+{
+    static const struct {
+        uint8_t flag;
+        const char *name;
+    } flags[] = {
+        {VT_FLAG_HOST, "host"},        {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
+        {VT_FLAG_FOREIGN, "foreign"},  {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
+        {VT_FLAG_ESTIMATE, "estimate"}};
+    const struct vt_trace_stack *stack = stack_of(trace, event);
+
+    if (event->kind == VT_EVENT_MARK || event->kind == VT_EVENT_RANGE_PUSH)
+        facts->name = vt_trace_string(trace, event->detail);
+    facts->function = stack->function ? vt_trace_function(trace, stack->function) : NULL;
+    facts->label = stack->label ? vt_trace_function(trace, stack->label) : NULL;
+    facts->thread = stack->thread_id;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (event->flags & flags[i].flag)
+            facts->flags[facts->flag_count++] = flags[i].name;
+}
+
+void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
+                         struct vt_event_facts *facts)
+{
+    const struct vt_event *event = &trace->events[event_index];
+    struct vt_frame top[VT_EVENT_TOP_FRAMES];
+    size_t count = vt_trace_frames(trace, event->stack_id, top, VT_EVENT_TOP_FRAMES);
+
+    *facts = (struct vt_event_facts){.index = event_index,
+                                     .stack_id = event->stack_id,
+                                     .t_ns = vt_event_time(trace, event_index),
+                                     .kind = vt_event_kind_name(event->kind),
+                                     .layer = vt_layer_name(event->layer),
+                                     .device_index = event->device_index,
+                                     .address = event->address,
+                                     .bytes = event->bytes,
+                                     .change_bytes = (int64_t)event->bytes,
+                                     .is_change = event->kind == VT_EVENT_DELTA,
+                                     .is_plain = event->kind != VT_EVENT_DELTA,
+                                     .detail = event->detail,
+                                     .total_bytes = event->total_bytes,
+                                     .sequence = event->sequence};
+    snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, event->address);
+    set_names(trace, event, facts);
+    for (size_t i = 0; i < count && i < VT_EVENT_TOP_FRAMES; i++)
+        facts->top_functions[facts->top_count++] = top[i].function;
+    facts->has_at = vt_trace_user_frame(trace, event->stack_id, &facts->at);
+    facts->frames = frames;
+    count = frames ? vt_trace_frames(trace, event->stack_id, frames, VT_EVENT_FRAMES) : 0;
+    facts->frame_count = count < VT_EVENT_FRAMES ? count : VT_EVENT_FRAMES;
+}

@@ -1,0 +1,81 @@
+/* What is in a trace, without judgement: `vramtrace info`. */
+#ifndef VT_INFO_H
+#define VT_INFO_H
+
+#include "base/words.h"
+#include "report/facts.h"
+#include "report/places.h"
+
+struct vt_attribution;
+
+#define VT_LAYERS 4
+
+struct vt_device_facts {
+    int index;
+    const char *name;     /* "" = not known */
+    uint64_t total_bytes; /* 0 = not known */
+};
+
+struct vt_kind_counts {
+    const char *kind;
+    uint64_t layers[VT_LAYERS]; /* events, by enum vt_layer */
+};
+
+/* Text belongs to the trace. */
+struct vt_info {
+    struct vt_trace_facts facts;
+    uint64_t file_bytes, chunk_bytes;
+    uint64_t disk_bytes; /* without holes, such as the ring of a process that ended in order */
+    uint64_t ring_bytes;
+    const char *program_version, *host, *working_folder, *executable; /* NULL = not known */
+    uint32_t format_version, parent_pid, stop_reason, python_version, python_unsupported_minor;
+    struct vt_device_facts *devices;
+    size_t device_count;
+    uint64_t layers[VT_LAYERS];
+    struct vt_kind_counts *kinds; /* those that occur */
+    size_t kind_count;
+    /* Where the replay disagrees with the trace or the framework. */
+    uint64_t unknown_frees, doubled_allocations, total_mismatches;
+    /* Inspections, and the tensors that they saw. */
+    uint64_t inspection_count, inspection_ns, failed_inspections, lost_inspections;
+    const char *failure; /* the first, "" = none */
+    uint64_t tensors, homeless, misplaced;
+    uint32_t step_count;
+};
+
+/* -ENOMEM. */
+int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info);
+void vt_info_free(struct vt_info *info);
+
+#define VT_EVENT_FRAMES 512
+#define VT_EVENT_FLAGS 8
+#define VT_EVENT_TOP_FRAMES 3
+
+/* One event, with its names. */
+struct vt_event_facts {
+    uint32_t index, stack_id;
+    uint64_t t_ns; /* since recording began */
+    const char *kind, *layer;
+    int device_index;
+    char address_text[24]; /* "0x…" */
+    uint64_t address, bytes, detail, total_bytes, sequence;
+    int64_t change_bytes;         /* of a measured difference, instead of bytes */
+    bool is_change, is_plain;     /* one of them: which of the two it has */
+    const char *name;             /* of a mark or range; NULL = none */
+    const char *function, *label; /* the hooked function, the runtime call around it; "" = none */
+    uint32_t thread;              /* 0 = not known */
+    const char *flags[VT_EVENT_FLAGS];
+    uint32_t flag_count;
+    const char *top_functions[VT_EVENT_TOP_FRAMES]; /* innermost first */
+    uint32_t top_count;
+    struct vt_frame at; /* that a person would name */
+    bool has_at;
+    const struct vt_frame *frames; /* all; NULL = not asked for */
+    size_t frame_count;
+};
+
+/* `frames` has space for VT_EVENT_FRAMES and outlives the facts; NULL = only the innermost are wanted. */
+void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
+                         struct vt_event_facts *facts);
+
+#endif

@@ -1,0 +1,133 @@
+/* Instants: the state of one device just after one event, and what was alive then, grouped. */
+#ifndef VT_INSTANT_H
+#define VT_INSTANT_H
+
+#include <stdbool.h>
+
+#include "base/words.h"
+#include "report/places.h"
+
+/* What --by takes: ways to group, then the blocks themselves. */
+enum vt_by {
+    VT_BY_CATEGORY,
+    VT_BY_MODULE,
+    VT_BY_KIND, /* modules of one class */
+    VT_BY_OWNER,
+    VT_BY_LINE,
+    VT_BY_STACK,
+    VT_BY_OP,
+    VT_BY_COUNT, /* ways to group */
+    VT_BY_BLOCK = VT_BY_COUNT,
+    VT_BY_CHOICES
+};
+const char *vt_by_name(unsigned by); /* "category", "module", … */
+
+/* Bytes of one device just after an event. */
+struct vt_state {
+    bool present;
+    uint8_t phase;
+    uint32_t event_index, step;
+    uint64_t t_ns;         /* since recording began */
+    uint64_t used_bytes;   /* of the categories, without the cache and the context */
+    uint64_t driver_bytes; /* what the driver gave: segments, pools, direct allocations, context */
+    uint64_t segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
+    uint64_t rounding_bytes;                /* of the categories' bytes: more than was asked for */
+    uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, host_pinned aside */
+};
+
+/* What is alive and has one name. A block with several owners counts in each group with its share. */
+struct vt_group {
+    char *name; /* "train.py:88 forward", "layers.3.attn", "aten::addmm", …; "" = not known. Owned */
+    uint64_t bytes, blocks;
+    uint64_t categories[VT_CATEGORY_COUNT];
+    uint32_t stack_id;         /* one stack of it, 0 = none */
+    uint32_t forward_stack_id; /* by stack: of the forward operator whose backward it is, 0 = not known */
+    /* By line. */
+    const struct vt_place *place; /* NULL = not known */
+    uint8_t phase;
+    /* By owner; all of a group is of one category. NULL = not known. */
+    uint8_t category, evidence; /* the weakest of its blocks */
+    const char *role, *module, *module_class, *dtype, *shape;
+    char *dtype_shape;     /* "float32 1024x256"; owned */
+    uint64_t tensor_bytes; /* what its tensors have of the bytes */
+    /* By module and by kind. */
+    const char *class_name;        /* by module; NULL or "" = not known */
+    uint32_t depth;                /* by module: levels of the name */
+    uint64_t modules;              /* by kind: those that hold something */
+    uint64_t temporary_peak_bytes; /* the most of temporaries at once, at any time */
+    /* Of the group without a name: what Python code made outside of any module's call. */
+    uint64_t outside[VT_CATEGORY_COUNT];
+};
+struct vt_groups {
+    struct vt_group *items; /* largest first */
+    size_t count;
+};
+
+/* Something alive that counts in a category: a framework's block, or memory used as the driver gave it. */
+struct vt_block {
+    uint64_t address, bytes;
+    uint64_t t_ns; /* made, since recording began */
+    /* Ordinal among the framework's allocations on its device, from 1, without those that left no trace; 0 =
+     * not the framework's. */
+    uint64_t number;
+    uint32_t allocation; /* its index in the replay */
+    uint32_t alloc_event, free_event, step;
+    bool freed;       /* at any time: free_event is set */
+    bool has_forward; /* made in backward, by the node of a forward operator that is known */
+    uint8_t category, evidence, phase;
+    const char *kind;                           /* "block", "driver", … */
+    const char *rule;                           /* that gave the category, "" = none */
+    const char *owner, *module, *operator_name; /* NULL = not known */
+    const struct vt_place *place,
+        *forward_place;                 /* of its stack, of the forward operator's; NULL = not known */
+    const struct vt_place *shown_place; /* the one of the two that tells a person more */
+};
+
+/* One instant of one device. */
+struct vt_instant {
+    struct vt_state state;
+    uint64_t evidence[VT_EVIDENCE_COUNT]; /* of the categories' bytes but cached and context */
+    struct vt_groups groups[VT_BY_COUNT];
+    struct vt_block *blocks; /* largest first; NULL = not asked for */
+    size_t block_count;
+};
+
+/* Why some of what is alive at an instant has its category. */
+struct vt_reason {
+    uint8_t category, evidence;
+    uint16_t rule;
+    uint64_t bytes, blocks;
+    /* Of the largest block. */
+    uint32_t allocation, stack_id, forward_stack_id; /* 0 = none */
+    const char *owner;                               /* NULL = not known */
+    const char *stack, *forward_stack;               /* folded; "" = not recorded */
+    const char *how;                                 /* "rule", "look" or "kind" */
+    /* By rule: as it was written; "rules.def" is the built-in table. NULL = by another way. */
+    const char *rule_name, *rule_file, *rule_text;
+    int rule_line;
+    /* By inspection: its number, from 1, and what it saw. 0 = by another way. */
+    uint32_t inspection;
+    uint64_t inspection_t_ns; /* since recording began */
+    const char *role, *path;
+};
+/* All that a name stands for at an instant. */
+struct vt_explanation {
+    const char *what; /* as asked; NULL = nothing was */
+    const char *way,
+        *way_label; /* how it was understood: "category", "a category"; NULL = nothing has that name */
+    uint64_t bytes, blocks;
+    struct vt_reason *reasons; /* largest first */
+    size_t count;
+};
+
+/* Each column holds the largest state inside it, without the cache, so that no peak is lost. */
+struct vt_timeline {
+    size_t columns;
+    uint64_t *t_ns; /* since recording began */
+    uint64_t (*categories)[VT_CATEGORY_COUNT];
+    uint64_t *driver_bytes;
+    uint32_t *step;
+    uint8_t *phase;
+};
+
+#endif

@@ -1,0 +1,299 @@
+/* Places and names of stacks, each found once and cached by stack; and source lines. */
+#include "report/parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "report/group_table.h"
+
+#define FRAMES 512
+#define NAME_BYTES 1024 /* of a place; of a folded stack */
+#define FOLDED_FRAMES 4
+#define MAX_SOURCE_BYTES (16 << 20)
+
+struct entry {
+    bool place_known, stack_known, has_place;
+    struct vt_place place;
+    struct vt_stack_name stack;
+};
+
+struct vt_places {
+    const struct vt_trace *trace;
+    struct vt_arena names;
+    struct entry *entries; /* by stack id */
+};
+
+static struct entry *entry_of(struct vt_places *places, uint32_t stack_id)
+{
+    return &places->entries[stack_id < places->trace->stack_count ? stack_id : 0];
+}
+
+/* ---- Names of frames ---- */
+
+/* A path as a person names it: relative to the trace's working folder; else, in an installed package, from
+ * the package's name on; else the last two parts. */
+static const char *short_path(const struct vt_trace *trace, const char *path)
+{
+    static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
+    const char *folder = trace->working_folder ? trace->working_folder : "";
+    size_t length = strlen(folder);
+    const char *cut = NULL;
+
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        const char *found = strstr(path, roots[i]);
+        if (found)
+            return found + strlen(roots[i]);
+    }
+    if (length > 1 && !strncmp(path, folder, length) && path[length] == '/')
+        return path + length + 1;
+    if (path[0] != '/')
+        return path;
+    for (const char *end = path + strlen(path); end > path; end--) {
+        if (*end != '/')
+            continue;
+        if (cut)
+            return end + 1;
+        cut = end;
+    }
+    return path;
+}
+
+/* Objects whose functions' names say enough. */
+static bool is_framework(const char *module)
+{
+    return !strncmp(module, "libtorch", 8) || !strncmp(module, "libc10", 6);
+}
+
+/* "main.<locals>.step" as people say it: "main.step". */
+static void plain_function(const char *function, char *text, size_t bytes)
+{
+    static const char locals[] = "<locals>.";
+    size_t used = 0;
+
+    while (*function && used + 1 < bytes) {
+        if (!strncmp(function, locals, sizeof locals - 1))
+            function += sizeof locals - 1;
+        else
+            text[used++] = *function++;
+    }
+    text[used] = '\0';
+}
+
+static void name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes)
+{
+    const char *module = strrchr(frame->module, '/');
+    char function[NAME_BYTES];
+
+    module = module ? module + 1 : frame->module;
+    plain_function(frame->function, function, sizeof function);
+    if (!strncmp(function, "0x", 2) && module[0])
+        snprintf(text, bytes, "%s", module); /* no symbol: its address means nothing to a person */
+    else if (frame->file[0] && frame->line > 0)
+        snprintf(text, bytes, "%.400s:%d %.400s", short_path(trace, frame->file), frame->line, function);
+    else if (frame->file[0])
+        snprintf(text, bytes, "%.400s %.400s", short_path(trace, frame->file), function);
+    else if (!module[0] || is_framework(module))
+        snprintf(text, bytes, "%s", function);
+    else
+        snprintf(text, bytes, "%.400s (%.400s)", function, module);
+}
+
+const char *vt_places_text(struct vt_places *places, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = vt_arena_take(&places->names, bytes);
+
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place)
+{
+    char name[NAME_BYTES];
+
+    name_frame(places->trace, frame, name, sizeof name);
+    place->frame = *frame;
+    place->name = vt_places_text(places, name);
+    return place->name ? 0 : -ENOMEM;
+}
+
+const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id)
+{
+    struct entry *entry = entry_of(places, stack_id);
+    struct vt_frame frame;
+
+    if (!entry->place_known)
+        entry->has_place = vt_trace_user_frame(places->trace, stack_id, &frame) &&
+                           !vt_place_set(places, &frame, &entry->place);
+    entry->place_known = true;
+    return entry->has_place ? &entry->place : NULL;
+}
+
+/* ---- Names of stacks ---- */
+
+/* Objects that stand between a program and what it asked for. */
+static bool is_plumbing(const struct vt_frame *frame)
+{
+    static const char *const names[] = {"libvramtrace.so", "libcuda.so",   "libcudart.so", "libc.so",
+                                        "libpthread.so",   "libstdc++.so", "ld-linux"};
+    const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
+
+    if (!strcmp(frame->function, "_start") || is_framework(module))
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(module, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+/* True for code of installed libraries and of the interpreter: what a person did not write. */
+static bool is_library_path(const char *path)
+{
+    return path[0] == '<' || strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
+           strstr(path, "/lib/python3");
+}
+
+/* Folds a stack for a line or two of text: the innermost frame that means something, then those that a person
+ * wrote. Native frames are shown only where there is no Python. */
+static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames, size_t count,
+                 char *text, size_t bytes)
+{
+    size_t used = 0, shown = 0;
+    bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
+    const struct vt_place *user = python ? NULL : vt_place_of(places, stack_id);
+    char name[NAME_BYTES];
+
+    text[0] = '\0';
+    if (user) {
+        used += (size_t)snprintf(text, bytes, "%s", user->name);
+        shown++;
+    }
+    for (size_t i = 0; i < count && shown < FOLDED_FRAMES && used + 1 < bytes; i++) {
+        if (python && frames[i].kind != VT_FRAME_PYTHON)
+            continue;
+        if (user && frames[i].address == user->frame.address) {
+            user = NULL; /* what called it comes now */
+            continue;
+        }
+        if (user || (shown && (python ? is_library_path(frames[i].file) : is_plumbing(&frames[i]))))
+            continue;
+        name_frame(places->trace, &frames[i], name, sizeof name);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
+        shown++;
+    }
+}
+
+/* Stacks are the same for a person if their lines are: threads and objects make no difference. */
+static void name_stack(struct vt_places *places, uint32_t stack_id, struct vt_stack_name *stack)
+{
+    struct vt_frame frames[FRAMES];
+    size_t count = vt_trace_frames(places->trace, stack_id, frames, FRAMES);
+    char text[NAME_BYTES];
+    uint64_t hash = VT_HASH_START;
+
+    count = count < FRAMES ? count : FRAMES;
+    for (size_t i = 0; i < count; i++) {
+        hash = vt_hash_bytes(frames[i].function, strlen(frames[i].function) + 1, hash);
+        hash = vt_hash_bytes(frames[i].file, strlen(frames[i].file) + 1, hash);
+        hash = vt_hash_bytes(&frames[i].line, sizeof frames[i].line, hash);
+    }
+    fold(places, stack_id, frames, count, text, sizeof text);
+    stack->hash = hash;
+    stack->text = vt_places_text(places, text);
+}
+
+const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id)
+{
+    struct entry *entry = entry_of(places, stack_id);
+
+    if (!entry->stack_known)
+        name_stack(places, stack_id, &entry->stack);
+    entry->stack_known = true;
+    return &entry->stack;
+}
+
+size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity)
+{
+    return vt_trace_frames(places->trace, stack_id, frames, capacity);
+}
+
+/* ---- Source lines ---- */
+
+/* The trace is untrusted: only what looks like a source file is opened, and nothing that could block. */
+static bool is_source_name(const char *path)
+{
+    static const char *const endings[] = {".py", ".pyx", ".c", ".cc",  ".cpp", ".cxx",
+                                          ".cu", ".cuh", ".h", ".hpp", ".rs"};
+    const char *dot = strrchr(path, '.');
+
+    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
+        if (!strcmp(dot, endings[i]))
+            return true;
+    return false;
+}
+
+/* Opens a regular file that was not changed since the trace began: lines of a newer one may differ. */
+static FILE *open_source(const struct vt_trace *trace, const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size > MAX_SOURCE_BYTES ||
+        (uint64_t)status.st_mtime > trace->header.start_realtime_ns / 1000000000u) {
+        close(fd);
+        return NULL;
+    }
+    return fdopen(fd, "r");
+}
+
+char *vt_source_line(const struct vt_places *places, const struct vt_place *place)
+{
+    const char *path = place ? place->frame.file : "";
+    int32_t line = place ? place->frame.line : 0;
+    char *text = NULL, *found = NULL;
+    size_t capacity = 0;
+    FILE *file = line > 0 && path[0] == '/' && is_source_name(path) ? open_source(places->trace, path) : NULL;
+
+    if (!file)
+        return NULL;
+    while (line > 0 && getline(&text, &capacity, file) >= 0)
+        line--;
+    if (!line && text) {
+        char *start = text + strspn(text, " \t");
+        start[strcspn(start, "\r\n")] = '\0';
+        found = strdup(start);
+    }
+    free(text);
+    fclose(file);
+    return found;
+}
+
+/* ---- The cache ---- */
+
+int vt_places_make(const struct vt_trace *trace, struct vt_places **made)
+{
+    struct vt_places *places = calloc(1, sizeof *places);
+
+    *made = places;
+    if (!places)
+        return -ENOMEM;
+    places->trace = trace;
+    places->entries = calloc(trace->stack_count + 1, sizeof *places->entries);
+    return places->entries ? 0 : -ENOMEM;
+}
+
+void vt_places_free(struct vt_places *places)
+{
+    if (!places)
+        return;
+    vt_arena_free(&places->names);
+    free(places->entries);
+    free(places);
+}

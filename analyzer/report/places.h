@@ -1,0 +1,26 @@
+/* Places: what people call the code that made something. One for each stack, resolved when first asked for.
+ */
+#ifndef VT_PLACES_H
+#define VT_PLACES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/frame.h"
+
+/* The frame that a person would name for a stack. Lives as long as the report. */
+struct vt_place {
+    const char *name; /* "model.py:141 forward"; without a file "main (program)" */
+    struct vt_frame frame;
+};
+
+struct vt_places; /* of one trace; by one thread at a time */
+
+/* Frames of a stack, innermost first. Returns how many there are, of which at most `capacity` are written. */
+size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
+
+/* The source line of a place, without indentation, if its file is here and older than the trace; else NULL,
+ * also for NULL. The caller frees it. */
+char *vt_source_line(const struct vt_places *places, const struct vt_place *place);
+
+#endif

@@ -1,0 +1,27 @@
+/* How a view writes, and how categories look in text. */
+#ifndef VT_STYLE_H
+#define VT_STYLE_H
+
+#include <stdbool.h>
+
+#include "base/words.h"
+
+struct vt_view_style {
+    bool colour;
+    bool unicode;
+    int width;    /* columns of text */
+    int height;   /* rows of the terminal, 0 = not known */
+    int by;       /* enum vt_by, -1 = the report's usual tables */
+    int top;      /* rows of each table and of each list in JSON; 0 = the usual number, in JSON all */
+    bool compact; /* JSON on one line */
+    bool all;     /* steps: each in a row of its own */
+};
+
+struct vt_category_style {
+    const char *fill; /* one column; tells categories apart without colour */
+    char ascii_fill;
+    uint8_t colour; /* of the terminal's 256 */
+};
+const struct vt_category_style *vt_category_style(unsigned category);
+
+#endif

@@ -1,0 +1,22 @@
+/* What prints text: each writes a whole page. */
+#ifndef VT_VIEWS_H
+#define VT_VIEWS_H
+
+#include <stdio.h>
+
+#include "report/diff.h"
+#include "report/info.h"
+#include "view/text/style.h"
+
+/* 0 or -errno, also of a failed write to `out`. */
+typedef int vt_text_view(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
+vt_text_view vt_text_report, vt_text_timeline, vt_text_leaks_page, vt_text_oom, vt_text_frag, vt_text_steps;
+
+int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out);
+
+int vt_text_info(const struct vt_info *info, FILE *out);
+
+/* One event on a line; and its frames, each on one, if it has them. */
+int vt_text_event(const struct vt_event_facts *event, FILE *out);
+
+#endif
