@@ -1,6 +1,6 @@
 #include "guard.h"
 
-#include "unwind.h"
+#include "stacks/unwind.h"
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 

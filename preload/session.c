@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "fork_gate.h"
+#include "loader/fork_gate.h"
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
-#include "record.h"
+#include "record/record.h"
 #include "vramtrace/version.h"
 
 /* Of a process. OPENED: the file is there, and the writer looks for what only it may look for. */

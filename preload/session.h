@@ -9,11 +9,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "intern.h"
-#include "live.h"
+#include "record/intern.h"
+#include "record/live.h"
 #include "options.h"
-#include "ring.h"
-#include "stack_python.h"
+#include "record/ring.h"
+#include "stacks/python.h"
 
 enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32, VT_ROOMS_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
 

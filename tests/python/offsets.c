@@ -15,7 +15,7 @@
 #include <internal/pycore_runtime.h>
 #include <stdio.h>
 
-#include "python_layout.h"
+#include "stacks/python_layout.h"
 
 static int passed, failed;
 

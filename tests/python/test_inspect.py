@@ -12,7 +12,7 @@ import weakref
 import frames_support as support
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = [os.path.join(HERE, "..", "..", "preload", name) for name in ("inspect.py", "census.py")]
+SOURCES = [os.path.join(HERE, "..", "..", "preload", "inspect", name) for name in ("inspect.py", "census.py")]
 CENSUS_TIME = 10**10  # ns
 
 

@@ -1,0 +1,167 @@
+/* What dlsym(RTLD_NEXT, …) would answer if we were not there.
+ *
+ * The real one searches behind its caller: among what was loaded when the program started (and what was
+ * opened globally since), if its caller was, else among the libraries that one dlopen brought. It goes by its
+ * return address, so it cannot be asked for somebody else. Objects are loaded in the order in which they are
+ * searched, and what belongs to the program's start comes first: from this, and from the names of the
+ * libraries that each object needs, the answer follows in nearly all cases; in the others we say so. */
+#include "loader/dlsym.h"
+
+#include "loader/elf_walk.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#define NONE UINT_MAX
+#define NAME_BYTES 256
+
+struct object {
+    unsigned index; /* in load order; NONE: there is none */
+    char name[NAME_BYTES];
+};
+
+static void take(struct object *object, unsigned index, const struct vt_elf *elf)
+{
+    const char *slash = strrchr(elf->path, '/');
+    const char *name = elf->soname[0] != '\0' ? elf->soname : slash != NULL ? slash + 1 : elf->path;
+    object->index = index;
+    object->name[0] = '\0';
+    if (strlen(name) < NAME_BYTES)
+        memcpy(object->name, name, strlen(name) + 1);
+}
+
+struct order {
+    const char *symbol;
+    uintptr_t caller_base;
+    unsigned next_index;
+    struct vt_elf program;
+    unsigned last_of_program; /* of the libraries that the program itself needs */
+    unsigned us;
+    struct object caller;
+    bool caller_defines, defined_between; /* the symbol; between the caller and us */
+    struct object definer;                /* the first one behind the caller */
+    void *defined;
+};
+
+static bool put_in_order(const struct vt_elf *elf, void *context)
+{
+    struct order *order = context;
+    unsigned index = order->next_index++;
+    struct object here;
+    take(&here, index, elf);
+    if (index == 0)
+        order->program = *elf;
+    else if (vt_elf_needs(&order->program, here.name))
+        order->last_of_program = index;
+    if (vt_elf_is_ours(elf)) {
+        order->us = index;
+        return false;
+    }
+    if (elf->base == order->caller_base)
+        order->caller = here;
+    void *defined = vt_elf_symbol(elf, order->symbol, NULL);
+    bool behind_us = order->us != NONE, behind_caller = order->caller.index < index;
+    if (defined == NULL)
+        return false;
+    if (order->caller.index == index)
+        order->caller_defines = true;
+    else if (behind_us != behind_caller)
+        order->defined_between = true;
+    else if (behind_us && order->definer.index == NONE) {
+        order->definer = here;
+        order->defined = defined;
+    }
+    return false;
+}
+
+struct needer {
+    const char *library;
+    unsigned next_index, before;
+    struct object found;
+};
+
+static bool needs(const struct vt_elf *elf, void *context)
+{
+    struct needer *search = context;
+    unsigned index = search->next_index++;
+    if (index >= search->before)
+        return true;
+    if (!vt_elf_needs(elf, search->library))
+        return false;
+    take(&search->found, index, elf);
+    return true;
+}
+
+/* Who brought it: the first object before it that needs it. */
+static struct object bringer_of(const struct object *object)
+{
+    struct needer search = {.library = object->name, .before = object->index, .found.index = NONE};
+    vt_elf_find(needs, &search);
+    return search.found;
+}
+
+/* True if it was loaded when the program started. */
+static bool is_of_start(const struct order *order, struct object object)
+{
+    while (object.index != NONE && object.index > order->last_of_program)
+        object = bringer_of(&object);
+    return object.index != NONE;
+}
+
+static void *search_own_libraries(const struct link_map *caller, const char *symbol,
+                                  vt_dlsym_function *search)
+{
+    void *handle = dlopen(caller->l_name, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == NULL)
+        return NULL;
+    void *found = search(handle, symbol);
+    dlclose(handle);
+    return found;
+}
+
+static bool find_behind_us(const struct order *order, const struct link_map *caller,
+                           vt_dlsym_function *search, void **found)
+{
+    if (is_of_start(order, order->caller)) {
+        if (order->definer.index != NONE && is_of_start(order, order->definer))
+            *found = order->defined;
+        else if (!order->defined_between && !order->caller_defines)
+            *found = search(RTLD_NEXT, order->symbol);
+        else
+            return false;
+        return true;
+    }
+    /* Opened later: by itself, or else it is not known what else was. */
+    if (order->caller_defines || bringer_of(&order->caller).index != NONE)
+        return false;
+    *found = search_own_libraries(caller, order->symbol, search);
+    return true;
+}
+
+bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library, void **found)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    struct vt_elf_changes before = vt_elf_changes(), after;
+    struct order order = {.symbol = symbol,
+                          .caller_base = map->l_addr,
+                          .us = NONE,
+                          .caller.index = NONE,
+                          .definer.index = NONE};
+    vt_elf_find(put_in_order, &order);
+    if (order.us == NONE || order.caller.index == NONE)
+        return false;
+    bool known;
+    if (order.caller.index < order.us) {
+        known = !order.defined_between;
+        *found = known ? search(RTLD_NEXT, symbol) : NULL;
+    } else {
+        known = is_library && find_behind_us(&order, map, search, found) && *found != NULL;
+    }
+    after = vt_elf_changes();
+    return known && after.loads == before.loads && after.unloads == before.unloads;
+}

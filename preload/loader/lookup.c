@@ -1,0 +1,190 @@
+#include "loader/lookup.h"
+
+#include "loader/elf_walk.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#define DRIVER_SONAME "libcuda.so.1"
+
+enum library_state { LIBRARY_UNKNOWN = 0, LIBRARY_FOUND, LIBRARY_PINNED };
+
+struct library {
+    const char *version; /* symbol version, NULL for libcuda */
+    enum vt_function_kind kind_first, kind_second;
+    _Atomic int state;        /* enum library_state */
+    _Atomic uint64_t unloads; /* when `functions` were found: they hold until one more library is unloaded */
+    _Atomic(void *) functions[VT_FUNCTION_COUNT];
+};
+
+static struct library driver = {.kind_first = VT_KIND_WRAPPED, .kind_second = VT_KIND_NEEDED};
+static struct library runtimes[VT_RUNTIME_VERSIONS] = {
+    [VT_RUNTIME_11] = {.version = "libcudart.so.11.0",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+    [VT_RUNTIME_12] = {.version = "libcudart.so.12",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+    [VT_RUNTIME_13] = {.version = "libcudart.so.13",
+                       .kind_first = VT_KIND_RUNTIME,
+                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+};
+
+/* The wrappers have the types of their functions; here only their addresses matter. */
+#define VT_WRAPPED(symbol) extern void vt_hook_##symbol(void);
+#define VT_NEEDED(symbol)
+#define VT_UNHOOKED(symbol, why)
+#define VT_RUNTIME(symbol)
+#define VT_RUNTIME_NEEDED(symbol)
+#include "hooks/hooks.def"
+#undef VT_WRAPPED
+#define VT_WRAPPED(symbol) [VT_FUNCTION_##symbol] = vt_hook_##symbol,
+static void (*const wrappers[VT_FUNCTION_COUNT])(void) = {
+#include "hooks/hooks.def"
+};
+#undef VT_WRAPPED
+#undef VT_NEEDED
+#undef VT_UNHOOKED
+#undef VT_RUNTIME
+#undef VT_RUNTIME_NEEDED
+
+void *vt_wrapper(enum vt_function function)
+{
+    return (void *)wrappers[function];
+}
+
+static bool is_library(const struct vt_elf *object, const struct library *library)
+{
+    if (library->version != NULL) /* the soname may be mangled (auditwheel), the version is not */
+        return !vt_elf_is_ours(object) && vt_elf_defines_version(object, library->version);
+    if (strcmp(object->soname, DRIVER_SONAME) == 0)
+        return true;
+    const char *slash = strrchr(object->path, '/');
+    return strcmp(slash != NULL ? slash + 1 : object->path, DRIVER_SONAME) == 0;
+}
+
+static bool take_functions(const struct vt_elf *object, void *context)
+{
+    struct library *library = context;
+    if (!is_library(object, library))
+        return false;
+    for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++) {
+        enum vt_function_kind kind = vt_function_kind(i);
+        if (kind == library->kind_first || kind == library->kind_second)
+            atomic_store_explicit(&library->functions[i],
+                                  vt_elf_symbol(object, vt_function_name(i), library->version),
+                                  memory_order_relaxed);
+    }
+    atomic_store_explicit(&library->unloads, object->unloads, memory_order_release);
+    return true;
+}
+
+/* Threads may do this side by side: they store the same. */
+static bool find_library(struct library *library)
+{
+    if (!vt_elf_find(take_functions, library))
+        return false;
+    int unknown = LIBRARY_UNKNOWN;
+    atomic_compare_exchange_strong(&library->state, &unknown, LIBRARY_FOUND);
+    return true;
+}
+
+struct path_of_library {
+    const struct library *library;
+    char path[4096];
+};
+
+static bool copy_path(const struct vt_elf *object, void *context)
+{
+    struct path_of_library *wanted = context;
+    if (!is_library(object, wanted->library))
+        return false;
+    size_t bytes = strlen(object->path) + 1;
+    if (bytes > sizeof(wanted->path))
+        return false;
+    memcpy(wanted->path, object->path, bytes);
+    return true;
+}
+
+static void pin_library(struct library *library)
+{
+    if (atomic_load_explicit(&library->state, memory_order_acquire) != LIBRARY_FOUND)
+        return;
+    struct path_of_library wanted = {.library = library};
+    if (!vt_elf_find(copy_path, &wanted))
+        return;
+    void *handle =
+        dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+    if (handle == NULL) {
+        dlerror(); /* not the host's to see */
+        return;
+    }
+    /* Once more: it may have been unloaded and loaded elsewhere between the walk and the pin. */
+    if (find_library(library))
+        atomic_store_explicit(&library->state, LIBRARY_PINNED, memory_order_release);
+    dlclose(handle);
+}
+
+void vt_lookup_pin(void)
+{
+    pin_library(&driver);
+    for (int i = 0; i < VT_RUNTIME_VERSIONS; i++)
+        pin_library(&runtimes[i]);
+}
+
+static bool library_ready(struct library *library)
+{
+    if (atomic_load_explicit(&library->state, memory_order_acquire) == LIBRARY_PINNED)
+        return true;
+    if (atomic_load_explicit(&library->state, memory_order_acquire) == LIBRARY_FOUND &&
+        atomic_load_explicit(&library->unloads, memory_order_acquire) == vt_elf_changes().unloads)
+        return true;
+    return find_library(library);
+}
+
+static void *real_function(struct library *library, enum vt_function function)
+{
+    if (!library_ready(library))
+        return NULL;
+    return atomic_load_explicit(&library->functions[function], memory_order_relaxed);
+}
+
+void *vt_real_function(enum vt_function function)
+{
+    return real_function(&driver, function);
+}
+
+void *vt_function_to_call(enum vt_function function)
+{
+    void *real = vt_real_function(function);
+    return real != NULL ? real : vt_elf_next_definition(vt_function_name(function));
+}
+
+void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function)
+{
+    return real_function(&runtimes[version], function);
+}
+
+static enum vt_function function_of_address(const void *address, const char *asked)
+{
+    size_t asked_length = strlen(asked);
+    for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++) {
+        if (wrappers[i] == NULL ||
+            atomic_load_explicit(&driver.functions[i], memory_order_relaxed) != address)
+            continue;
+        /* NVIDIA's libcuda has one address per name. Others may fold functions that do the same, so the
+         * name must fit too: what is handed out for cuX is always cuX with some suffix. */
+        if (strncmp(vt_function_name(i), asked, asked_length) == 0)
+            return (enum vt_function)i;
+    }
+    return VT_FUNCTION_NONE;
+}
+
+void *vt_wrapper_of_address(const void *address, const char *asked)
+{
+    if (address == NULL || asked == NULL || !library_ready(&driver))
+        return NULL;
+    return vt_wrapper(function_of_address(address, asked));
+}

@@ -1,0 +1,39 @@
+/* Where the real functions are.
+ *
+ * The shim never loads libcuda or libcudart: it finds those that the host has loaded. Nothing here records.
+ * Threads: any; no lock of ours. */
+#ifndef VT_LOOKUP_H
+#define VT_LOOKUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hooks/hooks.h"
+
+/* libcudart's symbol versions, one per major release; a process may hold several side by side. */
+enum vt_runtime_version { VT_RUNTIME_11, VT_RUNTIME_12, VT_RUNTIME_13, VT_RUNTIME_VERSIONS };
+
+/* The host's own libcuda function, or NULL where no libcuda is loaded or it has no such function. */
+void *vt_real_function(enum vt_function function);
+
+/* The same, but where there is none, what else the host would have called: some programs bring functions of
+ * these names that load libcuda when first called. */
+void *vt_function_to_call(enum vt_function function);
+
+/* As vt_real_function, for libcudart. */
+void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function function);
+
+/* Our wrapper of a VT_WRAPPED function, else NULL. */
+void *vt_wrapper(enum vt_function function);
+
+/* The wrapper to hand out instead of `address`, which libcuda gave for `asked` (a function's name without its
+ * suffix), or NULL if it is no function that we wrap. */
+void *vt_wrapper_of_address(const void *address, const char *asked);
+
+/* Keeps the libraries found so far from being unloaded under our pointers. It takes the loader's lock and
+ * clears what dlerror would tell, so only the writer thread calls it (at its start and whenever it wakes, so a
+ * failure is tried again; cheap once done), and the dlsym wrapper, whose caller does both anyway. Until then
+ * each call sees whether a library was unloaded, and then looks again. */
+void vt_lookup_pin(void);
+
+#endif

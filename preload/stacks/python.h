@@ -1,0 +1,47 @@
+/* Python frames of the calling thread, by reading its own frame chain: no GIL, no lock, no allocation.
+ *
+ * A thread that is inside a C call stands still in its own frames, whether it holds the GIL or not, so what
+ * is read here cannot change or go away meanwhile. Threads: any. */
+#ifndef VT_STACK_PYTHON_H
+#define VT_STACK_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "stacks/python_layout.h"
+
+struct vt_raw_python_frame {
+    const void *code;           /* PyCodeObject; valid while the frame is, so describe it at once */
+    int32_t instruction_offset; /* bytes from the first instruction, as frame.f_lasti; -1 before it */
+    uint64_t self_address;      /* of the module or optimizer that the frame runs in, 0 = none; never read */
+};
+
+/* Walks the calling thread's frames, innermost first. Returns how many there are in `frames` (0 without
+ * Python) and mixes them into *hash: two walks that differ in code, in place or in self differ in hash, also
+ * where another code object took the address of one that died.
+ * *truncated: there were more than `capacity`. *unreadable: the chain did not look as it should from there
+ * on. */
+size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
+                      bool *unreadable);
+
+struct vt_python_code_view {
+    /* Given by the caller: room for names that are not ASCII, both together; what does not fit is cut off. */
+    char *buffer;
+    size_t buffer_bytes;
+
+    const char *file; /* UTF-8, not terminated; in the code object or in `buffer` */
+    size_t file_bytes;
+    const char *name; /* the qualified name from 3.11 on */
+    size_t name_bytes;
+    const uint8_t *line_table; /* as the version has it: co_lnotab in 3.9, co_linetable from 3.10 on */
+    size_t line_table_bytes;
+    int32_t first_line;
+    uint16_t python_minor;
+};
+
+/* Tells what a code object of the last walk is. Same thread, before anything runs that could end its frames.
+ * The view's pointers live as long as the code object. False: it is none, nothing is told. */
+bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
+
+#endif
