@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "text.h"
 
 enum { RING_MINIMUM_BYTES = 256 << 10, RING_MAXIMUM_BYTES = 1 << 30 };
 
@@ -66,8 +67,7 @@ static void read_TEXT(const char *name, const char *standard, char (*value)[4096
     const char *text = getenv(name);
     if (!text || !*text)
         text = standard;
-    if (strlen(text) < sizeof *value) /* else "", which no file can be called either */
-        memcpy(*value, text, strlen(text) + 1);
+    vt_text_copy(*value, sizeof *value, text); /* else "", which is no file's name either */
 }
 
 static void read_BYTES(const char *name, const char *standard, uint64_t *value)

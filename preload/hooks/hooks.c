@@ -8,17 +8,8 @@ static const struct {
     enum vt_function_kind kind;
 } functions[VT_FUNCTION_COUNT] = {
     [VT_FUNCTION_NONE] = {"", VT_KIND_NONE},
-#define VT_WRAPPED(symbol) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_WRAPPED},
-#define VT_NEEDED(symbol) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_NEEDED},
-#define VT_UNHOOKED(symbol, why) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_UNHOOKED},
-#define VT_RUNTIME(symbol) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_RUNTIME},
-#define VT_RUNTIME_NEEDED(symbol) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_RUNTIME_NEEDED},
+#define VT_FUNCTION(kind, symbol) [VT_FUNCTION_##symbol] = {#symbol, VT_KIND_##kind},
 #include "hooks/hooks.def"
-#undef VT_WRAPPED
-#undef VT_NEEDED
-#undef VT_UNHOOKED
-#undef VT_RUNTIME
-#undef VT_RUNTIME_NEEDED
 };
 
 const char *vt_function_name(uint16_t function)
@@ -33,7 +24,7 @@ enum vt_function_kind vt_function_kind(uint16_t function)
 
 enum vt_function vt_function_find(const char *name)
 {
-    /* The table starts with cu… and ends with cuda…; most names that a program looks up are neither. */
+    /* All names begin with cu; most names that a program looks up do not. */
     if (name[0] != 'c' || name[1] != 'u')
         return VT_FUNCTION_NONE;
     size_t low = 1, high = VT_FUNCTION_COUNT;

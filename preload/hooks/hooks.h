@@ -8,17 +8,8 @@
 
 enum vt_function {
     VT_FUNCTION_NONE = 0,
-#define VT_WRAPPED(symbol) VT_FUNCTION_##symbol,
-#define VT_NEEDED(symbol) VT_FUNCTION_##symbol,
-#define VT_UNHOOKED(symbol, why) VT_FUNCTION_##symbol,
-#define VT_RUNTIME(symbol) VT_FUNCTION_##symbol,
-#define VT_RUNTIME_NEEDED(symbol) VT_FUNCTION_##symbol,
+#define VT_FUNCTION(kind, symbol) VT_FUNCTION_##symbol,
 #include "hooks/hooks.def"
-#undef VT_WRAPPED
-#undef VT_NEEDED
-#undef VT_UNHOOKED
-#undef VT_RUNTIME
-#undef VT_RUNTIME_NEEDED
     VT_FUNCTION_COUNT
 };
 
@@ -31,7 +22,7 @@ enum vt_function_kind {
     VT_KIND_RUNTIME_NEEDED,
 };
 
-/* "" for a number that is no function's. */
+/* "" for any other number. */
 const char *vt_function_name(uint16_t function);
 enum vt_function_kind vt_function_kind(uint16_t function);
 

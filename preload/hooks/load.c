@@ -1,6 +1,7 @@
 /* Calls that change what is used on the device without an allocation: modules, limits, graphs. The difference
  * in the device's used memory across the call is recorded. None of them is on a hot path, but for the launch
  * of a graph: only the first one of each is looked at. */
+#include "hash.h"
 #include "hooks/driver.h"
 
 #include <stdatomic.h>
@@ -70,12 +71,10 @@ BRACKETED(cuDeviceGraphMemTrim, (CUdevice device), (device))
 #define SEEN_PLACES 8u
 static _Atomic uint64_t seen[SEEN_SIZE];
 
-/* Handles are addresses, often at equal distances, for which one multiplication would not spread them. */
+/* Handles are addresses, often at equal distances: one multiplication would not spread them. */
 static size_t place_of(uint64_t exec, unsigned i)
 {
-    uint64_t mixed = (exec ^ exec >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-    return ((mixed >> 48) + i) % SEEN_SIZE;
+    return ((vt_hash(vt_hash_spread(exec)) >> 48) + i) % SEEN_SIZE;
 }
 
 static bool is_first_launch(uint64_t exec)

@@ -5,6 +5,7 @@
  * nothing is recorded: a program that only marks, and never uses CUDA, makes no trace. */
 #include "guard.h"
 #include "record/record.h"
+#include "text.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -68,24 +69,9 @@ static __thread int open_ranges __attribute__((tls_model("initial-exec")));
 static const char *narrow(const wchar_t *wide, char *buffer)
 {
     size_t length = 0;
-    for (; wide != NULL && *wide != L'\0' && length + 5 < MAX_NAME_BYTES; wide++) {
-        uint32_t c = (uint32_t)*wide;
-        if (c < 0x80) {
-            buffer[length++] = (char)c;
-        } else if (c < 0x800) {
-            buffer[length++] = (char)(0xc0 | c >> 6);
-            buffer[length++] = (char)(0x80 | (c & 0x3f));
-        } else if (c < 0x10000 && (c < 0xd800 || c > 0xdfff)) { /* a half of a pair is no character */
-            buffer[length++] = (char)(0xe0 | c >> 12);
-            buffer[length++] = (char)(0x80 | (c >> 6 & 0x3f));
-            buffer[length++] = (char)(0x80 | (c & 0x3f));
-        } else if (c >= 0x10000 && c < 0x110000) {
-            buffer[length++] = (char)(0xf0 | c >> 18);
-            buffer[length++] = (char)(0x80 | (c >> 12 & 0x3f));
-            buffer[length++] = (char)(0x80 | (c >> 6 & 0x3f));
-            buffer[length++] = (char)(0x80 | (c & 0x3f));
-        }
-    }
+    for (; wide != NULL && *wide != L'\0' && length + VT_UTF8_MAXIMUM_BYTES + 1 < MAX_NAME_BYTES; wide++)
+        if (vt_utf8_is_character((uint32_t)*wide))
+            length += vt_utf8_encode((uint32_t)*wide, buffer + length);
     buffer[length] = '\0';
     return buffer;
 }

@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "inspect/collected.h"
 #include "inspect/code.h"
 #include "inspect/methods.h"
+#include "stacks/python.h"
 #include "stacks/python_layout.h"
-#include "stacks/python_locals.h"
 #include "record/record.h"
 
 /* The limit of all looks together, as a part of the process's life; what the first look is taken to cost. */
@@ -127,7 +128,7 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
 static bool know(struct process *state, uint64_t self_address)
 {
     _Atomic uint64_t *seen =
-        &state->selves[self_address * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (SEEN_SELVES - 1)];
+        &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
     return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
 }
 

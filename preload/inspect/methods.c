@@ -5,8 +5,8 @@
 #include "clock.h"
 #include "inspect/collected.h"
 #include "inspect/attributes.h"
+#include "stacks/python.h"
 #include "stacks/python_layout.h"
-#include "stacks/python_locals.h"
 
 typedef void object; /* PyObject */
 

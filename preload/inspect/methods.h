@@ -10,7 +10,6 @@ extern struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS];
 /* Before the first call: the interpreter's functions, which stay the caller's. */
 void vt_inspect_methods_start(const struct vt_python_api *python);
 
-/* Appends function, name and value in turn to a list: a vt_python_local_visit (python_locals.h). */
 bool vt_inspect_add_variable(void *variables, const void *function, const void *name, const void *value);
 
 #endif

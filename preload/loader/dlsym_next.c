@@ -8,6 +8,7 @@
 #include "loader/dlsym.h"
 
 #include "loader/elf_walk.h"
+#include "text.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -24,12 +25,10 @@ struct object {
 
 static void take(struct object *object, unsigned index, const struct vt_elf *elf)
 {
-    const char *slash = strrchr(elf->path, '/');
-    const char *name = elf->soname[0] != '\0' ? elf->soname : slash != NULL ? slash + 1 : elf->path;
     object->index = index;
-    object->name[0] = '\0';
-    if (strlen(name) < NAME_BYTES)
-        memcpy(object->name, name, strlen(name) + 1);
+    if (!vt_text_copy(object->name, NAME_BYTES,
+                      elf->soname[0] != '\0' ? elf->soname : vt_text_base_name(elf->path)))
+        object->name[0] = '\0';
 }
 
 struct order {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "guard.h"
+#include "hash.h"
 
 enum { VT_GATE_SHARDS = 16 }; /* so that threads seldom share a cache line */
 
@@ -31,8 +32,7 @@ void vt_gate_wait(_Atomic int *inside);
 
 static inline _Atomic int *vt_gate_enter(void)
 {
-    uint64_t mixed = (uintptr_t)&vt_guard * UINT64_C(0x9E3779B97F4A7C15);
-    _Atomic int *inside = &vt_fork_gate.shards[mixed >> 60].inside;
+    _Atomic int *inside = &vt_fork_gate.shards[vt_hash((uintptr_t)&vt_guard) >> 60].inside;
     atomic_fetch_add(inside, 1);
     if (__builtin_expect(atomic_load(&vt_fork_gate.forks) != 0, 0))
         vt_gate_wait(inside);

@@ -1,6 +1,7 @@
 #include "loader/lookup.h"
 
 #include "loader/elf_walk.h"
+#include "text.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -12,43 +13,28 @@
 enum library_state { LIBRARY_UNKNOWN = 0, LIBRARY_FOUND, LIBRARY_PINNED };
 
 struct library {
-    const char *version; /* symbol version, NULL for libcuda */
-    enum vt_function_kind kind_first, kind_second;
+    const char *version;      /* symbol version of a libcudart; NULL: libcuda */
     _Atomic int state;        /* enum library_state */
     _Atomic uint64_t unloads; /* when `functions` were found: they hold until one more library is unloaded */
     _Atomic(void *) functions[VT_FUNCTION_COUNT];
 };
 
-static struct library driver = {.kind_first = VT_KIND_WRAPPED, .kind_second = VT_KIND_NEEDED};
+static struct library driver;
 static struct library runtimes[VT_RUNTIME_VERSIONS] = {
-    [VT_RUNTIME_11] = {.version = "libcudart.so.11.0",
-                       .kind_first = VT_KIND_RUNTIME,
-                       .kind_second = VT_KIND_RUNTIME_NEEDED},
-    [VT_RUNTIME_12] = {.version = "libcudart.so.12",
-                       .kind_first = VT_KIND_RUNTIME,
-                       .kind_second = VT_KIND_RUNTIME_NEEDED},
-    [VT_RUNTIME_13] = {.version = "libcudart.so.13",
-                       .kind_first = VT_KIND_RUNTIME,
-                       .kind_second = VT_KIND_RUNTIME_NEEDED},
+#define X(release, name) [VT_RUNTIME_##release] = {.version = name},
+    VT_RUNTIME_RELEASES(X)
+#undef X
 };
 
 /* The wrappers have the types of their functions; here only their addresses matter. */
+#define VT_FUNCTION(kind, symbol)
 #define VT_WRAPPED(symbol) extern void vt_hook_##symbol(void);
-#define VT_NEEDED(symbol)
-#define VT_UNHOOKED(symbol, why)
-#define VT_RUNTIME(symbol)
-#define VT_RUNTIME_NEEDED(symbol)
 #include "hooks/hooks.def"
-#undef VT_WRAPPED
-#define VT_WRAPPED(symbol) [VT_FUNCTION_##symbol] = vt_hook_##symbol,
 static void (*const wrappers[VT_FUNCTION_COUNT])(void) = {
+#define VT_FUNCTION(kind, symbol)
+#define VT_WRAPPED(symbol) [VT_FUNCTION_##symbol] = vt_hook_##symbol,
 #include "hooks/hooks.def"
 };
-#undef VT_WRAPPED
-#undef VT_NEEDED
-#undef VT_UNHOOKED
-#undef VT_RUNTIME
-#undef VT_RUNTIME_NEEDED
 
 void *vt_wrapper(enum vt_function function)
 {
@@ -59,10 +45,14 @@ static bool is_library(const struct vt_elf *object, const struct library *librar
 {
     if (library->version != NULL) /* the soname may be mangled (auditwheel), the version is not */
         return !vt_elf_is_ours(object) && vt_elf_defines_version(object, library->version);
-    if (strcmp(object->soname, DRIVER_SONAME) == 0)
-        return true;
-    const char *slash = strrchr(object->path, '/');
-    return strcmp(slash != NULL ? slash + 1 : object->path, DRIVER_SONAME) == 0;
+    return strcmp(object->soname, DRIVER_SONAME) == 0 ||
+           strcmp(vt_text_base_name(object->path), DRIVER_SONAME) == 0;
+}
+
+static bool is_function_of(const struct library *library, enum vt_function_kind kind)
+{
+    return library->version != NULL ? kind == VT_KIND_RUNTIME || kind == VT_KIND_RUNTIME_NEEDED
+                                    : kind == VT_KIND_WRAPPED || kind == VT_KIND_NEEDED;
 }
 
 static bool take_functions(const struct vt_elf *object, void *context)
@@ -70,18 +60,16 @@ static bool take_functions(const struct vt_elf *object, void *context)
     struct library *library = context;
     if (!is_library(object, library))
         return false;
-    for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++) {
-        enum vt_function_kind kind = vt_function_kind(i);
-        if (kind == library->kind_first || kind == library->kind_second)
+    for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++)
+        if (is_function_of(library, vt_function_kind(i)))
             atomic_store_explicit(&library->functions[i],
                                   vt_elf_symbol(object, vt_function_name(i), library->version),
                                   memory_order_relaxed);
-    }
     atomic_store_explicit(&library->unloads, object->unloads, memory_order_release);
     return true;
 }
 
-/* Threads may do this side by side: they store the same. */
+/* Several threads may do this at once: they store the same. */
 static bool find_library(struct library *library)
 {
     if (!vt_elf_find(take_functions, library))
@@ -99,13 +87,7 @@ struct path_of_library {
 static bool copy_path(const struct vt_elf *object, void *context)
 {
     struct path_of_library *wanted = context;
-    if (!is_library(object, wanted->library))
-        return false;
-    size_t bytes = strlen(object->path) + 1;
-    if (bytes > sizeof(wanted->path))
-        return false;
-    memcpy(wanted->path, object->path, bytes);
-    return true;
+    return is_library(object, wanted->library) && vt_text_copy(wanted->path, sizeof(wanted->path), object->path);
 }
 
 static void pin_library(struct library *library)
@@ -118,7 +100,7 @@ static void pin_library(struct library *library)
     void *handle =
         dlopen(wanted.path[0] != '\0' ? wanted.path : NULL, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
     if (handle == NULL) {
-        dlerror(); /* not the host's to see */
+        dlerror(); /* so that the host does not see it */
         return;
     }
     /* Once more: it may have been unloaded and loaded elsewhere between the walk and the pin. */

@@ -10,8 +10,18 @@
 
 #include "hooks/hooks.h"
 
-/* libcudart's symbol versions, one per major release; a process may hold several side by side. */
-enum vt_runtime_version { VT_RUNTIME_11, VT_RUNTIME_12, VT_RUNTIME_13, VT_RUNTIME_VERSIONS };
+/* libcudart's symbol versions, one for each major release; a process may hold several side by side. vramtrace.map lists
+ * them too. */
+#define VT_RUNTIME_RELEASES(X)                                                                               \
+    X(11, "libcudart.so.11.0")                                                                               \
+    X(12, "libcudart.so.12")                                                                                 \
+    X(13, "libcudart.so.13")
+enum vt_runtime_version {
+#define X(release, version) VT_RUNTIME_##release,
+    VT_RUNTIME_RELEASES(X)
+#undef X
+    VT_RUNTIME_VERSIONS
+};
 
 /* The host's own libcuda function, or NULL where no libcuda is loaded or it has no such function. */
 void *vt_real_function(enum vt_function function);

@@ -10,6 +10,7 @@
 
 #include "loader/fork_gate.h"
 #include "hooks/hooks.h"
+#include "hash.h"
 #include "memory.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
@@ -36,6 +37,15 @@ struct vt_seen {
     char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* of the process, each NUL-terminated */
 };
 
+/* Where the key is, or would be put. */
+static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
+{
+    size_t at = vt_hash(key) >> 32 & (capacity - 1);
+    while (keys[at] && keys[at] != key)
+        at = (at + 1) & (capacity - 1);
+    return &keys[at];
+}
+
 static bool grow(struct key_set *set)
 {
     size_t capacity = set->capacity ? set->capacity * 2 : 1024;
@@ -43,28 +53,23 @@ static bool grow(struct key_set *set)
     if (!keys)
         return false;
     for (size_t i = 0; i < set->capacity; i++)
-        if (set->keys[i]) {
-            size_t at = set->keys[i] * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (capacity - 1);
-            while (keys[at])
-                at = (at + 1) & (capacity - 1);
-            keys[at] = set->keys[i];
-        }
+        if (set->keys[i])
+            *place_of(keys, capacity, set->keys[i]) = set->keys[i];
     vt_memory_free(set->keys, set->capacity * sizeof *keys);
     set->keys = keys;
     set->capacity = capacity;
     return true;
 }
 
-/* True if the key was not there yet. Without memory for it, it stays new: told twice does no harm. */
+/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no harm. */
 static bool is_new(struct key_set *set, uint64_t key)
 {
     if (set->used * 2 >= set->capacity && !grow(set))
         return true;
-    size_t at = key * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (set->capacity - 1);
-    for (; set->keys[at]; at = (at + 1) & (set->capacity - 1))
-        if (set->keys[at] == key)
-            return false;
-    set->keys[at] = key;
+    uint64_t *place = place_of(set->keys, set->capacity, key);
+    if (*place == key)
+        return false;
+    *place = key;
     set->used++;
     return true;
 }

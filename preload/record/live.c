@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "guard.h"
+#include "hash.h"
 #include "memory.h"
 #include "session.h"
 
@@ -57,7 +58,7 @@ void vt_live_replace_memory(struct vt_live_table *table)
 
 static uint32_t home(const struct vt_live_table *table, uint64_t address)
 {
-    return (uint32_t)((address * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - table->bits));
+    return (uint32_t)(vt_hash(address) >> (64 - table->bits));
 }
 
 static uint32_t next(const struct vt_live_table *table, uint32_t place)

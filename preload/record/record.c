@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "guard.h"
+#include "hash.h"
 #include "inspect/inspect.h"
 #include "record/live.h"
 #include "session.h"
@@ -282,8 +283,7 @@ static void begin_stack(struct captured_stack *stack, uint16_t function)
 
 static uint32_t intern_stack(struct vt_session *session, struct captured_stack *stack, uint16_t function)
 {
-    stack->hash = (stack->hash ^ stack->hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-    stack->hash = (stack->hash ^ stack->hash >> 32) | VT_INTERN_MARK;
+    stack->hash = vt_hash_spread(stack->hash) | VT_INTERN_MARK;
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)

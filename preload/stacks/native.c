@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "hash.h"
 #include "stacks/python_layout.h"
 #include "stacks/unwind.h"
 
@@ -72,8 +73,7 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
         return false;
     }
     walk->addresses[walk->count++] = address;
-    walk->hash = (walk->hash ^ address) * UINT64_C(0x9E3779B97F4A7C15);
-    walk->hash ^= walk->hash >> 29;
+    walk->hash = vt_hash_add(walk->hash, address);
     return true;
 }
 
@@ -112,7 +112,7 @@ struct place {
 
 static inline struct place place_of(uintptr_t address)
 {
-    uint64_t scrambled = (address * UINT64_C(0x9E3779B97F4A7C15)) & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+    uint64_t scrambled = vt_hash(address) & ((UINT64_C(1) << ADDRESS_BITS) - 1);
     return (struct place){steps[scrambled >> TAG_BITS], scrambled << TAG_SHIFT};
 }
 

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "stacks/python_read.h"
+#include "text.h"
+
 enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
 
 /* A layout is proven by a thread whose state names that thread. A state can be used on another thread than
@@ -23,17 +26,10 @@ static _Atomic uint32_t proofs_failed;
 
 static int find_library(struct dl_phdr_info *info, size_t size, void *path)
 {
-    (void)size;
     const char *name = info->dlpi_name;
-    if (name == NULL)
-        return 0;
-    const char *slash = strrchr(name, '/');
-    const char *base = slash != NULL ? slash + 1 : name;
-    size_t length = strlen(name);
-    if (strncmp(base, "libpython3.", 11) != 0 || length >= PATH_MAX)
-        return 0;
-    memcpy(path, name, length + 1);
-    return 1;
+    (void)size;
+    return name != NULL && strncmp(vt_text_base_name(name), "libpython3.", 11) == 0 &&
+           vt_text_copy(path, PATH_MAX, name);
 }
 
 /* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
@@ -99,13 +95,6 @@ static uint32_t find_version(void *scope)
     return text != NULL ? parse_version(text) : 0;
 }
 
-static uint64_t word_at(const void *base, size_t offset)
-{
-    uint64_t word;
-    memcpy(&word, (const char *)base + offset, sizeof word);
-    return word;
-}
-
 /* What _Py_DebugOffsets at the start of _PyRuntime says of 3.13, against the table. */
 static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t version, const char *runtime)
 {
@@ -136,7 +125,7 @@ static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t 
         {45, VT_OBJECT_TYPE},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-        if (word_at(runtime, expected[i].index * sizeof(uint64_t)) != expected[i].value)
+        if (vt_word_at(runtime, expected[i].index * sizeof(uint64_t)) != expected[i].value)
             return false;
     return true;
 }
@@ -161,8 +150,8 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const char *type = dlsym(scope, types[i].name);
         /* With another object header (Py_TRACE_REFS, free-threaded) something else stands here. */
-        if (type == NULL || word_at(type, VT_OBJECT_TYPE) != (uintptr_t)type_type ||
-            word_at(type, VT_TYPE_BASIC_SIZE) != types[i].basic_bytes)
+        if (type == NULL || vt_word_at(type, VT_OBJECT_TYPE) != (uintptr_t)type_type ||
+            vt_word_at(type, VT_TYPE_BASIC_SIZE) != types[i].basic_bytes)
             return false;
     }
     return true;
@@ -170,12 +159,8 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
 
 static const struct vt_python_layout *find_layout(uint32_t version)
 {
-    if (version >> 24 != 3)
-        return NULL;
-    for (size_t i = 0; i < VT_PYTHON_LAYOUTS; i++)
-        if (vt_python_layouts[i].minor == (version >> 16 & 0xff))
-            return &vt_python_layouts[i];
-    return NULL;
+    const uint32_t index = (version >> 16 & 0xff) - VT_PYTHON_FIRST_MINOR; /* wraps for older ones */
+    return version >> 24 == 3 && index < VT_PYTHON_LAYOUTS ? &vt_python_layouts[index] : NULL;
 }
 
 static bool fill(struct vt_python *python, void *scope, uint32_t version)
@@ -234,7 +219,7 @@ void vt_python_look_up(void)
 static bool prove(const char *thread)
 {
     int unproven = UNPROVEN;
-    if (word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
+    if (vt_word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
         return atomic_compare_exchange_strong(&state, &unproven, KNOWN) || unproven == KNOWN;
     if (atomic_fetch_add_explicit(&proofs_failed, 1, memory_order_relaxed) + 1 >= PROOF_ATTEMPTS)
         decline(found.hex_version, UNPROVEN);

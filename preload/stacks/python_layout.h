@@ -20,207 +20,36 @@ enum vt_python_chain {
 
 #define VT_NO_OWNER 0xffu /* no frame has this owner */
 
-/* Byte offsets in the interpreter's structs, x86-64 and aarch64 alike. 0 in a field that this version lacks
- * (no field used here lies at offset 0, except those named _current_frame and frame_code). */
+/* A table for each minor version; layouts.def has the fields. In the header, so that a walk made for one version has its
+ * offsets as constants. */
 struct vt_python_layout {
-    uint8_t minor;
-    uint8_t chain;             /* enum vt_python_chain */
-    uint8_t instruction_scale; /* chain of objects: bytes per unit of f_lasti */
-    uint8_t owner_generator;   /* value of the frame's owner, or VT_NO_OWNER */
-    uint8_t owner_c_stack;
-
-    uint16_t thread_frame; /* thread state: the frame, or the cframe */
-    uint16_t thread_thread_id;
-    uint16_t cframe_current_frame;
-
-    uint16_t frame_code;
-    uint16_t frame_previous;
-    uint16_t frame_instruction; /* a pointer into the code; chain of objects: int f_lasti */
-    uint16_t frame_owner;
-    uint16_t frame_locals;
-
-    uint16_t code_argument_count;
-    uint16_t code_first_line;
-    uint16_t code_local_count;      /* of local_names */
-    uint16_t code_local_names;      /* tuple */
-    uint16_t code_local_kinds;      /* bytes, one per local; from 3.11 */
-    uint16_t code_cell_names;       /* tuple; before 3.11 */
-    uint16_t code_free_names;       /* as that */
-    uint16_t code_cell_to_argument; /* Py_ssize_t *, before 3.11 */
-    uint16_t code_file_name;
-    uint16_t code_name;
-    uint16_t code_qualified_name; /* from 3.11 */
-    uint16_t code_line_table;
-    uint16_t code_version; /* from 3.12: a number that no other code object of the interpreter had */
-    uint16_t code_first_traceable;
-    uint16_t code_instructions;
-
-    uint16_t type_cached_keys; /* of a class: the names of its objects' values; from 3.11 */
-
-    uint16_t unicode_ascii_bytes;   /* header before the characters of an ASCII string */
-    uint16_t unicode_compact_bytes; /* the same for other strings */
-
-    /* tp_basicsize of the types: what tells a layout that is not this one. */
-    uint16_t code_basic_bytes;
-    uint16_t frame_basic_bytes;
-    uint16_t unicode_basic_bytes;
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) uint16_t field;
+#include "stacks/layouts.def"
 };
 
-/* Generated from each version's headers once, then kept honest by tests/python/offsets.c, which compiles
- * against every Python installed and compares. A patch release that moves something is caught at run time.
- * In the header, so that a walk made for one version has the offsets as constants. */
 static const struct vt_python_layout vt_python_layouts[] __attribute__((unused)) = {
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v9,
     {
-        .minor = 9,
-        .chain = VT_CHAIN_OBJECTS,
-        .instruction_scale = 1,
-        .owner_generator = VT_NO_OWNER,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 24,
-        .thread_thread_id = 176,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_instruction = 104,
-        .frame_locals = 360,
-        .code_argument_count = 16,
-        .code_first_line = 40,
-        .code_local_count = 28,
-        .code_local_names = 72,
-        .code_cell_names = 88,
-        .code_free_names = 80,
-        .code_cell_to_argument = 96,
-        .code_file_name = 104,
-        .code_name = 112,
-        .code_line_table = 120,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 176,
-        .frame_basic_bytes = 368,
-        .unicode_basic_bytes = 80,
+#include "stacks/layouts.def"
     },
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v10,
     {
-        .minor = 10,
-        .chain = VT_CHAIN_OBJECTS,
-        .instruction_scale = 2,
-        .owner_generator = VT_NO_OWNER,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 24,
-        .thread_thread_id = 176,
-        .frame_code = 32,
-        .frame_previous = 24,
-        .frame_instruction = 96,
-        .frame_locals = 352,
-        .code_argument_count = 16,
-        .code_first_line = 40,
-        .code_local_count = 28,
-        .code_local_names = 72,
-        .code_cell_names = 88,
-        .code_free_names = 80,
-        .code_cell_to_argument = 96,
-        .code_file_name = 104,
-        .code_name = 112,
-        .code_line_table = 120,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 176,
-        .frame_basic_bytes = 360,
-        .unicode_basic_bytes = 80,
+#include "stacks/layouts.def"
     },
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v11,
     {
-        .minor = 11,
-        .chain = VT_CHAIN_CFRAME,
-        .owner_generator = 1,
-        .owner_c_stack = VT_NO_OWNER,
-        .thread_frame = 56,
-        .thread_thread_id = 152,
-        .cframe_current_frame = 8,
-        .frame_code = 32,
-        .frame_previous = 48,
-        .frame_instruction = 56,
-        .frame_owner = 69,
-        .frame_locals = 72,
-        .code_argument_count = 56,
-        .code_first_line = 72,
-        .code_local_count = 76,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_first_traceable = 168,
-        .code_instructions = 184,
-        .type_cached_keys = 872,
-        .unicode_ascii_bytes = 48,
-        .unicode_compact_bytes = 72,
-        .code_basic_bytes = 184,
-        .frame_basic_bytes = 120,
-        .unicode_basic_bytes = 80,
+#include "stacks/layouts.def"
     },
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v12,
     {
-        .minor = 12,
-        .chain = VT_CHAIN_CFRAME,
-        .owner_generator = 1,
-        .owner_c_stack = 3,
-        .thread_frame = 56,
-        .thread_thread_id = 136,
-        .cframe_current_frame = 0,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_instruction = 56,
-        .frame_owner = 70,
-        .frame_locals = 72,
-        .code_argument_count = 52,
-        .code_first_line = 68,
-        .code_local_count = 72,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_version = 92,
-        .code_first_traceable = 176,
-        .code_instructions = 192,
-        .type_cached_keys = 880,
-        .unicode_ascii_bytes = 40,
-        .unicode_compact_bytes = 56,
-        .code_basic_bytes = 192,
-        .frame_basic_bytes = 120,
-        .unicode_basic_bytes = 64,
+#include "stacks/layouts.def"
     },
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v13,
     {
-        .minor = 13,
-        .chain = VT_CHAIN_DIRECT,
-        .owner_generator = 1,
-        .owner_c_stack = 3,
-        .thread_frame = 72,
-        .thread_thread_id = 152,
-        .frame_code = 0,
-        .frame_previous = 8,
-        .frame_instruction = 56,
-        .frame_owner = 70,
-        .frame_locals = 72,
-        .code_argument_count = 52,
-        .code_first_line = 68,
-        .code_local_count = 72,
-        .code_local_names = 96,
-        .code_local_kinds = 104,
-        .code_file_name = 112,
-        .code_name = 120,
-        .code_qualified_name = 128,
-        .code_line_table = 136,
-        .code_version = 92,
-        .code_first_traceable = 184,
-        .code_instructions = 200,
-        .type_cached_keys = 880,
-        .unicode_ascii_bytes = 40,
-        .unicode_compact_bytes = 56,
-        .code_basic_bytes = 200,
-        .frame_basic_bytes = 136,
-        .unicode_basic_bytes = 64,
+#include "stacks/layouts.def"
     },
 };
+enum { VT_PYTHON_FIRST_MINOR = 9 };
 #define VT_PYTHON_LAYOUTS (sizeof vt_python_layouts / sizeof vt_python_layouts[0])
 
 /* The same in every version that has a table; a build with another object header is declined. */
@@ -238,6 +67,9 @@ enum {
     VT_TYPE_FLAGS = 168,
     VT_TYPE_TRAVERSE = 184,
 };
+
+/* Flags: in a string's state, above 2 bits of interning and 3 of width; in code_local_kinds. */
+enum { VT_UNICODE_COMPACT = 32, VT_UNICODE_ASCII = 64, VT_LOCAL_IS_CELL = 0x40, VT_LOCAL_IS_FREE = 0x80 };
 
 /* An interpreter whose layout is known. Never changes once published. */
 struct vt_python {

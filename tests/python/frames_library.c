@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "python_lines.h"
-#include "stacks/python_locals.h"
 #include "stacks/python.h"
 
 #define EXPORT __attribute__((visibility("default")))
