@@ -1,19 +1,22 @@
-# The census of inspect.py: which Python name holds each live CUDA tensor. A search from the names that a program has
-# (variables of running functions and of its modules, exceptions) through what they hold, breadth first, so that the
-# shortest way to a tensor is the one told. What no name reaches and is alive all the same is held by a cycle, or by C.
+# The census: which Python name holds each live CUDA tensor. A search from the program's names (variables of running functions
+# and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
+# reported. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
+#
+# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, and its FOR_CENSUS.
+# Gives: take_census.
 
 TENSOR, TORCH_MODULE, CLASS = 1, 2, 3
 OBJECTS_MAXIMUM = 200_000  # that one census visits
 TENSORS_MAXIMUM = 4096
 NODES_MAXIMUM = 4096  # of one tensor's autograd graph
-LARGE = 4096  # items of a container that is looked into only if its first ones are worth it
-CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors that are told of, objects that the search for one visits
-YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones are soon searched
-OLD_GENERATION_NS = 100_000_000  # left of the time for a census that also searches all old objects
-CHECK_EVERY, TOLD_EVERY = 256, 16  # objects that are visited, tensors that are told, between two looks at the clock
+LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
+CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors reported, objects visited for one of them
+YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
+OLD_GENERATION_NS = 100_000_000  # time left for a census that also searches all old objects
+CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
-NAMED_BY_LOOKS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
+NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
 
 
 def is_library(module):
@@ -21,14 +24,14 @@ def is_library(module):
     return not isinstance(path, str) or "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
 
 
-def make_census(torch, told, deadline_ns):
+def make_census(torch, inspection, deadline_ns):
     queue = []  # (object, index of what holds it, kind of step, name, where)
     collections, module_class = sys.modules["collections"], sys.modules["torch.nn.modules.module"].Module
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
-        told=told, ask=told.ask, deadline_ns=deadline_ns, complete=True, queue=queue, sized=sized,
-        seen={id(queue), id(roots), id(optimizers), id(globals())}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
+        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, complete=True, queue=queue, sized=sized,
+        seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         tensor_class=torch.Tensor, module_class=module_class,
         wanted={id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE, id(type): CLASS},
@@ -45,10 +48,10 @@ def put(census, thing, parent, kind, name, where=""):
 
 
 def put_module(census, module, parent):
-    """A model may have thousands, each with a dozen containers that the look has been through or that are empty."""
+    """A model may have thousands, each with a dozen containers that are empty or that inspect.py has searched."""
     kind = class_name(module)
     for name, value in entries(attributes(module)):
-        if id(value) not in census.seen and id(type(value)) not in census.plain and key_name(name) not in NAMED_BY_LOOKS:
+        if id(value) not in census.seen and id(type(value)) not in census.plain and key_name(name) not in NAMED_BY_INSPECTIONS:
             put(census, value, parent, "attribute", key_name(name), kind)
 
 
@@ -77,7 +80,7 @@ def put_function(census, function, parent):
 
 def put_exception(census, error, parent):
     name = class_name(error)
-    own = BaseException  # its class may have its own idea of these
+    own = BaseException  # its class may define these anew
     put_items(census, own.args.__get__(error), parent, False)
     for other in (own.__cause__.__get__(error), own.__context__.__get__(error)):
         put(census, other, parent, "exception", class_name(other))
@@ -85,7 +88,7 @@ def put_exception(census, error, parent):
     while traceback is not None:
         parts = referents(traceback)  # the next one, and a frame
         for frame in parts:
-            found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of one that goes on would keep them alive
+            found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of a running frame would keep them alive
             for where, variable, value in zip(found[::3], found[1::3], found[2::3]):
                 put(census, value, parent, "traceback", variable, f"{where}\t{name}")
         following = [part for part in parts if type(part) is TRACEBACK]
@@ -93,7 +96,7 @@ def put_exception(census, error, parent):
 
 
 def put_attributes(census, thing, parent):
-    """Gives the dictionary that they stand in, or None."""
+    """Returns the dict that they are in, or None."""
     inside = attributes(thing)
     if inside is not None:
         kind = class_name(thing)
@@ -133,11 +136,11 @@ def expand(census, index):
     elif id(kind) in census.collections:
         put_items(census, [part for part in referents(thing) if part is not kind], index, False)
         put_attributes(census, thing, index)
-    elif attributes(thing) is not None:  # it may hold more than that: slots, what C keeps in a cache or a task
+    elif attributes(thing) is not None:  # it may hold more: slots, references that C keeps in a cache or a task
         inside = put_attributes(census, thing, index)
         put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index, False)
     elif kind is census.array_class:
-        if thing.dtype.kind == "O":  # the collector knows nothing of what it holds
+        if thing.dtype.kind == "O":  # the collector does not know its items
             put_items(census, thing.ravel().tolist(), index, thing.size > LARGE)
     elif kind is not FRAME and kind is not CODE:  # iterators, objects with slots
         put_items(census, [part for part in referents(thing) if part is not kind], index, False)
@@ -164,7 +167,7 @@ def search(census):
         thing = census.queue[index][0]
         try:
             visit(census, thing, index)
-        except Exception:  # changed by another thread meanwhile, or odd: what else there is comes next
+        except Exception:  # changed by another thread meanwhile, or odd: go on with the next
             census.complete = False
         index += 1
         if index % CHECK_EVERY == 0 and (is_late(census) or index > OBJECTS_MAXIMUM):
@@ -178,17 +181,17 @@ def is_late(census):
     return late
 
 
-# ---- telling ----
+# ---- reporting ----
 
 def named(census, index):
-    """The nearest on the way that has a name of its own."""
+    """The nearest object on the way that has a name of its own."""
     while census.queue[index][1] >= 0 and (not census.queue[index][3] or census.queue[index][2] in ("key", "method", "function")):
         index = census.queue[index][1]
     return index
 
 
 def find_shared(census):
-    """Attributes that tensors of several objects hang on: what they have in common is not these, but what holds the objects."""
+    """Attributes that hold tensors of several objects: the common holder is not the attribute but what holds the objects."""
     first = {}
     for index in census.found[:TENSORS_MAXIMUM]:
         at = named(census, index)
@@ -213,7 +216,7 @@ def is_container(census, thing):
 
 
 def describe(census, index):
-    """(kind, what holds it, the whole way)"""
+    """(kind, holder, all steps from the tensor to a name)"""
     named, steps = holder_of(census, index), []
     while index >= 0:
         thing, parent, kind, name, where = census.queue[index]
@@ -255,7 +258,7 @@ def step(census, thing, kind, name, where):
 
 
 def graph(census, tensor):
-    """Name of the node that made it, and the numbers of those that its graph keeps, as ranges."""
+    """The name of the node that made it, and the numbers of the nodes that its graph keeps, as ranges."""
     node = census.ask["grad_fn"](tensor)
     if node is None:
         return "", ""
@@ -264,7 +267,7 @@ def graph(census, tensor):
         if count == NODES_MAXIMUM or count % CHECK_EVERY == CHECK_EVERY - 1 and is_late(census):
             break
         number = current._sequence_nr()
-        if number < 1 << 62:  # a leaf's has none
+        if number < 1 << 62:  # a leaf's node has no number
             numbers.append(number)
         for following, _ in current.next_functions:
             if following is not None and following not in seen:
@@ -279,32 +282,32 @@ def graph(census, tensor):
     return node.name(), ",".join(f"{first}-{last}" for first, last in ranges)
 
 
-def tell_census(census, lines):
+def report_census(census, lines):
     find_shared(census)
     for count, index in enumerate(census.found[:TENSORS_MAXIMUM]):
         tensor = census.queue[index][0]
-        if count % TOLD_EVERY == 0 and is_late(census):
+        if count % REPORT_EVERY == 0 and is_late(census):
             break
-        if id(tensor) in census.told.names:  # a parameter
+        if id(tensor) in census.inspection.names:  # a parameter
             continue
         kind, holder, way = describe(census, index)
-        tell_holder(census, lines, tensor, kind, holder, way)
+        report_holder(census, lines, tensor, kind, holder, way)
     if not census.complete or len(census.found) > TENSORS_MAXIMUM:
         lines.append("E\tthe census stopped before its end: too many objects, or no time left\n")
 
 
-def tell_holder(census, lines, tensor, kind, holder, way):
-    place = place_of(census.told, tensor)
+def report_holder(census, lines, tensor, kind, holder, way):
+    place = place_of(census.inspection, tensor)
     try:
-        if place and (place[0] not in census.told.addresses or census.ask["grad_fn"](tensor) is not None):
+        if place and (place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
             name, ranges = graph(census, tensor)
             lines.append(f"H\t{kind}\t{text(holder)}\t{text(way)}\t{place[1]}\t{name}\t{ranges}\n")
-    except Exception:  # a graph that is let go of by another thread
+    except Exception:  # another thread frees the graph
         return
 
 
 def parts_of(thing):
-    """What it refers to; of a function not all that its module has."""
+    """What it refers to; of a function without its module's globals."""
     if type(thing) is FUNCTION:
         _, _, closure, defaults, _, inside = function_parts(thing)
         return [part for part in (closure, defaults, inside) if part]
@@ -312,8 +315,8 @@ def parts_of(thing):
 
 
 def cycle_of(thing):
-    """The classes on a way from the object back to itself, or None. An object's dict is told as the object, which begins
-    the way: whether it has one yet is no matter of the program's."""
+    """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which begins
+    the way: whether it has a dict yet does not depend on the program."""
     parents, waiting = [-1], [thing]
     seen = {id(thing), id(parents), id(waiting)}
     for index, current in enumerate(waiting):
@@ -335,8 +338,8 @@ def cycle_of(thing):
     return None
 
 
-def tell_unreached(census, lines):
-    """Tensors that no name leads to: in a cycle that waits for the collector, or held by C."""
+def report_unreached(census, lines):
+    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C."""
     unreached, holders = [], []
     try:
         old = census.deadline_ns - now_ns() > OLD_GENERATION_NS
@@ -351,13 +354,13 @@ def tell_unreached(census, lines):
             names = cycle_of(holder) if holder is not None else None
             if names:
                 loop = "reference cycle " + " -> ".join(names + names[:1])
-                tell_holder(census, lines, tensor, "cycle", loop, loop)
+                report_holder(census, lines, tensor, "cycle", loop, loop)
     finally:
         unreached.clear(), holders.clear()
 
 
 def put_class(census, kind, module):
-    """What a class of the program's own holds."""
+    """The attributes of a class that the program defines."""
     inside = type.__getattribute__(kind, "__dict__")
     home = inside.get("__module__")
     if type(home) is str and home == module:
@@ -365,8 +368,8 @@ def put_class(census, kind, module):
             put(census, part, -1, "attribute", key_name(name), type.__getattribute__(kind, "__qualname__"))
 
 
-def take_census(variables, torch, told, deadline_ns, handled, context):
-    census = make_census(torch, told, deadline_ns)
+def take_census(variables, torch, inspection, deadline_ns, handled, context):
+    census = make_census(torch, inspection, deadline_ns)
     for where, name, value in reversed(list(zip(variables[::3], variables[1::3], variables[2::3]))):  # outermost first
         put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
     for name, module in list(sys.modules.items()):
@@ -378,12 +381,12 @@ def take_census(variables, torch, told, deadline_ns, handled, context):
                         put_class(census, value, name)
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
-    for error in (handled, getattr(sys, "last_value", None)):  # being handled; printed, as the program ends
+    for error in (handled, getattr(sys, "last_value", None)):  # being handled; printed as the program ends
         put(census, error, -1, "exception", class_name(error))
     try:
         search(census)
-        tell_census(census, told.lines)
+        report_census(census, inspection.lines)
         if census.complete:
-            tell_unreached(census, told.lines)
+            report_unreached(census, inspection.lines)
     finally:  # lists of all objects hold themselves
         census.queue.clear()

@@ -1,36 +1,121 @@
 #include "inspect/code.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "inspect/methods.h"
-#include "stacks/python_layout.h"
+#include "stacks/python_read.h"
 
 typedef void object; /* PyObject */
 
-static const char inspect_source[] =
-#include "inspect_source.inc" /* inspect.py, made at build time */
+struct vt_python_api vt_python_api;
+static const struct vt_python_api *const python = &vt_python_api;
+
+bool vt_python_api_find(void *scope)
+{
+    struct vt_python_api *api = &vt_python_api;
+#define X(result, name, parameters)                                                                          \
+    {                                                                                                        \
+        void *symbol = dlsym(scope, #name);                                                                  \
+        if (!symbol)                                                                                         \
+            return false;                                                                                    \
+        memcpy(&api->name, &symbol, sizeof symbol);                                                          \
+    }
+    VT_PYTHON_FUNCTIONS(X)
+#undef X
+#define X(name, symbol)                                                                                      \
+    if (!(api->symbol = dlsym(scope, #symbol)))                                                              \
+        return false;
+    VT_PYTHON_TYPES(X)
+#undef X
+    if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
+        return false;
+    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
+         *leave = dlsym(scope, "PyThreadState_LeaveTracing");
+    if (get && enter && leave) {
+        memcpy(&api->PyThreadState_Get, &get, sizeof get);
+        memcpy(&api->PyThreadState_EnterTracing, &enter, sizeof enter);
+        memcpy(&api->PyThreadState_LeaveTracing, &leave, sizeof leave);
+    }
+    return true;
+}
+
+/* ---- what stays, also in a forked child ---- */
+
+/* One text, so that an audit hook sees one compilation; each class body is the code of one file. */
+static const char source[] = "class inspect:\n"
+#include "inspect.py.inc" /* made at build time */
+                             "class census:\n"
+#include "census.py.inc"
     ;
+
+enum { FILES = 2 };
+static object *codes; /* of the whole source */
+static object *file_codes[FILES]; /* constants of `codes` */
 
 enum { MEMORIES = 4 };
 static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers",
                                                    "optimizer_holders"};
-
-/* These live on in a forked child. */
-static const struct vt_python_api *python;
-static object *code; /* of inspect.py */
 static object *memory[MEMORIES];
 
-void vt_inspect_code_start(const struct vt_python_api *api)
+static bool is_held_by_one(const object *any)
 {
-    python = api;
+    return vt_int_at(any, 0) == 1;
 }
 
-static void drop(object *object)
+/* The collector must not know what stays. A weak reference may be one that the host made: Python has one for each
+ * object. */
+static void hide_memory(void)
 {
-    if (object)
-        python->Py_DecRef(object);
+    for (int i = 0; i < MEMORIES && memory[i]; i++) {
+        python->PyObject_GC_UnTrack(memory[i]);
+        for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
+            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, or text */
+            if (python->PyObject_IS_GC(item) && is_held_by_one(item))
+                python->PyObject_GC_UnTrack(item);
+        }
+    }
 }
+
+/* The same for the constants of code, and of the code in them. */
+static void hide_constants(object *any)
+{
+    if (vt_has_type(any, python->PyCode_Type)) {
+        object *constants = python->PyObject_GetAttrString(any, "co_consts");
+        if (constants)
+            hide_constants(constants);
+        vt_python_drop(constants);
+    } else if (vt_has_type(any, vt_python_known()->tuple_type)) {
+        for (intptr_t i = 0; i < python->PyTuple_Size(any); i++)
+            hide_constants(python->PyTuple_GetItem(any, i));
+    }
+    if (python->PyObject_IS_GC(any))
+        python->PyObject_GC_UnTrack(any);
+}
+
+static bool compile(void)
+{
+    if (codes)
+        return true;
+    codes = python->Py_CompileString(source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
+    object *constants = codes ? python->PyObject_GetAttrString(codes, "co_consts") : NULL;
+    if (!constants) {
+        vt_python_drop(codes);
+        codes = NULL;
+        return false;
+    }
+    int files = 0;
+    for (intptr_t i = 0; files < FILES && i < python->PyTuple_Size(constants); i++) {
+        object *constant = python->PyTuple_GetItem(constants, i);
+        if (vt_has_type(constant, python->PyCode_Type))
+            file_codes[files++] = constant;
+    }
+    vt_python_drop(constants);
+    hide_constants(codes);
+    return true;
+}
+
+/* ---- one inspection ---- */
 
 static bool give(object *globals, const char *name, object *value)
 {
@@ -40,11 +125,11 @@ static bool give(object *globals, const char *name, object *value)
 static bool give_own(object *globals, const char *name, object *value)
 {
     bool given = give(globals, name, value);
-    drop(value);
+    vt_python_drop(value);
     return given;
 }
 
-/* What inspect.py is given. */
+/* What both files are given. */
 static bool fill_globals(object *globals)
 {
     bool filled = give(globals, "__builtins__", python->PyEval_GetBuiltins()) &&
@@ -63,73 +148,33 @@ static bool fill_globals(object *globals)
     return filled;
 }
 
-static bool is_held_by_one(const object *any)
+static bool run(object *code, object *globals)
 {
-    int32_t references;
-    memcpy(&references, any, sizeof references);
-    return references == 1;
+    object *result = python->PyEval_EvalCode(code, globals, globals);
+    vt_python_drop(result);
+    return result != NULL;
 }
 
-/* The collector is not to know what stays. A weak reference may be one that the host made: Python has one for
- * each object. */
-static void hide_memory(void)
+bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused)
 {
-    for (int i = 0; i < MEMORIES && memory[i]; i++) {
-        python->PyObject_GC_UnTrack(memory[i]);
-        for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
-            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, or text */
-            if (python->PyObject_IS_GC(item) && is_held_by_one(item))
-                python->PyObject_GC_UnTrack(item);
-        }
-    }
+    *code = (struct vt_inspect_code){python->PyDict_New(), python->PyDict_New()};
+    if (!code->inspect || !code->census)
+        return false;
+    *is_refused = !compile();
+    return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
+           run(file_codes[0], code->inspect) &&
+           python->PyDict_Update(code->census, python->PyDict_GetItemString(code->inspect, "FOR_CENSUS")) == 0 &&
+           run(file_codes[1], code->census) &&
+           give(code->inspect, "take_census", python->PyDict_GetItemString(code->census, "take_census"));
 }
 
-static const void *class_of(const object *any)
+void vt_inspect_code_end(struct vt_inspect_code *code)
 {
-    const void *class;
-    memcpy(&class, (const char *)any + VT_OBJECT_TYPE, sizeof class);
-    return class;
-}
-
-/* The constants of code, and of the code in them, as hide_memory. */
-static void hide_constants(object *any)
-{
-    if (class_of(any) == python->PyCode_Type) {
-        object *constants = python->PyObject_GetAttrString(any, "co_consts");
-        if (constants)
-            hide_constants(constants);
-        drop(constants);
-    } else if (class_of(any) == vt_python_known()->tuple_type) {
-        for (intptr_t i = 0; i < python->PyTuple_Size(any); i++)
-            hide_constants(python->PyTuple_GetItem(any, i));
-    }
-    if (python->PyObject_IS_GC(any))
-        python->PyObject_GC_UnTrack(any);
-}
-
-object *vt_inspect_make_globals(bool *is_refused)
-{
-    object *globals = python->PyDict_New(), *result = NULL;
-    if (globals && !code) {
-        code = python->Py_CompileString(inspect_source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
-        *is_refused = !code;
-        if (code)
-            hide_constants(code);
-    }
-    if (globals && code && fill_globals(globals))
-        result = python->PyEval_EvalCode(code, globals, globals);
-    if (!result) {
-        drop(globals);
-        return NULL;
-    }
-    drop(result);
-    return globals;
-}
-
-void vt_inspect_end_globals(object *globals)
-{
-    if (globals)
-        python->PyDict_Clear(globals); /* its functions hold it */
-    drop(globals);
+    object *const dicts[] = {code->inspect, code->census};
+    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++)
+        if (dicts[i])
+            python->PyDict_Clear(dicts[i]); /* its functions hold it */
+    vt_python_drop(code->inspect);
+    vt_python_drop(code->census);
     hide_memory();
 }

@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "clock.h"
-#include "stacks/python_layout.h"
+#include "stacks/python_read.h"
 
 enum { CHECK_EVERY = 256, GENERATIONS = 3 };
 #define FLAGS ((uintptr_t)3) /* in the low bits of both links */
 
 typedef void object; /* PyObject */
 
-/* What stands before each object that the collector knows (PyGC_Head), and at the beginning of each of its
- * lists. */
+/* PyGC_Head: before each object that the collector knows, and the head of each of its lists. */
 struct link {
     uintptr_t next, previous;
 };
@@ -23,7 +22,7 @@ struct generation {
     int threshold, count;
 };
 
-static const struct vt_python_api *python;
+static const struct vt_python_api *const python = &vt_python_api;
 static struct generation *generations; /* GENERATIONS of them */
 
 static struct {
@@ -36,31 +35,25 @@ static struct link *follow(uintptr_t link)
     return (struct link *)(link & ~FLAGS);
 }
 
-static bool is_plausible(uintptr_t address)
-{
-    return (address & 7 & ~FLAGS) == 0 && address >= 65536 && address >> 56 == 0;
-}
-
 static bool is_circle(struct generation *generation)
 {
     const uintptr_t head = (uintptr_t)&generation->head;
-    return is_plausible(generation->head.next) && is_plausible(generation->head.previous) &&
+    return vt_is_plausible(follow(generation->head.next)) && vt_is_plausible(follow(generation->head.previous)) &&
            (follow(generation->head.next)->previous & ~FLAGS) == head &&
            (follow(generation->head.previous)->next & ~FLAGS) == head && generation->threshold >= 0;
 }
 
-/* A list that was just made is the youngest object: after it comes the head again. */
-bool vt_collected_find(const struct vt_python_api *api)
+/* A list that was just made is the youngest object: the head follows it. */
+bool vt_collected_find(void)
 {
-    python = api;
     object *youngest = python->PyList_New(0);
     if (!youngest) {
         python->PyErr_Clear();
         return false;
     }
     const struct link *own = (const struct link *)youngest - 1;
-    struct generation *candidate = (struct generation *)(own->next & ~FLAGS);
-    bool found = is_plausible(own->next) && (candidate->head.previous & ~FLAGS) == (uintptr_t)own;
+    struct generation *candidate = (struct generation *)(void *)follow(own->next);
+    bool found = vt_is_plausible(candidate) && (candidate->head.previous & ~FLAGS) == (uintptr_t)own;
     for (int i = 0; found && i < GENERATIONS; i++)
         found = is_circle(&candidate[i]);
     python->Py_DecRef(youngest);
@@ -70,7 +63,7 @@ bool vt_collected_find(const struct vt_python_api *api)
 
 /* ---- a pause ---- */
 
-/* Not by gc.disable: a thread of the host may call that, or gc.enable, meanwhile. */
+/* Not by gc.disable: meanwhile a thread of the host may call that, or gc.enable. */
 void vt_collected_pause(void)
 {
     pause.threshold = generations[0].threshold;
@@ -81,10 +74,9 @@ void vt_collected_pause(void)
 
 static void give_threshold_back(void)
 {
-    if (generations[0].threshold == 0) /* else a thread of the host has set another */
+    if (generations[0].threshold == 0) /* else a thread of the host has set one */
         __atomic_store_n(&generations[0].threshold, pause.threshold, __ATOMIC_SEQ_CST);
-    atomic_store(&pause.is_on,
-                 false); /* not before: a fork between the two would leave the child's collector off */
+    atomic_store(&pause.is_on, false); /* last: a fork between the two would leave the child's collector off */
 }
 
 void vt_collected_resume(void)
@@ -107,23 +99,16 @@ struct search {
     bool failed;
 };
 
-/* Of a visit; the search ends with all but DONE. */
+/* Of a visit; all but DONE end the search. */
 enum outcome { DONE, LATE, FAILED };
 typedef enum outcome visit(struct search *search, object *found);
-
-static object *class_of(const object *any)
-{
-    object *class;
-    memcpy(&class, (const char *)any + VT_OBJECT_TYPE, sizeof class);
-    return class;
-}
 
 int vt_collected_visit_referents(object *any, vt_collected_visit visit, void *context)
 {
     int (*traverse)(object *, vt_collected_visit *, void *);
     if (!python->PyObject_IS_GC(any))
         return 0;
-    memcpy(&traverse, (const char *)class_of(any) + VT_TYPE_TRAVERSE, sizeof traverse);
+    memcpy(&traverse, vt_pointer_at(any, VT_OBJECT_TYPE) + VT_TYPE_TRAVERSE, sizeof traverse);
     return traverse ? traverse(any, visit, context) : 0;
 }
 
@@ -131,14 +116,13 @@ static bool has_id(object *set, object *any)
 {
     object *id = python->PyLong_FromVoidPtr(any);
     bool found = id && python->PySet_Contains(set, id) == 1;
-    if (id)
-        python->Py_DecRef(id);
+    vt_python_drop(id);
     return found;
 }
 
 static bool is_unreached(const struct vt_collected_search *wanted, object *any)
 {
-    return class_of(any) == wanted->class && !has_id(wanted->seen, any);
+    return vt_pointer_at(any, VT_OBJECT_TYPE) == wanted->class && !has_id(wanted->seen, any);
 }
 
 static enum outcome note_unreached(struct search *search, object *any)
@@ -160,7 +144,7 @@ static int note_held(object *held, void *context)
 static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
-    if (holder == wanted->unreached || holder == wanted->holders || has_id(wanted->plain, class_of(holder)))
+    if (holder == wanted->unreached || holder == wanted->holders || has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);

@@ -1,32 +1,35 @@
-# Run by inspect.c at a safe point of the host: tells which live object every CUDA tensor of its modules and optimizers
-# is. What it returns is told in format.h (struct vt_look_part). It must not be noticed: no user code is run (only
-# attributes are read, and torch's own methods with overrides off), and nothing but weak references stays. So all of this
-# is run anew for each look and let go of after it, there are no classes (object.__subclasses__() would list them) and no
-# imports, and what raises audit events or makes something for good (a function's __code__, a frame's f_code, an object's
-# __dict__, id) is asked of inspect.c.
+# Run by inspect.c at a safe point of the host: finds out which live object each CUDA tensor of its modules and optimizers
+# is. format.h (struct vt_inspection_part) describes the lines that it returns.
 #
-# Given by inspect.c: sys, the interpreter's types (CELL, ...), functions (inspect_methods.c), and the lists of what is
-# remembered from look to look: roots and optimizers, as weak references (None where there can be none), and their holders.
+# The host must not notice it. So no user code is run: only attributes are read, and torch's own methods are called with
+# overrides off. Nothing stays but weak references: all of this is run anew for each inspection and freed after it. There
+# are no classes (object.__subclasses__() would list them) and no imports. What raises audit events or creates something
+# that stays (a function's __code__, a frame's f_code, an object's __dict__, id) is read by methods.c.
+#
+# Given by code.c: sys, the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
+# to the next (roots and optimizers, as weak references, None where there can be none; and their holders), and take_census of
+# census.py. Given to census.py: FOR_CENSUS, at the end.
 
-TRANSPARENT = {  # steps of a path that the user never wrote: (class of the wrapper, attribute)
+TRANSPARENT = {  # steps of a path that the user did not write: (class of the wrapper, attribute)
     ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
     ("FullyShardedDataParallel", "_fsdp_wrapped_module"), ("CheckpointWrapper", "_checkpoint_wrapped_module"),
     ("DeepSpeedEngine", "module"), ("_LightningModuleWrapperBase", "_forward_module"),
 }
-# By id, since a metaclass may have its own idea of what it equals.
+# By id, since a metaclass may define equality.
 PLAIN = {id(kind) for kind in (type(None), int, float, bool, str, bytes, complex, type, MODULE, type(len), FUNCTION)}
 SLOT = type(MODULE.__dict__["__dict__"])
 OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the interpreter
 CONTAINERS = {id(list), id(tuple), id(dict)}
-TOLD_BY_TENSORS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
+TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
-ITEMS_MAXIMUM = 256  # of a container or an object that is looked into
+ITEMS_MAXIMUM = 256  # of a container or an object that is searched
+CHECK_EVERY = 256  # tensors between two readings of the clock
 
 Namespace = type(sys.implementation)
 
 
 def attributes(thing):
-    """The object's own dict or a copy of it, unless its class gives out something of its own making for it."""
+    """The object's own dict or a copy of it; None if its class answers for `__dict__` itself."""
     try:
         for parent in type.__getattribute__(type(thing), "__mro__"):
             descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
@@ -39,7 +42,7 @@ def attributes(thing):
 
 
 def slot(thing, name):
-    """What a class with slots keeps under that name, None without."""
+    """The value in the slot of that name, or None."""
     for parent in type.__getattribute__(type(thing), "__mro__"):
         descriptor = type.__getattribute__(parent, "__dict__").get(name)
         if descriptor is not None:
@@ -60,7 +63,7 @@ def has_class(thing, wanted):
 
 
 def entries(thing):
-    """What a dict holds, by the dict's own doing."""
+    """The items of a dict, whatever its class makes of them."""
     if not has_class(thing, dict):  # torch.jit's
         thing = (attributes(thing) or {}).get("_python_modules")
     return list(dict.items(thing)) if has_class(thing, dict) else ()
@@ -79,7 +82,7 @@ def item_name(name, key):
 
 
 def tensor_functions(torch, names):
-    """By name: what torch itself tells of a tensor, whatever a subclass or a patch makes of it."""
+    """By name: torch's own functions of a tensor, whatever a subclass or a patch makes of them."""
     base = torch._C.__dict__.get("TensorBase") or torch._C.__dict__["_TensorBase"]
     own = {name: type.__getattribute__(base, "__dict__")[name] for name in names}
     return {name: found if callable(found) else found.__get__ for name, found in own.items()}
@@ -93,7 +96,7 @@ def text(value):
     return value.encode("utf-8", "replace").decode()
 
 
-# ---- modules and optimizers among variables, their attributes, and items of containers; with what holds them ----
+# ---- finding modules and optimizers: in variables, their attributes, and items of containers ----
 
 def make_finder(module_class, optimizer_class, tensor_class):
     modules, found, tensors = {}, {}, {}  # id: (object, holder)
@@ -115,7 +118,7 @@ def take(finder, name, value):
     return False
 
 
-def look_into(finder, name, value):
+def search_inside(finder, name, value):
     if id(value) in finder.seen:
         return
     finder.seen.add(id(value))
@@ -139,14 +142,14 @@ def look_into(finder, name, value):
 
 
 def add_variables(finder, variables):
-    """A variable of its own is a better name than a place in something else."""
+    """Variables first: a variable of its own is a better name than a place in something else."""
     others = []
     for name, value in variables:
         name = "" if name in ("self", "module") else name
         if not take(finder, name, value):
             others.append((name or "self", value))
     for name, value in others:
-        look_into(finder, name, value)
+        search_inside(finder, name, value)
 
 
 def children(module):
@@ -154,7 +157,7 @@ def children(module):
 
 
 def find_roots(finder):
-    """Modules that no other holds, those of earlier looks with the numbers that they had; and the ids of all modules."""
+    """(number, module) of those that no other holds, numbered as in earlier inspections; and the ids of all modules."""
     inner, walked = set(), set()
     for value, _ in list(finder.modules.values()):
         waiting = [value]
@@ -179,7 +182,7 @@ def find_roots(finder):
 
 
 def alive(references):
-    """(number, object) of those that are remembered and still there."""
+    """(number, object) of those that are remembered and still alive."""
     things = [(number, reference()) for number, reference in enumerate(references) if reference is not None]
     return [(number, thing) for number, thing in things if thing is not None]
 
@@ -187,120 +190,123 @@ def alive(references):
 def remember(references, holders, value, holder):
     try:
         references.append(ref(value))
-    except TypeError:  # its class has no room for weak references: such an object is looked at once
+    except TypeError:  # its class allows no weak references: such an object is inspected once
         references.append(None)
     holders.append(holder)
 
 
-# ---- telling ----
+# ---- reporting ----
 
-TooDear = TimeoutError
+TooExpensive = TimeoutError
 
 
-def make_look(torch, deadline_ns):
-    return Namespace(lines=[], deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TOLD_BY_TENSORS),
+def make_inspection(torch, deadline_ns):
+    return Namespace(lines=[], deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TENSOR_FUNCTIONS),
                      address_of=getattr(torch._C, "_data_address", None), tensor_class=torch.Tensor,
-                     plain={id(torch.Tensor), id(torch.nn.Parameter)}, shapes={},  # (dtype, shape): as text
-                     names={}, told=set(), addresses=set())  # id of a parameter: (root, path)
+                     plain={id(torch.Tensor), id(torch.nn.Parameter)}, hidden={id(roots), id(optimizers), id(globals())},
+                     shown={},  # (dtype, shape): as text
+                     names={},  # id of a parameter: (root, path)
+                     reported=set(), addresses=set())
 
 
-def place_of(look, tensor):
-    """Its storage's address and, as text, all of a line that says where it lies and what it looks like. None of a tensor
-    without CUDA memory of its own (fake, lazy, a wrapper), nor of one whose class may answer for it."""
-    ask = look.ask
+def place_of(inspection, tensor):
+    """Its storage's address and, as text, the fields of a line from data_address to device_index. None for a tensor
+    without CUDA memory of its own (fake, lazy, a wrapper), and for one whose class may answer for it."""
+    ask = inspection.ask
     try:
-        if id(type(tensor)) not in look.plain and answers_itself(look, tensor) or not ask["is_cuda"](tensor):
+        if id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor) or not ask["is_cuda"](tensor):
             return None
         element, offset = ask["element_size"](tensor), ask["storage_offset"](tensor)
-        base = look.address_of(tensor) if look.address_of else ask["data_ptr"](tensor) - offset * element
+        base = inspection.address_of(tensor) if inspection.address_of else ask["data_ptr"](tensor) - offset * element
         if not base:
             return None
-        looks = (ask["dtype"](tensor), ask["shape"](tensor))
-        told = look.shapes.get(looks)
-        if told is None:
-            told = look.shapes[looks] = f"{str(looks[0]).replace('torch.', '')}\t{'x'.join(map(str, looks[1]))}"
+        dtype_shape = (ask["dtype"](tensor), ask["shape"](tensor))
+        shown = inspection.shown.get(dtype_shape)
+        if shown is None:
+            dtype, shape = str(dtype_shape[0]).replace("torch.", ""), "x".join(map(str, dtype_shape[1]))
+            shown = inspection.shown[dtype_shape] = f"{dtype}\t{shape}"
         return base, (f"{base + offset * element}\t{ask['numel'](tensor) * element}\t{base}\t"
-                      f"{ask['untyped_storage'](tensor).nbytes()}\t{told}\t{ask['get_device'](tensor)}")
+                      f"{ask['untyped_storage'](tensor).nbytes()}\t{shown}\t{ask['get_device'](tensor)}")
     except Exception:
         return None
 
 
-def answers_itself(look, tensor):
-    """Python code of its class stands for torch's operators, and may stand for its shape and device."""
+def answers_itself(inspection, tensor):
+    """Python code of its class replaces torch's operators, and perhaps shape and device too."""
     for parent in type.__getattribute__(type(tensor), "__mro__"):
-        if parent is look.tensor_class:
+        if parent is inspection.tensor_class:
             return False
         if "__torch_dispatch__" in type.__getattribute__(parent, "__dict__"):
             return True
     return True
 
 
-def add_tensor(look, role, root, path, tensor, optimizer=""):
-    if id(type(tensor)) not in look.plain:
-        try:  # a distributed tensor's own part
+def add_tensor(inspection, role, root, path, tensor, optimizer=""):
+    if id(type(tensor)) not in inspection.plain:
+        try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
         except AttributeError:
             local = None
         tensor = tensor if local is None else local
-    place = place_of(look, tensor)
-    look.asked += 1
-    if look.deadline_ns and look.asked % CHECK_EVERY == 0 and now_ns() > look.deadline_ns:
-        raise TooDear
+    place = place_of(inspection, tensor)
+    inspection.asked += 1
+    if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and now_ns() > inspection.deadline_ns:
+        raise TooExpensive
     if place:
-        look.addresses.add(place[0])
-        look.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
+        inspection.addresses.add(place[0])
+        inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
 
 
-def add_parameter(look, root, path, parameter):
-    add_tensor(look, "parameter", root, path, parameter)
+def add_parameter(inspection, root, path, parameter):
+    add_tensor(inspection, "parameter", root, path, parameter)
     try:
-        gradient = look.ask["grad"](parameter) if look.ask["is_leaf"](parameter) else None  # of another, asking warns
+        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None  # reading another's warns
     except Exception:
         return
     if gradient is not None:
-        add_tensor(look, "gradient", root, path, gradient)
+        add_tensor(inspection, "gradient", root, path, gradient)
 
 
-def add_module(look, root, module, path):
-    """The module and all in it, depth first; each module once, by its first path."""
+def add_module(inspection, root, module, path):
+    """The module and all that it contains, depth first; each module once, under its first path."""
     inside = attributes(module)
-    if inside is None or id(module) in look.told:
+    if inside is None or id(module) in inspection.reported:
         return
-    look.told.add(id(module))
+    inspection.reported.add(id(module))
     name = class_name(module)
-    look.lines.append(f"M\t{root}\t{id(module)}\t{text(name)}\t{path}\n")
+    inspection.lines.append(f"M\t{root}\t{id(module)}\t{text(name)}\t{path}\n")
     dot = path + "." if path else ""
     for key, parameter in entries(inside.get("_parameters")):
         if parameter is not None:
             own = dot + text(key_name(key))
-            if id(parameter) not in look.names:
-                look.names[id(parameter)] = (root, own)
-            add_parameter(look, root, own, parameter)
+            if id(parameter) not in inspection.names:
+                inspection.names[id(parameter)] = (root, own)
+            add_parameter(inspection, root, own, parameter)
     for key, buffer in entries(inside.get("_buffers")):
         if buffer is not None:
-            add_tensor(look, "buffer", root, dot + text(key_name(key)), buffer)
+            add_tensor(inspection, "buffer", root, dot + text(key_name(key)), buffer)
     for key, child in entries(inside.get("_modules")):
         if child is not None:
-            add_module(look, root, child, path if (name, key_name(key)) in TRANSPARENT else dot + text(key_name(key)))
+            add_module(inspection, root, child, path if (name, key_name(key)) in TRANSPARENT else dot + text(key_name(key)))
 
 
-def add_optimizer(look, number, optimizer, variables):
+def add_optimizer(inspection, number, optimizer, variables):
     inside = attributes(optimizer)
     if inside is None:
         return
     for index, group in enumerate(items(inside.get("param_groups"))):
         for position, parameter in enumerate(parameters_of(group)):
-            if id(parameter) in look.names or not has_class(parameter, look.tensor_class):
+            if id(parameter) in inspection.names or not has_class(parameter, inspection.tensor_class):
                 continue
             known = variables.get(id(parameter))
             path = text(known[1] if known and known[1] else f"optimizer.param_groups.{index}.params.{position}")
-            look.names[id(parameter)] = (-1, path)
-            add_parameter(look, -1, path, parameter)
+            inspection.names[id(parameter)] = (-1, path)
+            add_parameter(inspection, -1, path, parameter)
     for parameter, values in entries(inside.get("state")):
-        root, path = look.names.get(id(parameter), (-1, ""))
+        root, path = inspection.names.get(id(parameter), (-1, ""))
         for key, value in entries(values):
-            if has_class(value, look.tensor_class):
-                add_tensor(look, f"optimizer_state:{text(key_name(key))}", root, path, value, number)
+            if has_class(value, inspection.tensor_class):
+                add_tensor(inspection, f"optimizer_state:{text(key_name(key))}", root, path, value, number)
 
 
 def parameters_of(group):
@@ -324,45 +330,51 @@ def find(variables, torch):
     return finder
 
 
-def tell(variables, torch, started_ns, budget_ns, census_ns, handled, context):
-    """The lines; of a look that does not end within its budget, if it has one, only what it would take: "dear NANOSECONDS"."""
+def report(variables, torch, started_ns, budget_ns, census_ns, handled, context):
+    """The lines; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
     finder = find(variables, torch)
-    look = make_look(torch, budget_ns and started_ns + budget_ns)
+    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     found, walked = find_roots(finder)
     found_ns = now_ns()
     try:
-        tell_all(look, finder, found)
-    except TooDear:
-        parts = max(2, len(walked) / max(1, len(look.told)))
-        return f"dear {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
+        report_all(inspection, finder, found)
+    except TooExpensive:
+        parts = max(2, len(walked) / max(1, len(inspection.reported)))
+        return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
     if census_ns:
         until_ns = now_ns() + census_ns
-        take_census(variables, torch, look, min(until_ns, look.deadline_ns or until_ns), handled, context)
-    return "".join(look.lines)
+        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
+    return "".join(inspection.lines)
 
 
-def tell_all(look, finder, found):
+def report_all(inspection, finder, found):
     for number, root in found:
-        look.lines.append(f"R\t{number}\t{id(root)}\t{text(class_name(root))}\t{text(root_holders[number])}\n")
-        add_module(look, number, root, "")
+        inspection.lines.append(f"R\t{number}\t{id(root)}\t{text(class_name(root))}\t{text(root_holders[number])}\n")
+        add_module(inspection, number, root, "")
     known = {id(optimizer) for _, optimizer in alive(optimizers)}
     for identity, (optimizer, holder) in finder.optimizers.items():
         if identity not in known:
             remember(optimizers, optimizer_holders, optimizer, holder)
     for number, optimizer in alive(optimizers):
-        look.lines.append(f"O\t{number}\t{id(optimizer)}\t{text(class_name(optimizer))}\t{text(optimizer_holders[number])}\n")
-        add_optimizer(look, number, optimizer, finder.tensors)
+        kind, holder = text(class_name(optimizer)), text(optimizer_holders[number])
+        inspection.lines.append(f"O\t{number}\t{id(optimizer)}\t{kind}\t{holder}\n")
+        add_optimizer(inspection, number, optimizer, finder.tensors)
 
 
-def look_last(function):
-    """Has the program's exit call it."""
+def inspect_at_exit(function):
+    """Registers the function to be called at the program's exit."""
     sys.modules["atexit"].register(function)
 
 
-def look(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
-    """Times are those of CLOCK_MONOTONIC: the program waits from started_ns on, and may for budget_ns (0: without limit)."""
+def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
+    """Times are CLOCK_MONOTONIC's. The program waits from started_ns on, for at most budget_ns (0: no limit)."""
     torch = sys.modules.get("torch")
     if torch is None or "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
         return ""
     with torch._C.DisableTorchFunction():
-        return tell(variables, torch, started_ns, budget_ns, census_ns, handled, context)
+        return report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
+
+
+FOR_CENSUS = dict(
+    PLAIN=PLAIN, CONTAINERS=CONTAINERS, Namespace=Namespace, attributes=attributes, class_name=class_name, has_class=has_class,
+    entries=entries, key_name=key_name, text=text, place_of=place_of)

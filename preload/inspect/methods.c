@@ -1,23 +1,18 @@
-#include "inspect/methods.h"
+/* The functions that inspect.py and census.py call: they read what Python itself cannot read unnoticed. */
+#include "inspect/code.h"
 
 #include <string.h>
 
 #include "clock.h"
 #include "inspect/collected.h"
-#include "inspect/attributes.h"
 #include "stacks/python.h"
-#include "stacks/python_layout.h"
+#include "stacks/python_read.h"
 
 typedef void object; /* PyObject */
 
-static const struct vt_python_api *python;
+static const struct vt_python_api *const python = &vt_python_api;
 
-void vt_inspect_methods_start(const struct vt_python_api *api)
-{
-    python = api;
-}
-
-/* time's clock may be another's by now: tests of programs stop it. */
+/* Not the time module's clock: tests of programs replace it. */
 static object *now_ns(object *self, object *arguments)
 {
     (void)self, (void)arguments;
@@ -48,12 +43,73 @@ static object *referents(object *self, object *any)
     return list;
 }
 
-/* own_attributes(object): a dict, or None. */
+/* ---- attributes ---- */
+
+/* From 3.11 on an object's attributes are at first values beside it, whose names its class keeps.
+ * Where they are differs from version to version. */
+enum { MANAGED_DICT = 1 << 4, INLINE_VALUES = 1 << 2 }; /* of tp_flags; the second from 3.13 on */
+enum { DICT_WORD = -3, VALUES_WORD_3_11 = -4 };         /* before the object */
+enum { VALID_3_13 = 3, VALUES_3_13 = 8 };               /* of the values */
+enum {
+    KEYS_INDEX_BITS = 9,
+    KEYS_KIND = 10,
+    KEYS_COUNT = 24,
+    KEYS_INDICES = 32,
+    KEYS_SPLIT = 2,
+    ENTRY_BYTES = 16
+};
+
+static object *new_reference(const void *found)
+{
+    object *kept = found ? (object *)found : python->none;
+    python->Py_IncRef(kept);
+    return kept;
+}
+
+/* The names are those of the class, in the order of the values. */
+static object *copy_values(const char *type, const char *values)
+{
+    const char *keys = vt_pointer_at(type, vt_python_known()->layout->type_cached_keys);
+    object *copy = keys && keys[KEYS_KIND] == KEYS_SPLIT ? python->PyDict_New() : new_reference(NULL);
+    if (!copy || copy == python->none)
+        return copy;
+    const char *entries = keys + KEYS_INDICES + ((size_t)1 << keys[KEYS_INDEX_BITS]);
+    for (intptr_t i = 0, count = (intptr_t)vt_pointer_at(keys, KEYS_COUNT); i < count; i++) {
+        const char *name = vt_pointer_at(entries, i * ENTRY_BYTES), *value = vt_pointer_at(values, i * 8);
+        if (name && value && python->PyDict_SetItem(copy, (object *)name, (object *)value)) {
+            python->Py_DecRef(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+/* own_attributes(object): a new reference to its dict, or to a copy of what would be in it; None if it has no attributes.
+ * object.__dict__ would make a dict, which stays, for an object that has none. */
 static object *own_attributes(object *self, object *any)
 {
+    const char *type = vt_pointer_at(any, VT_OBJECT_TYPE);
     (void)self;
-    return vt_python_attributes(python, any);
+    const unsigned long flags = (unsigned long)vt_pointer_at(type, VT_TYPE_FLAGS);
+    const unsigned minor = vt_python_known()->layout->minor;
+    if (minor < 11 || !(flags & MANAGED_DICT)) {
+        object **place = python->_PyObject_GetDictPtr(any);
+        return new_reference(place ? *place : NULL);
+    }
+    const char *dict = vt_pointer_at(any, DICT_WORD * 8L), *values = NULL;
+    if (minor == 11) {
+        values = dict ? NULL : vt_pointer_at(any, VALUES_WORD_3_11 * 8L);
+    } else if (minor == 12 && (uintptr_t)dict & 1) {
+        values = dict + 1;
+        dict = NULL;
+    } else if (minor == 13 && !dict && flags & INLINE_VALUES) {
+        values = (const char *)any + (intptr_t)vt_pointer_at(type, VT_TYPE_BASIC_SIZE);
+        values = values[VALID_3_13] ? values + VALUES_3_13 : NULL;
+    }
+    return values ? copy_values(type, values) : new_reference(dict);
 }
+
+/* ---- frames and functions ---- */
 
 bool vt_inspect_add_variable(void *variables, const void *function, const void *name, const void *value)
 {
@@ -72,19 +128,11 @@ static object *frame_variables(object *self, object *frame)
     return variables;
 }
 
-static object *pointer_at(const object *base, size_t offset)
-{
-    object *pointer;
-    memcpy(&pointer, (const char *)base + offset, sizeof pointer);
-    return pointer;
-}
-
 /* Gives up the reference to what it appends. */
 static bool append_own(object *list, object *item)
 {
     bool done = item && python->PyList_Append(list, item) == 0;
-    if (item)
-        python->Py_DecRef(item);
+    vt_python_drop(item);
     return done;
 }
 
@@ -96,20 +144,18 @@ static bool append_or_none(object *list, object *borrowed)
 static bool append_names(object *parts, object *code, object *closure)
 {
     const struct vt_python_layout *layout = vt_python_known()->layout;
-    object *names = pointer_at(code, layout->code_local_names);
-    int arguments;
-    memcpy(&arguments, (const char *)code + layout->code_argument_count, sizeof arguments);
-    if (!append_own(parts, python->PyTuple_GetSlice(names, 0, arguments)))
+    object *names = (object *)vt_pointer_at(code, layout->code_local_names);
+    if (!append_own(parts, python->PyTuple_GetSlice(names, 0, vt_int_at(code, layout->code_argument_count))))
         return false;
     if (layout->code_free_names)
-        return append_or_none(parts, pointer_at(code, layout->code_free_names));
+        return append_or_none(parts, (object *)vt_pointer_at(code, layout->code_free_names));
     intptr_t all = python->PyTuple_Size(names), free = closure ? python->PyTuple_Size(closure) : 0;
     return append_own(parts, python->PyTuple_GetSlice(names, all - free, all));
 }
 
-/* function_parts(function): names of its arguments and of its closure's cells, the closure, its defaults,
- * those by name, its attributes; each of the last four may be None. Asking the function raises audit events,
- * and makes what it lacks. */
+/* function_parts(function): the names of its arguments and of its closure's cells, the closure, its defaults, its keyword
+ * defaults, its attributes; each of the last four may be None. Reading them as attributes raises audit events, and creates
+ * those that it lacks. */
 static object *function_parts(object *self, object *function)
 {
     object *parts = python->PyList_New(0), *closure = python->PyFunction_GetClosure(function);
@@ -120,13 +166,12 @@ static object *function_parts(object *self, object *function)
         append_or_none(parts, python->PyFunction_GetKwDefaults(function)) &&
         append_or_none(parts, dict ? *dict : NULL))
         return parts;
-    if (parts)
-        python->Py_DecRef(parts);
+    vt_python_drop(parts);
     return NULL;
 }
 
-/* find_unreached(class, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False where
- * it came to its deadline. */
+/* find_unreached(class, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False if
+ * the deadline passed. */
 static object *find_unreached(object *self, object *arguments)
 {
     enum { ARGUMENTS = 7 };

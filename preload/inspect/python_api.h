@@ -1,5 +1,5 @@
-/* The interpreter's functions that a look at live objects calls: exported, and the same in all versions whose
- * frames we read. void * stands for PyObject *. */
+/* The interpreter's functions that an inspection calls: exported, and the same in all versions whose frames we read.
+ * void * stands for PyObject *. */
 #ifndef VT_PYTHON_API_H
 #define VT_PYTHON_API_H
 
@@ -31,6 +31,7 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyDict_New, (void))                                                                            \
     X(int, PyDict_SetItem, (void *, void *, void *))                                                         \
     X(int, PyDict_SetItemString, (void *, const char *, void *))                                             \
+    X(int, PyDict_Update, (void *, void *))                                                                  \
     X(void, PyErr_Clear, (void))                                                                             \
     X(void, PyErr_Fetch, (void **, void **, void **))                                                        \
     X(void, PyErr_GetExcInfo, (void **, void **, void **))                                                   \
@@ -64,7 +65,7 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(intptr_t, PyTuple_Size, (void *))                                                                      \
     X(const char *, PyUnicode_AsUTF8AndSize, (void *, intptr_t *))
 
-/* Objects of the interpreter, and what inspect.py calls them. */
+/* Objects of the interpreter, and their names in inspect.py and census.py. */
 #define VT_PYTHON_TYPES(X)                                                                                   \
     X(CELL, PyCell_Type)                                                                                     \
     X(CODE, PyCode_Type)                                                                                     \
@@ -90,7 +91,17 @@ struct vt_python_api {
     void (*PyThreadState_LeaveTracing)(void *);
 };
 
-/* Fills `api` from `scope`, for dlsym. False if something that it must have is not there. */
-bool vt_python_api_find(struct vt_python_api *api, void *scope);
+/* Complete and unchanging once vt_python_api_find has returned true. */
+extern struct vt_python_api vt_python_api __attribute__((visibility("hidden")));
+
+/* Writer thread. Looks everything up in `scope`, for dlsym. False if something is missing. */
+bool vt_python_api_find(void *scope);
+
+/* Drops a reference; NULL has none. Under the GIL. */
+static inline void vt_python_drop(void *object)
+{
+    if (object)
+        vt_python_api.Py_DecRef(object);
+}
 
 #endif
