@@ -1,8 +1,8 @@
-/* Arrays and mipmapped arrays. No call tells what they take, so their bytes are an estimate from the
- * descriptor, without the padding of the hardware's layout. */
+/* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the descriptor, without the
+ * padding of the hardware's layout. */
 #include "hooks/driver.h"
 
-/* Bytes of one channel; formats of compressed blocks and planes are not in here and count as 1. */
+/* Bytes of one channel; formats of compressed blocks and planes count as 1. */
 static unsigned channel_bytes(CUarray_format format)
 {
     switch ((int)format) {
@@ -27,7 +27,7 @@ struct extent {
 
 static uint64_t estimate(const struct extent *extent, unsigned levels)
 {
-    /* Memory of these comes later, by mapping. */
+    /* Their memory comes later, by mapping. */
     if (extent->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
         return 0;
     uint64_t bytes = 0, width = extent->width, height = extent->height, depth = extent->depth;
@@ -55,62 +55,37 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
         .format = (descriptor)->Format, .channels = (descriptor)->NumChannels, .flags = (descriptor)->Flags  \
     }
 
-static void after(enum vt_function function, int8_t device_index, const void *handle, uint64_t bytes,
-                  CUresult result)
-{
-    vt_after_allocation(&(struct vt_allocation){.function = function,
-                                                .flags = VT_FLAG_ESTIMATE,
-                                                .device_index = device_index,
-                                                .address = (uintptr_t)handle,
-                                                .bytes = bytes},
-                        result);
-}
-
-#define CREATE(symbol, descriptor_type, extent_of)                                                           \
-    VT_HOOK(symbol, (CUarray * array, const descriptor_type *descriptor))                                    \
+/* A failure for another reason than memory is not recorded: there may be no descriptor. */
+#define CREATE(symbol, extent_of, levels_value, parameters, arguments)                                       \
+    VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
         int8_t device_index = vt_before_allocation();                                                        \
-        CUresult result = real(array, descriptor);                                                           \
+        CUresult result = real arguments;                                                                    \
         if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
             struct extent extent = extent_of(descriptor);                                                    \
-            after(VT_FUNCTION_##symbol, device_index, result == CUDA_SUCCESS ? *array : NULL,                \
-                  estimate(&extent, 1), result);                                                             \
+            vt_after_allocation(                                                                             \
+                &(struct vt_allocation){.function = VT_FUNCTION_##symbol,                                    \
+                                        .flags = VT_FLAG_ESTIMATE,                                           \
+                                        .device_index = device_index,                                        \
+                                        .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,           \
+                                        .bytes = estimate(&extent, levels_value)},                           \
+                result);                                                                                     \
         }                                                                                                    \
         return result;                                                                                       \
     }
-CREATE(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, EXTENT_2D)
-CREATE(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, EXTENT_2D)
-CREATE(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, EXTENT_3D)
-CREATE(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, EXTENT_3D)
-
-VT_HOOK(cuMipmappedArrayCreate,
-        (CUmipmappedArray * array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned int levels))
-{
-    VT_REAL(cuMipmappedArrayCreate);
-    int8_t device_index = vt_before_allocation();
-    CUresult result = real(array, descriptor, levels);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
-        struct extent extent = EXTENT_3D(descriptor);
-        after(VT_FUNCTION_cuMipmappedArrayCreate, device_index, result == CUDA_SUCCESS ? *array : NULL,
-              estimate(&extent, levels), result);
-    }
-    return result;
-}
+#define CREATE_ARRAY(symbol, descriptor_type, extent_of)                                                     \
+    CREATE(symbol, extent_of, 1, (CUarray * array, const descriptor_type *descriptor), (array, descriptor))
+CREATE_ARRAY(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, EXTENT_2D)
+CREATE_ARRAY(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, EXTENT_2D)
+CREATE_ARRAY(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, EXTENT_3D)
+CREATE_ARRAY(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, EXTENT_3D)
+CREATE(cuMipmappedArrayCreate, EXTENT_3D, levels,
+       (CUmipmappedArray * array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned int levels),
+       (array, descriptor, levels))
 
 #define DESTROY(symbol, type)                                                                                \
-    VT_HOOK(symbol, (type array))                                                                            \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        struct vt_allocation taken_back = {.function = VT_FUNCTION_##symbol,                                 \
-                                           .kind = VT_EVENT_FREE,                                            \
-                                           .flags = VT_FLAG_ESTIMATE,                                        \
-                                           .device_index = VT_NO_DEVICE,                                     \
-                                           .address = (uintptr_t)array};                                     \
-        vt_before_free(&taken_back);                                                                         \
-        CUresult result = real(array);                                                                       \
-        vt_after_free(&taken_back, result);                                                                  \
-        return result;                                                                                       \
-    }
+    VT_HOOK_FREE(symbol, VT_EVENT_FREE, (type array), (array), .flags = VT_FLAG_ESTIMATE,                    \
+                 .address = (uintptr_t)array)
 DESTROY(cuArrayDestroy, CUarray)
 DESTROY(cuMipmappedArrayDestroy, CUmipmappedArray)

@@ -1,6 +1,5 @@
-/* Contexts. Their own memory shows in the memory information taken beside these events. Contexts are recorded
- * after the call both ways: a context that refuses to go would be harder to take back than one address used
- * again too early. */
+/* Contexts. Their memory shows in the memory information read beside these events. Creation and destruction are both recorded
+ * after the call: taking back the end of a context that refused would be harder than one address used again too early. */
 #include "hooks/driver.h"
 
 #include <stdatomic.h>
@@ -11,7 +10,7 @@ static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 /* Without a cuCtxAttach, the first cuCtxDetach destroys. */
 static _Atomic bool attached;
 
-static void tell(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
+static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
 {
     vt_driver_event(&(struct vt_allocation){.function = function,
                                             .kind = (uint8_t)kind,
@@ -19,14 +18,14 @@ static void tell(enum vt_function function, enum vt_event_kind kind, CUdevice de
                                             .address = context});
 }
 
-/* A new context is current: what is used now has its share in it. */
+/* The new context is current: used memory now includes it. */
 static void created(enum vt_function function, CUdevice device, CUcontext context)
 {
-    tell(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context);
-    struct vt_question question = vt_question_begin();
-    if (question.begun)
+    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context);
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
         vt_record_memory_info(vt_device_index(device), true);
-    vt_question_end(&question);
+    vt_query_end(&query);
 }
 
 #define CREATE(symbol, parameters, arguments)                                                                \
@@ -54,7 +53,7 @@ CREATE(cuCtxCreate_v4,
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(context);                                                                     \
         if (result == CUDA_SUCCESS)                                                                          \
-            tell(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                    \
+            record(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                    \
         return result;                                                                                       \
     }
 DESTROY(cuCtxDestroy)
@@ -72,7 +71,7 @@ VT_HOOK(cuCtxDetach, (CUcontext context))
     VT_REAL(cuCtxDetach);
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
-        tell(VT_FUNCTION_cuCtxDetach, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);
+        record(VT_FUNCTION_cuCtxDetach, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);
     return result;
 }
 
@@ -83,20 +82,20 @@ VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
     int8_t device_index = vt_device_index(device);
     if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
         atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
-        tell(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context);
+        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context);
     return result;
 }
 
-/* Retains and releases of the whole process count, so the driver is asked whether this was the last. */
+/* The whole process's retains and releases count, so the driver is asked whether this was the last. */
 static bool is_active(CUdevice device)
 {
     VT_NEED(get_state, cuDevicePrimaryCtxGetState);
     unsigned int flags;
     int active = 1;
-    struct vt_question question = vt_question_begin();
-    if (question.begun && (get_state == NULL || get_state(device, &flags, &active) != CUDA_SUCCESS))
+    struct vt_query query = vt_query_begin();
+    if (query.begun && (get_state == NULL || get_state(device, &flags, &active) != CUDA_SUCCESS))
         active = 1;
-    vt_question_end(&question);
+    vt_query_end(&query);
     return active != 0;
 }
 
@@ -105,7 +104,7 @@ static void primary_gone(enum vt_function function, CUdevice device)
     int8_t device_index = vt_device_index(device);
     uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
     if (context != 0)
-        tell(function, VT_EVENT_CONTEXT_DESTROY, device, context);
+        record(function, VT_EVENT_CONTEXT_DESTROY, device, context);
 }
 
 #define RELEASE(symbol)                                                                                      \

@@ -1,4 +1,4 @@
-/* What the wrappers have in common: devices, memory information, and how a call becomes an event. */
+/* What the wrappers share: devices, memory information, and making events of calls. */
 #include "clock.h"
 #include "hooks/driver.h"
 
@@ -7,13 +7,13 @@
 
 #include <stdatomic.h>
 
-/* cuMemGetInfo is a system call on a real driver: after the first, at most one in this time per device. */
+/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each device. */
 #define INTERVAL_NS 10000000u
 
 static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
 
-/* Counts driver-layer events of all threads that change what is used; a bracket during which it moved cannot
- * tell whose the difference is. */
+/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows whose the
+ * difference is. */
 static _Atomic uint64_t changes;
 
 bool vt_interval_passed(_Atomic uint64_t *last_ns)
@@ -28,33 +28,30 @@ static int8_t current_device(void)
 {
     VT_NEED(get_device, cuCtxGetDevice);
     CUdevice device;
-    if (get_device == NULL || get_device(&device) != CUDA_SUCCESS || device < 0 ||
-        device >= (CUdevice)VT_MAX_DEVICES)
-        return VT_NO_DEVICE;
-    return (int8_t)device;
+    return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
-void vt_question_open(struct vt_question *question)
+void vt_query_open(struct vt_query *query)
 {
-    *question = (struct vt_question){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
-    question->begun = vt_enter(&question->saved_errno);
-    if (!question->begun)
+    *query = (struct vt_query){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    query->begun = vt_enter(&query->saved_errno);
+    if (!query->begun)
         return;
     VT_NEED(exchange_mode, cuThreadExchangeStreamCaptureMode);
-    question->mode_changed = exchange_mode != NULL && exchange_mode(&question->mode) == CUDA_SUCCESS;
+    query->mode_changed = exchange_mode != NULL && exchange_mode(&query->mode) == CUDA_SUCCESS;
 }
 
-void vt_question_end(struct vt_question *question)
+void vt_query_end(struct vt_query *query)
 {
-    if (!question->begun)
+    if (!query->begun)
         return;
     VT_NEED(exchange_mode, cuThreadExchangeStreamCaptureMode);
-    if (question->mode_changed && exchange_mode != NULL)
-        exchange_mode(&question->mode);
-    vt_leave(question->saved_errno);
+    if (query->mode_changed && exchange_mode != NULL)
+        exchange_mode(&query->mode);
+    vt_leave(query->saved_errno);
 }
 
-static void tell_device(int8_t device_index)
+static void record_device(int8_t device_index)
 {
     if (vt_record_device_known(device_index))
         return;
@@ -70,17 +67,22 @@ static void tell_device(int8_t device_index)
     vt_record_device(device_index, name, total_bytes);
 }
 
+static bool memory_info(size_t *free_bytes, size_t *total_bytes)
+{
+    VT_NEED(get_info, cuMemGetInfo_v2);
+    return get_info != NULL && get_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+}
+
 void vt_record_memory_info(int8_t device_index, bool even_if_recent)
 {
-    /* The driver tells of the current context's device only. */
+    /* The driver reports the current context's device only. */
     if (device_index < 0 || current_device() != device_index)
         return;
     _Atomic uint64_t *last_ns = &last_memory_info_ns[device_index];
     if (!vt_interval_passed(last_ns) && !even_if_recent)
         return;
-    VT_NEED(get_info, cuMemGetInfo_v2);
     size_t free_bytes, total_bytes;
-    if (get_info == NULL || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+    if (!memory_info(&free_bytes, &total_bytes))
         return;
     vt_record(&(struct vt_observation){.kind = VT_EVENT_MEMORY_INFO,
                                        .layer = VT_LAYER_DRIVER,
@@ -99,12 +101,12 @@ int8_t vt_before_allocation(void)
                  atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed) == 0;
     vt_leave(saved_errno);
     if (first) {
-        struct vt_question question = vt_question_begin();
-        if (question.begun) {
-            tell_device(device_index);
+        struct vt_query query = vt_query_begin();
+        if (query.begun) {
+            record_device(device_index);
             vt_record_memory_info(device_index, false);
         }
-        vt_question_end(&question);
+        vt_query_end(&query);
     }
     return device_index;
 }
@@ -112,7 +114,7 @@ int8_t vt_before_allocation(void)
 static void record(const struct vt_allocation *event, bool with_stack)
 {
     if (event->device_index >= 0)
-        tell_device(event->device_index);
+        record_device(event->device_index);
     atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
     vt_record(&(struct vt_observation){.kind = event->kind != 0 ? event->kind : VT_EVENT_ALLOC,
                                        .layer = VT_LAYER_DRIVER,
@@ -154,7 +156,7 @@ uint64_t vt_range_bytes(CUdeviceptr address)
     return bytes;
 }
 
-/* Asks for memory information if it is time, or at once after a failure. */
+/* Reads memory information if it is due, or at once after a failure. */
 static void follow_up(int8_t device_index, bool failed)
 {
     if (device_index < 0)
@@ -162,10 +164,10 @@ static void follow_up(int8_t device_index, bool failed)
     uint64_t last = atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed);
     if (!failed && vt_clock_ns(CLOCK_MONOTONIC) - last < INTERVAL_NS)
         return;
-    struct vt_question question = vt_question_begin();
-    if (question.begun)
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
         vt_record_memory_info(device_index, failed);
-    vt_question_end(&question);
+    vt_query_end(&query);
 }
 
 void vt_after_allocation(const struct vt_allocation *made, CUresult result)
@@ -173,7 +175,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
     int saved_errno;
     if (result == CUDA_SUCCESS && made->address == 0)
         return;
-    /* A call that fails for want of a context or a device is no use of CUDA: it begins no trace. */
+    /* A call that fails for lack of a context or a device is no use of CUDA: it begins no trace. */
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !vt_recording())
         return;
     if (!vt_enter_event(&saved_errno))
@@ -191,10 +193,10 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         follow_up(event.device_index, result != CUDA_SUCCESS);
 }
 
-void vt_before_free(const struct vt_allocation *taken_back)
+void vt_before_free(const struct vt_allocation *freed)
 {
     int saved_errno;
-    if (taken_back->address == 0)
+    if (freed->address == 0)
         return;
     if (!vt_recording()) {
         vt_record_missed_free();
@@ -202,17 +204,17 @@ void vt_before_free(const struct vt_allocation *taken_back)
     }
     if (!vt_enter_event(&saved_errno))
         return;
-    record(taken_back, false);
+    record(freed, false);
     vt_leave(saved_errno);
 }
 
-void vt_after_free(const struct vt_allocation *taken_back, CUresult result)
+void vt_after_free(const struct vt_allocation *freed, CUresult result)
 {
     int saved_errno;
-    if (taken_back->address == 0 || !vt_recording())
+    if (freed->address == 0 || !vt_recording())
         return;
     if (result != CUDA_SUCCESS) {
-        struct vt_allocation kept = *taken_back;
+        struct vt_allocation kept = *freed;
         kept.kind = VT_EVENT_FREE_FAILED;
         kept.bytes = 0;
         vt_before_free(&kept);
@@ -227,9 +229,8 @@ void vt_after_free(const struct vt_allocation *taken_back, CUresult result)
 
 static bool used_bytes(uint64_t *used)
 {
-    VT_NEED(get_info, cuMemGetInfo_v2);
     size_t free_bytes, total_bytes;
-    if (get_info == NULL || get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+    if (!memory_info(&free_bytes, &total_bytes))
         return false;
     *used = total_bytes - free_bytes;
     return true;
@@ -238,15 +239,15 @@ static bool used_bytes(uint64_t *used)
 struct vt_bracket vt_bracket_open(void)
 {
     struct vt_bracket bracket = {.device_index = VT_NO_DEVICE};
-    struct vt_question question = vt_question_begin();
-    if (question.begun)
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
         bracket.device_index = current_device();
     if (bracket.device_index >= 0) {
-        tell_device(bracket.device_index);
+        record_device(bracket.device_index);
         bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
         bracket.open = used_bytes(&bracket.used_bytes);
     }
-    vt_question_end(&question);
+    vt_query_end(&query);
     return bracket;
 }
 
@@ -255,8 +256,8 @@ void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function functio
     uint64_t used;
     if (!bracket->open)
         return;
-    struct vt_question question = vt_question_begin();
-    if (question.begun && current_device() == bracket->device_index && used_bytes(&used) &&
+    struct vt_query query = vt_query_begin();
+    if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
         used != bracket->used_bytes) {
         if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
             record(&(struct vt_allocation){.function = function,
@@ -267,5 +268,5 @@ void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function functio
         else
             vt_record_memory_info(bracket->device_index, true);
     }
-    vt_question_end(&question);
+    vt_query_end(&query);
 }

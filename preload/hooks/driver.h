@@ -1,10 +1,10 @@
-/* What every libcuda wrapper (hook_*.c) is written with.
+/* What the wrappers of libcuda's functions are written with; the other files here have one family of functions each.
  *
- * A wrapper passes its arguments on as they came, records before or after (frees before, allocations after,
- * so that no address is used again ahead of its free in the trace), and returns what the real function
- * returned. Nothing here changes errno or holds a lock across a call. */
-#ifndef VT_HOOK_H
-#define VT_HOOK_H
+ * A wrapper passes its arguments on as they came, records before or after (frees before, allocations after, so that the
+ * trace never shows an address used again ahead of its free), and returns what the real function returned. Nothing here
+ * changes errno or holds a lock across a call. Threads: any. */
+#ifndef VT_DRIVER_H
+#define VT_DRIVER_H
 
 /* cuda.h then declares each function by its exported name, old ABIs included, instead of by macro. */
 #define __CUDA_API_VERSION_INTERNAL
@@ -32,7 +32,7 @@
     if (real == NULL)                                                                                        \
     return CUDA_ERROR_NOT_FOUND
 
-/* Declares a function that the wrapper asks; it may be NULL. */
+/* Declares a function of libcuda that we call ourselves; it may be NULL. */
 #define VT_NEED(variable, symbol)                                                                            \
     __typeof__(symbol) *variable = (__typeof__(symbol) *)vt_real_function(VT_FUNCTION_##symbol)
 
@@ -43,6 +43,12 @@ static inline int8_t vt_device_index(CUdevice device)
     return device >= 0 && device < (CUdevice)VT_MAX_DEVICES ? (int8_t)device : VT_NO_DEVICE;
 }
 
+static inline bool vt_is_on_device(CUmemLocation location)
+{
+    return location.type == CU_MEM_LOCATION_TYPE_DEVICE && (unsigned)location.id < VT_MAX_DEVICES;
+}
+
+/* The fields of an event (record.h) that a wrapper fills in. */
 struct vt_allocation {
     enum vt_function function;
     uint8_t kind; /* enum vt_event_kind; 0 = VT_EVENT_ALLOC */
@@ -54,27 +60,27 @@ struct vt_allocation {
     uint64_t total_bytes;
 };
 
-/* Before the real call of an allocation: tells the current device and, the first time, what is used on it.
- * Returns its index or VT_NO_DEVICE. */
+/* Before the real call of an allocation: records the current device and, the first time, its used memory. Returns its index
+ * or VT_NO_DEVICE. */
 int8_t vt_before_allocation(void);
 
 /* After the real call: records it, or the failure. */
 void vt_after_allocation(const struct vt_allocation *made, CUresult result);
 
-/* Round the real call of a free, or of another call that takes something back (`kind`). Nothing is recorded
- * for address 0. A failure is corrected by VT_EVENT_FREE_FAILED, whatever the kind was. */
-void vt_before_free(const struct vt_allocation *taken_back);
-void vt_after_free(const struct vt_allocation *taken_back, CUresult result);
+/* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing is recorded for
+ * address 0. After a failure, VT_EVENT_FREE_FAILED takes the event back, whatever its kind. */
+void vt_before_free(const struct vt_allocation *freed);
+void vt_after_free(const struct vt_allocation *freed, CUresult result);
 
-/* An event that needs no more than its fields, and its stack. */
+/* Records an event with its stack. The second is for callers within the guard: without a stack. */
 void vt_driver_event(const struct vt_allocation *event);
-void vt_driver_event_within(const struct vt_allocation *event); /* within the guard; without a stack */
+void vt_driver_event_within(const struct vt_allocation *event);
 
-/* Bytes of the allocation that `address` lies in, as the driver tells; 0 if it does not. */
+/* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
-/* Round a call that changes what is used on the device without saying so: records the difference, if the
- * context's device tells one and nothing else was recorded meanwhile. */
+/* Before and after a call that changes the device's used memory without an allocation: records the difference, if there is
+ * one and nothing else was recorded meanwhile. */
 struct vt_bracket {
     bool open;
     int8_t device_index;
@@ -84,31 +90,91 @@ struct vt_bracket {
 struct vt_bracket vt_bracket_open(void);
 void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function);
 
-/* For calls of ours to libcuda that a stream capture in this or another thread would forbid or be broken by:
- * enters the guard and makes this thread's capture mode relaxed. Not begun: the caller must not ask. */
-struct vt_question {
+/* For our own calls to libcuda that a stream capture, in this thread or another, forbids or that would break it: enters the
+ * guard and makes this thread's capture mode relaxed. Not begun: the caller must not call libcuda. */
+struct vt_query {
     bool begun;
     bool mode_changed;
     CUstreamCaptureMode mode;
     int saved_errno;
 };
-void vt_question_open(struct vt_question *question);
-static inline __attribute__((always_inline)) struct vt_question vt_question_begin(void)
+void vt_query_open(struct vt_query *query);
+static inline __attribute__((always_inline)) struct vt_query vt_query_begin(void)
 {
-    struct vt_question question; /* in the caller's frame, which is what the guard remembers */
-    vt_question_open(&question);
-    return question;
+    struct vt_query query; /* in the caller's frame, which is what the guard remembers */
+    vt_query_open(&query);
+    return query;
 }
-void vt_question_end(struct vt_question *question);
+void vt_query_end(struct vt_query *query);
 
-/* Between vt_question_begin and _end. */
+/* Between vt_query_begin and vt_query_end. */
 void vt_record_memory_info(int8_t device_index, bool even_if_recent);
 
-/* A free gives reserved bytes of a pool back at some later synchronisation, so every pool is looked at now
- * and then: at most once in 10 ms unless told otherwise. */
+/* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most once in 10 ms unless
+ * `even_if_recent`. */
 void vt_poll_pools(enum vt_function function, bool even_if_recent);
 
 /* True at most once in 10 ms for each `last_ns`, which begins as 0. */
 bool vt_interval_passed(_Atomic uint64_t *last_ns);
+
+/* Whole wrappers. The trailing arguments initialise the remaining fields of struct vt_allocation.
+ *
+ * An allocation: they are evaluated after the call; `done` says whether it succeeded. */
+#define VT_HOOK_ALLOCATE(symbol, parameters, arguments, ...)                                                 \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        int8_t device_index = vt_before_allocation();                                                        \
+        CUresult result = real arguments;                                                                    \
+        const bool done = result == CUDA_SUCCESS;                                                            \
+        vt_after_allocation(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
+                                                    .device_index = device_index,                            \
+                                                    __VA_ARGS__},                                            \
+                            result);                                                                         \
+        return result;                                                                                       \
+    }
+
+/* A free, or another call that gives something back. The second has a statement to run at the end. */
+#define VT_HOOK_FREE(symbol, kind_value, parameters, arguments, ...)                                         \
+    VT_HOOK_FREE_THEN(symbol, kind_value, (void)0, parameters, arguments, __VA_ARGS__)
+#define VT_HOOK_FREE_THEN(symbol, kind_value, statement, parameters, arguments, ...)                         \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        const struct vt_allocation freed = {.function = VT_FUNCTION_##symbol,                                \
+                                            .kind = (kind_value),                                            \
+                                            .device_index = VT_NO_DEVICE,                                    \
+                                            __VA_ARGS__};                                                    \
+        vt_before_free(&freed);                                                                              \
+        CUresult result = real arguments;                                                                    \
+        vt_after_free(&freed, result);                                                                       \
+        statement;                                                                                           \
+        return result;                                                                                       \
+    }
+
+/* A call that is recorded if it succeeded. */
+#define VT_HOOK_EVENT(symbol, kind_value, device_value, parameters, arguments, ...)                          \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real arguments;                                                                    \
+        if (result == CUDA_SUCCESS)                                                                          \
+            vt_driver_event(&(struct vt_allocation){.function = VT_FUNCTION_##symbol,                        \
+                                                    .kind = (kind_value),                                    \
+                                                    .device_index = (device_value),                          \
+                                                    __VA_ARGS__});                                           \
+        return result;                                                                                       \
+    }
+
+/* A call that is bracketed. */
+#define VT_HOOK_BRACKETED(symbol, parameters, arguments)                                                     \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        struct vt_bracket bracket = vt_bracket_open();                                                       \
+        CUresult result = real arguments;                                                                    \
+        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
+        return result;                                                                                       \
+    }
 
 #endif

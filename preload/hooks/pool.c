@@ -1,5 +1,5 @@
-/* Stream-ordered allocations and the pools behind them. What such an allocation takes lies in its pool's
- * reserved bytes; those are what the device has lost, so they are asked for and told when they change. */
+/* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these are what the
+ * device has given, so they are read, and recorded when they change. */
 #include "hooks/driver.h"
 
 #include "guard.h"
@@ -17,9 +17,9 @@ struct pool {
     _Atomic uint64_t handle; /* 0 = free place */
     _Atomic int8_t device_index;
     _Atomic uint8_t flags;
-    _Atomic uint64_t reserved_bytes, used_bytes; /* as told last */
+    _Atomic uint64_t reserved_bytes, used_bytes; /* as recorded last */
     _Atomic uint64_t polled_ns;
-    _Atomic int readers; /* threads that are asking the driver about it */
+    _Atomic int readers; /* threads that are querying the driver about it */
 };
 
 static struct pool pools[MAX_POOLS];
@@ -33,7 +33,7 @@ static struct pool *find_pool(uint64_t handle)
     return NULL;
 }
 
-/* NULL when there is no room: its allocations are recorded, its reserved bytes not. */
+/* NULL when all places are taken: its allocations are recorded, its reserved bytes not. */
 static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flags)
 {
     struct pool *pool = find_pool(handle);
@@ -63,14 +63,14 @@ static bool ask(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *va
     return true;
 }
 
-static void tell_if_changed(struct pool *pool, uint64_t handle, enum vt_function function)
+static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_function function)
 {
     CUmemoryPool asked = (CUmemoryPool)(uintptr_t)handle;
     uint64_t reserved, used;
     bool due = vt_interval_passed(&pool->polled_ns);
     if ((pool->flags & VT_FLAG_FOREIGN) || !ask(asked, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
         return;
-    /* Used bytes follow from the allocations and frees, but for when the frees take place. */
+    /* Used bytes follow from the allocations and frees, except for when the frees take effect. */
     if (reserved == pool->reserved_bytes && !due)
         return;
     if (!ask(asked, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
@@ -87,14 +87,14 @@ static void tell_if_changed(struct pool *pool, uint64_t handle, enum vt_function
                                                    .total_bytes = reserved});
 }
 
-/* Within a question. The host does not know that we ask, so its destruction of the pool waits for us
- * (forget_pool): from here on either the handle is seen to be gone, or the reader is seen. */
+/* Within a query. The host does not know that we read, so its destruction of the pool waits for us (forget_pool): either we
+ * see that the handle is gone, or it sees the reader. */
 static void poll_pool(struct pool *pool, enum vt_function function)
 {
     atomic_fetch_add(&pool->readers, 1);
     uint64_t handle = atomic_load(&pool->handle);
     if (handle != 0 && handle != BEING_FILLED)
-        tell_if_changed(pool, handle, function);
+        record_if_changed(pool, handle, function);
     atomic_fetch_sub(&pool->readers, 1);
 }
 
@@ -102,11 +102,10 @@ static void forget_pool(uint64_t handle)
 {
     struct pool *pool;
     int saved_errno = errno;
-    /* Two threads that met it first at the same time have given it a place each. */
+    /* Two threads that met it first at the same time gave it a place each. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
         atomic_store(&pool->handle, 0);
-        /* Not without end: a reader may be one of the process that forked this one, or of a lower priority.
-         */
+        /* Bounded: a reader may be a thread of the process that forked this one, or have a lower priority. */
         for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
             turn < READER_YIELDS ? (void)sched_yield() : vt_nap(READER_NAP_NS);
     }
@@ -133,8 +132,8 @@ static bool is_captured(CUstream stream, bool per_thread)
     return ask != NULL && ask(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Default streams (their handles are small numbers) are the current device's. Older drivers cannot tell of
- * others: the current device then too. */
+/* Default streams (their handles are small numbers) are the current device's. Older drivers do not report the device of
+ * others: then it is taken to be the current one. */
 static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_device)
 {
     VT_NEED(get_device, cuStreamGetDevice);
@@ -142,18 +141,18 @@ static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_dev
     stream_device_function *ask = per_thread ? get_device_ptsz : get_device;
     CUdevice device;
     if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || ask == NULL ||
-        ask(stream, &device) != CUDA_SUCCESS || device < 0 || device >= (CUdevice)VT_MAX_DEVICES)
+        ask(stream, &device) != CUDA_SUCCESS || vt_device_index(device) == VT_NO_DEVICE)
         return current_device;
     return (int8_t)device;
 }
 
-/* `pool_handle` NULL: the device's own. */
+/* `pool_handle` NULL: the device's current pool. */
 static struct call before(enum vt_function function, CUstream stream, bool per_thread,
                           CUmemoryPool pool_handle)
 {
     struct call call = {.function = function, .device_index = vt_before_allocation(), .flags = VT_FLAG_ASYNC};
-    struct vt_question question = vt_question_begin();
-    if (!question.begun)
+    struct vt_query query = vt_query_begin();
+    if (!query.begun)
         return call;
     if (is_captured(stream, per_thread))
         call.flags |= VT_FLAG_CAPTURED;
@@ -171,7 +170,7 @@ static struct call before(enum vt_function function, CUstream stream, bool per_t
         call.device_index = call.pool->device_index;
         call.flags |= call.pool->flags;
     }
-    vt_question_end(&question);
+    vt_query_end(&query);
     return call;
 }
 
@@ -186,10 +185,10 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
                         result);
     if (call->pool == NULL || result != CUDA_SUCCESS || (call->flags & VT_FLAG_CAPTURED))
         return;
-    struct vt_question question = vt_question_begin();
-    if (question.begun)
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
         poll_pool(call->pool, call->function);
-    vt_question_end(&question);
+    vt_query_end(&query);
 }
 
 #define ALLOCATE(symbol, per_thread)                                                                         \
@@ -222,16 +221,16 @@ void vt_poll_pools(enum vt_function function, bool even_if_recent)
     if (!atomic_load_explicit(&any_pool, memory_order_relaxed) ||
         (!vt_interval_passed(&polled_ns) && !even_if_recent))
         return;
-    struct vt_question question = vt_question_begin();
-    for (int i = 0; question.begun && i < MAX_POOLS; i++)
+    struct vt_query query = vt_query_begin();
+    for (int i = 0; query.begun && i < MAX_POOLS; i++)
         poll_pool(&pools[i], function);
-    vt_question_end(&question);
+    vt_query_end(&query);
 }
 
 static struct vt_allocation before_free(enum vt_function function, CUdeviceptr address, CUstream stream,
                                         bool per_thread)
 {
-    struct vt_allocation taken_back = {.function = function,
+    struct vt_allocation freed = {.function = function,
                                        .kind = VT_EVENT_FREE,
                                        .flags = VT_FLAG_ASYNC,
                                        .device_index = VT_NO_DEVICE,
@@ -239,21 +238,21 @@ static struct vt_allocation before_free(enum vt_function function, CUdeviceptr a
     int saved_errno;
     if (vt_enter(&saved_errno)) {
         if (is_captured(stream, per_thread))
-            taken_back.flags |= VT_FLAG_CAPTURED;
+            freed.flags |= VT_FLAG_CAPTURED;
         vt_leave(saved_errno);
     }
-    vt_before_free(&taken_back);
-    return taken_back;
+    vt_before_free(&freed);
+    return freed;
 }
 
 #define FREE(symbol, per_thread)                                                                             \
     VT_HOOK(symbol, (CUdeviceptr address, CUstream stream))                                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct vt_allocation taken_back = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);    \
+        struct vt_allocation freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);    \
         CUresult result = real(address, stream);                                                             \
-        vt_after_free(&taken_back, result);                                                                  \
-        if (!(taken_back.flags & VT_FLAG_CAPTURED))                                                          \
+        vt_after_free(&freed, result);                                                                  \
+        if (!(freed.flags & VT_FLAG_CAPTURED))                                                          \
             vt_poll_pools(VT_FUNCTION_##symbol, false);                                                      \
         return result;                                                                                       \
     }
@@ -276,8 +275,7 @@ VT_HOOK(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties)
     vt_before_allocation();
     CUresult result = real(pool, properties);
     if (result == CUDA_SUCCESS) {
-        bool on_device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-                         (unsigned)properties->location.id < VT_MAX_DEVICES;
+        bool on_device = vt_is_on_device(properties->location);
         pool_made(VT_FUNCTION_cuMemPoolCreate, *pool,
                   on_device ? (int8_t)properties->location.id : VT_NO_DEVICE, on_device ? 0 : VT_FLAG_HOST);
     }
@@ -295,33 +293,23 @@ VT_HOOK(cuMemPoolImportFromShareableHandle,
     return result;
 }
 
-VT_HOOK(cuMemPoolImportPointer, (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData *shared))
-{
-    VT_REAL(cuMemPoolImportPointer);
-    int8_t device_index = vt_before_allocation();
-    CUresult result = real(address, pool, shared);
-    vt_after_allocation(
-        &(struct vt_allocation){.function = VT_FUNCTION_cuMemPoolImportPointer,
-                                .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
-                                .device_index = device_index,
-                                .address = result == CUDA_SUCCESS ? *address : 0,
-                                .bytes = result == CUDA_SUCCESS ? vt_range_bytes(*address) : 0,
-                                .detail = (uintptr_t)pool},
-        result);
-    return result;
-}
+VT_HOOK_ALLOCATE(cuMemPoolImportPointer,
+                 (CUdeviceptr * address, CUmemoryPool pool, CUmemPoolPtrExportData *shared),
+                 (address, pool, shared), .flags = VT_FLAG_ASYNC | VT_FLAG_FOREIGN,
+                 .address = done ? *address : 0, .bytes = done ? vt_range_bytes(*address) : 0,
+                 .detail = (uintptr_t)pool)
 
 VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     VT_REAL(cuMemPoolDestroy);
-    struct vt_allocation taken_back = {.function = VT_FUNCTION_cuMemPoolDestroy,
+    struct vt_allocation freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
                                        .kind = VT_EVENT_POOL_DESTROY,
                                        .device_index = VT_NO_DEVICE,
                                        .address = (uintptr_t)pool};
     forget_pool((uintptr_t)pool);
-    vt_before_free(&taken_back);
+    vt_before_free(&freed);
     CUresult result = real(pool);
-    vt_after_free(&taken_back, result);
+    vt_after_free(&freed, result);
     return result;
 }
 

@@ -3,139 +3,61 @@
  * these events. */
 #include "hooks/driver.h"
 
-#define CALL(symbol, kind_value, flags_value, device_value, address_value, bytes_value, ...)                 \
-    (struct vt_allocation)                                                                                   \
-    {                                                                                                        \
-        .function = VT_FUNCTION_##symbol, .kind = (kind_value), .flags = (flags_value),                      \
-        .device_index = (device_value), .address = (address_value), .bytes = (bytes_value), __VA_ARGS__      \
-    }
-
 VT_HOOK(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
                       const CUmemAllocationProp *properties, unsigned long long flags))
 {
     VT_REAL(cuMemCreate);
     int8_t device_index = vt_before_allocation();
     CUresult result = real(handle, bytes, properties, flags);
-    uint8_t host = 0;
-    if (properties != NULL && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
-        (unsigned)properties->location.id < VT_MAX_DEVICES)
-        device_index = (int8_t)properties->location.id;
-    else
-        host = VT_FLAG_HOST;
-    vt_after_allocation(&CALL(cuMemCreate, VT_EVENT_HANDLE_CREATE, host, device_index,
-                              result == CUDA_SUCCESS ? *handle : 0, bytes, ),
-                        result);
+    const bool on_device = properties != NULL && vt_is_on_device(properties->location);
+    vt_after_allocation(
+        &(struct vt_allocation){.function = VT_FUNCTION_cuMemCreate,
+                                .kind = VT_EVENT_HANDLE_CREATE,
+                                .flags = on_device ? 0 : VT_FLAG_HOST,
+                                .device_index = on_device ? (int8_t)properties->location.id : device_index,
+                                .address = result == CUDA_SUCCESS ? *handle : 0,
+                                .bytes = bytes},
+        result);
     return result;
 }
 
-/* Nothing tells the size of what another process shares: it shows when it is mapped. */
-VT_HOOK(cuMemImportFromShareableHandle,
-        (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType handle_type))
-{
-    VT_REAL(cuMemImportFromShareableHandle);
-    int8_t device_index = vt_before_allocation();
-    CUresult result = real(handle, shared, handle_type);
-    vt_after_allocation(&CALL(cuMemImportFromShareableHandle, VT_EVENT_HANDLE_CREATE, VT_FLAG_FOREIGN,
-                              device_index, result == CUDA_SUCCESS ? *handle : 0, 0, ),
-                        result);
-    return result;
-}
+/* Nothing reports the size of what another process shares: its mapping shows it. */
+VT_HOOK_ALLOCATE(cuMemImportFromShareableHandle,
+                 (CUmemGenericAllocationHandle * handle, void *shared, CUmemAllocationHandleType handle_type),
+                 (handle, shared, handle_type), .kind = VT_EVENT_HANDLE_CREATE, .flags = VT_FLAG_FOREIGN,
+                 .address = done ? *handle : 0)
 
-VT_HOOK(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
-{
-    VT_REAL(cuMemRetainAllocationHandle);
-    CUresult result = real(handle, address);
-    if (result == CUDA_SUCCESS)
-        vt_driver_event(
-            &CALL(cuMemRetainAllocationHandle, VT_EVENT_HANDLE_RETAIN, 0, VT_NO_DEVICE, *handle, 0, ));
-    return result;
-}
+VT_HOOK_EVENT(cuMemRetainAllocationHandle, VT_EVENT_HANDLE_RETAIN, VT_NO_DEVICE,
+              (CUmemGenericAllocationHandle * handle, void *address), (handle, address), .address = *handle)
+VT_HOOK_FREE(cuMemRelease, VT_EVENT_HANDLE_RELEASE, (CUmemGenericAllocationHandle handle), (handle),
+             .address = handle)
 
-VT_HOOK(cuMemRelease, (CUmemGenericAllocationHandle handle))
-{
-    VT_REAL(cuMemRelease);
-    struct vt_allocation taken_back =
-        CALL(cuMemRelease, VT_EVENT_HANDLE_RELEASE, 0, VT_NO_DEVICE, handle, 0, );
-    vt_before_free(&taken_back);
-    CUresult result = real(handle);
-    vt_after_free(&taken_back, result);
-    return result;
-}
+VT_HOOK_EVENT(cuMemAddressReserve, VT_EVENT_RESERVE, VT_NO_DEVICE,
+              (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags),
+              (address, bytes, alignment, wanted, flags), .address = *address, .bytes = bytes)
+VT_HOOK_FREE(cuMemAddressFree, VT_EVENT_UNRESERVE, (CUdeviceptr address, size_t bytes), (address, bytes),
+             .address = address, .bytes = bytes)
 
-VT_HOOK(cuMemAddressReserve,
-        (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags))
-{
-    VT_REAL(cuMemAddressReserve);
-    CUresult result = real(address, bytes, alignment, wanted, flags);
-    if (result == CUDA_SUCCESS)
-        vt_driver_event(&CALL(cuMemAddressReserve, VT_EVENT_RESERVE, 0, VT_NO_DEVICE, *address, bytes, ));
-    return result;
-}
-
-VT_HOOK(cuMemAddressFree, (CUdeviceptr address, size_t bytes))
-{
-    VT_REAL(cuMemAddressFree);
-    struct vt_allocation taken_back =
-        CALL(cuMemAddressFree, VT_EVENT_UNRESERVE, 0, VT_NO_DEVICE, address, bytes, );
-    vt_before_free(&taken_back);
-    CUresult result = real(address, bytes);
-    vt_after_free(&taken_back, result);
-    return result;
-}
-
-VT_HOOK(cuMemMap, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                   unsigned long long flags))
-{
-    VT_REAL(cuMemMap);
-    CUresult result = real(address, bytes, offset, handle, flags);
-    if (result == CUDA_SUCCESS)
-        vt_driver_event(&CALL(cuMemMap, VT_EVENT_MAP, 0, VT_NO_DEVICE, address, bytes, .detail = handle,
-                              .total_bytes = offset));
-    return result;
-}
-
-VT_HOOK(cuMemUnmap, (CUdeviceptr address, size_t bytes))
-{
-    VT_REAL(cuMemUnmap);
-    struct vt_allocation taken_back = CALL(cuMemUnmap, VT_EVENT_UNMAP, 0, VT_NO_DEVICE, address, bytes, );
-    vt_before_free(&taken_back);
-    CUresult result = real(address, bytes);
-    vt_after_free(&taken_back, result);
-    return result;
-}
+VT_HOOK_EVENT(cuMemMap, VT_EVENT_MAP, VT_NO_DEVICE,
+              (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+               unsigned long long flags),
+              (address, bytes, offset, handle, flags), .address = address, .bytes = bytes, .detail = handle,
+              .total_bytes = offset)
+VT_HOOK_FREE(cuMemUnmap, VT_EVENT_UNMAP, (CUdeviceptr address, size_t bytes), (address, bytes),
+             .address = address, .bytes = bytes)
 
 /* A refusal is no lack of memory, so it is not recorded. */
-VT_HOOK(cuMulticastCreate, (CUmemGenericAllocationHandle * object, const CUmulticastObjectProp *properties))
-{
-    VT_REAL(cuMulticastCreate);
-    CUresult result = real(object, properties);
-    if (result == CUDA_SUCCESS)
-        vt_driver_event(&CALL(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, 0, VT_NO_DEVICE, *object,
-                              properties->size, ));
-    return result;
-}
+VT_HOOK_EVENT(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, VT_NO_DEVICE,
+              (CUmemGenericAllocationHandle * object, const CUmulticastObjectProp *properties),
+              (object, properties), .address = *object, .bytes = properties->size)
 
-/* What it takes of the device, if anything, the driver does not tell. */
-VT_HOOK(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device))
-{
-    VT_REAL(cuMulticastAddDevice);
-    struct vt_bracket bracket = vt_bracket_open();
-    CUresult result = real(object, device);
-    vt_bracket_close(&bracket, VT_FUNCTION_cuMulticastAddDevice);
-    return result;
-}
+/* The driver does not report what it takes of the device, if anything. */
+VT_HOOK_BRACKETED(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device), (object, device))
 
 /* `bound`: a handle, or an address. */
 #define BIND(symbol, kind, device_value, parameters, arguments)                                              \
-    VT_HOOK(symbol, parameters)                                                                              \
-    {                                                                                                        \
-        VT_REAL(symbol);                                                                                     \
-        CUresult result = real arguments;                                                                    \
-        if (result == CUDA_SUCCESS)                                                                          \
-            vt_driver_event(&CALL(symbol, kind, 0, vt_device_index(device_value), object, bytes,             \
-                                  .detail = bound, .total_bytes = offset));                                  \
-        return result;                                                                                       \
-    }
+    VT_HOOK_EVENT(symbol, kind, vt_device_index(device_value), parameters, arguments, .address = object,     \
+                  .bytes = bytes, .detail = bound, .total_bytes = offset)
 BIND(cuMulticastBindMem, VT_EVENT_BIND, -1,
      (CUmemGenericAllocationHandle object, size_t offset, CUmemGenericAllocationHandle bound,
       size_t bound_offset, size_t bytes, unsigned long long flags),
@@ -153,15 +75,8 @@ BIND(cuMulticastBindAddr_v2, VT_EVENT_BIND_ADDRESS, device,
       unsigned long long flags),
      (object, device, offset, bound, bytes, flags))
 
-/* Recorded after the call: which bindings a refused one would have ended is more to take back than memory
- * that counts for a moment longer. */
-VT_HOOK(cuMulticastUnbind,
-        (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t bytes))
-{
-    VT_REAL(cuMulticastUnbind);
-    CUresult result = real(object, device, offset, bytes);
-    if (result == CUDA_SUCCESS)
-        vt_driver_event(&CALL(cuMulticastUnbind, VT_EVENT_UNBIND, 0, vt_device_index(device), object, bytes,
-                              .total_bytes = offset));
-    return result;
-}
+/* Recorded after the call: if it were refused, it would be hard to say which bindings the event had ended; memory that
+ * counts for a moment longer does less harm. */
+VT_HOOK_EVENT(cuMulticastUnbind, VT_EVENT_UNBIND, vt_device_index(device),
+              (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t bytes),
+              (object, device, offset, bytes), .address = object, .bytes = bytes, .total_bytes = offset)
