@@ -215,7 +215,7 @@ static int make_tables(struct vt_session *session)
         result = vt_intern_make(&session->codes, 10);
     if (!result)
         result = vt_intern_make(&session->strings, 8);
-    atomic_init(&session->free_rooms, UINT32_MAX);
+    atomic_init(&session->free_deep, UINT32_MAX);
     return result;
 }
 
@@ -270,8 +270,8 @@ static void go_on_in_child(void)
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
     vt_live_replace_memory(&session->live);
-    if (session->rooms)
-        vt_replace_memory(session->rooms, VT_ROOMS_BYTES);
+    if (session->deep_buffers)
+        vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
 }
 
 int vt_session_open(struct vt_session *session)

@@ -15,7 +15,7 @@
 #include "record/ring.h"
 #include "stacks/python.h"
 
-enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32, VT_ROOMS_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
+enum { VT_PYTHON_DEPTH = 1024, VT_DEEP_BUFFERS = 32, VT_DEEP_BYTES = VT_DEEP_BUFFERS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
 
 struct vt_session {
     struct vt_options options;
@@ -27,9 +27,9 @@ struct vt_session {
     size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;
-    /* VT_ROOMS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL till the first of them. */
-    _Atomic(struct vt_raw_python_frame *) rooms;
-    _Atomic uint32_t free_rooms;    /* bit per room */
+    /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL till the first of them. */
+    _Atomic(struct vt_raw_python_frame *) deep_buffers;
+    _Atomic uint32_t free_deep;    /* bit per room */
     _Atomic uint64_t known_devices; /* bit per device index */
     _Atomic int stopping;           /* the writer is to take what there is and end */
     _Atomic int writer_done;        /* futex */

@@ -1,12 +1,11 @@
-/* libcudart, where a program links it shared: names the call that an allocation was made by.
+/* libcudart, where a program links it shared: names the call that made an allocation.
  *
- * Each function is exported once per libcudart release, under the release's own symbol version
- * (cudaMalloc@libcudart.so.12 …). So the loader itself tells which libcudart a caller means, even when a
- * process holds several, and a caller that means none of these (another release, no version at all, dlsym)
- * gets the real function directly: then only the label is missing.
+ * Each function is exported once for each libcudart release, under the release's symbol version (cudaMalloc@libcudart.so.12
+ * …). So the loader resolves which libcudart a caller means, even where a process has several. A caller that means none of
+ * these (another release, no version at all, dlsym) gets the real function directly: then only the label is missing.
  *
- * The driver's wrappers record the allocation that happens inside. Only if they saw nothing is it recorded
- * here, in its own layer. */
+ * The driver's wrappers record the allocation that happens inside. It is recorded here, in its own layer, only if they saw
+ * nothing. */
 #include "guard.h"
 #include "hooks/hooks.h"
 #include "loader/lookup.h"
@@ -41,8 +40,8 @@ struct call {
     uint64_t bytes;
 };
 
-/* Set by the first allocation that the driver's wrappers did not see: from then on frees are recorded here,
- * ahead of the call, without knowing whether the driver's will. */
+/* Set by the first allocation that the driver's wrappers did not see: from then on frees are recorded here, before the call,
+ * when it is not known whether the driver's wrappers will see them. */
 static _Atomic bool driver_is_silent;
 
 static int8_t current_device(enum vt_runtime_version version)
@@ -103,8 +102,8 @@ static void end(const struct call *call, int result)
 
 #define UNPACK(...) __VA_ARGS__
 
-/* The versioned export, which only says which libcudart is meant. */
-#define EXPORT(symbol, release, version_name, parameters, arguments)                                         \
+/* The export of one release, which says which libcudart is meant. */
+#define EXPORT(release, version_name, symbol, parameters, arguments)                                         \
     __attribute__((visibility("default"))) int vt_runtime_##symbol##_##release parameters;                   \
     int vt_runtime_##symbol##_##release parameters                                                           \
     {                                                                                                        \
@@ -112,8 +111,8 @@ static void end(const struct call *call, int result)
     }                                                                                                        \
     __asm__(".symver vt_runtime_" #symbol "_" #release ", " #symbol "@" version_name);
 
-/* Of an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value`
- * else: it must not follow pointers. */
+/* For an allocation, `address_value` and `bytes_value` are read after a call that succeeded, `asked_value` after one that
+ * failed: it must not follow pointers. */
 #define RUNTIME(symbol, event, flags_value, address_value, bytes_value, asked_value, parameters, arguments)  \
     static int call_##symbol(enum vt_runtime_version version, UNPACK parameters)                             \
     {                                                                                                        \
@@ -135,9 +134,7 @@ static void end(const struct call *call, int result)
         end(&call, result);                                                                                  \
         return result;                                                                                       \
     }                                                                                                        \
-    EXPORT(symbol, 11, "libcudart.so.11.0", parameters, arguments)                                           \
-    EXPORT(symbol, 12, "libcudart.so.12", parameters, arguments)                                             \
-    EXPORT(symbol, 13, "libcudart.so.13", parameters, arguments)
+    VT_RUNTIME_RELEASES(EXPORT, symbol, parameters, arguments)
 
 #define ALLOCATE_SHAPE(symbol, flags, address, bytes, asked, parameters, arguments)                          \
     RUNTIME(symbol, VT_EVENT_ALLOC, flags, address, bytes, asked, parameters, arguments)

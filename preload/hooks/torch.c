@@ -1,42 +1,47 @@
-/* PyTorch's seam. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every
- * block they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded
- * definition sees them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python
- * here.
+/* PyTorch. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block that they hand out or
+ * take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition sees them all. We run inside the
+ * allocator's lock, mostly without the GIL: no lock, no Python here.
  *
- * The signatures changed in 2.1: int64_t totals before it, size_t after; both names are answered. c10::Device
- * is passed in one register: the type in the low byte, the index in the next. */
+ * c10::Device is passed in one register: the type in the low byte, the index in the next. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "loader/elf_walk.h"
 #include "guard.h"
+#include "loader/elf_walk.h"
 #include "record/record.h"
 
-#define EXPORT __attribute__((visibility("default")))
+/* ---- PyTorch's names ---- */
 
-enum { DEVICE_TYPE_CUDA = 1 };
+/* Exported by us: X(symbol). Their signatures changed in 2.1: size_t totals since then (m), int64_t before (l). */
+#define USAGE_SYMBOLS(X)                                                                                     \
+    X(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)                                                 \
+    X(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
+#define OOM_SYMBOLS(X)                                                                                       \
+    X(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)                                                   \
+    X(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+#define NEXT_SEQUENCE_SYMBOL _ZN2at15sequence_number17get_and_incrementEv
 
-typedef void usage_function(void *, int64_t, uint64_t, uint64_t, uint16_t);
-typedef void oom_function(int64_t, uint64_t, uint64_t, uint16_t);
+/* Called by us: X(field of `torch`, result, parameters, symbol in LIBRARY). */
+#define LIBRARY "libtorch_cpu.so"
+#define AUTOGRAD_FUNCTIONS(X)                                                                                \
+    X(peek_sequence, uint64_t, (void), "_ZN2at15sequence_number4peekEv")                                     \
+    X(current_node, void, (struct node_pointer *), "_ZN5torch8autograd16get_current_nodeEv")                 \
+    X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
+    X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
 
-EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE;
-EXPORT usage_function _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE;
-EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE;
-EXPORT oom_function _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
-EXPORT uint64_t _ZN2at15sequence_number17get_and_incrementEv(void);
-
-/* What get_current_node gives, through a hidden pointer: a shared_ptr<Node>, or a newer intrusive_ptr<Node>,
- * which is its first word alone. */
+/* What get_current_node returns, through a hidden pointer: a shared_ptr<Node>, or a newer intrusive_ptr<Node>, which is its
+ * first word alone. */
 struct node_pointer {
     char *node;
     char *control; /* libstdc++: vtable, then int uses, int weak uses */
 };
 
-/* The two kinds of it, told apart by a function that has one as an argument. With none of the two, nothing is
- * known of nodes. */
+/* Its two kinds, told apart by a function that takes one as an argument. With neither, nodes are not read. */
 struct node_layout {
-    const char *proof;
+    const char *proof; /* symbol in LIBRARY */
     size_t sequence_offset, thread_offset;
     bool counts_itself; /* uses are counted in the node, else in the control block; both at USES_OFFSET */
 };
@@ -48,79 +53,81 @@ static const struct node_layout node_layouts[] = {
      16, 40, true},
 };
 
+enum { DEVICE_TYPE_CUDA = 1 };
 #define ACCUMULATES_GRADIENT UINT64_MAX /* all such nodes have this number: the engine takes them first */
 
-/* Functions of torch that we call. The profiler's are those that the allocator would call if we were not
- * there; the rest is looked up by the library's name, which never loads it. Until all is there, each event
- * sees whether another library was loaded, and then looks again. */
+/* ---- finding its functions ---- */
+
+typedef void usage_function(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
+typedef void oom_function(int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
+
+/* `usage` and `oom` are what the allocator would call without us; the autograd functions are looked up by the library's
+ * name, which never loads it. Until all are found, each event checks whether another library was loaded, and then searches
+ * again. */
 static struct {
     _Atomic(usage_function *) usage;
     _Atomic(oom_function *) oom;
-    _Atomic(uint64_t (*)(void)) peek_sequence;
-    _Atomic(void (*)(struct node_pointer *)) current_node;
-    _Atomic(const struct node_layout *) node_layout;
-    _Atomic(int (*)(void)) current_graph_task;
-    _Atomic(uint64_t (*)(void)) current_thread;
+#define X(field, result, parameters, symbol) _Atomic(result(*) parameters) field;
+    AUTOGRAD_FUNCTIONS(X)
+#undef X
     _Atomic(uint64_t (*)(void)) next_sequence;
-    _Atomic uint64_t loads; /* of libraries when we looked last, plus one; 0: never */
+    _Atomic(const struct node_layout *) node_layout;
+    _Atomic uint64_t loads; /* of libraries at the latest search, plus one; 0: none yet */
     _Atomic int complete;
 } torch;
 
 struct search {
-    const char *library, *name;
+    const char *name;
     void *address;
 };
 
-static bool visit_object(const struct vt_elf *object, void *context)
+static bool is_library(const struct vt_elf *object, void *unused)
+{
+    (void)unused;
+    return strcmp(object->soname, LIBRARY) == 0;
+}
+
+static bool find_in_library(const struct vt_elf *object, void *context)
 {
     struct search *search = context;
-    if (strcmp(object->soname, search->library))
+    if (!is_library(object, NULL))
         return false;
     search->address = vt_elf_symbol(object, search->name, NULL);
     return true;
 }
 
 /* Not by dlopen: its lock may be held by a thread that waits for the allocator's, which our caller holds. */
-static void *find(const char *library, const char *name)
+static void *find(const char *name)
 {
-    struct search search = {library, name, NULL};
-    vt_elf_find(visit_object, &search);
+    struct search search = {name, NULL};
+    vt_elf_find(find_in_library, &search);
     return search.address;
 }
 
 static void look_up_profiler(void)
 {
-    void *usage = vt_elf_next_definition("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
-    void *oom = vt_elf_next_definition("_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
-    if (!usage)
-        usage = vt_elf_next_definition("_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE");
-    if (!oom)
-        oom = vt_elf_next_definition("_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE");
+    void *usage = NULL, *oom = NULL;
+#define X(symbol) usage = usage ? usage : vt_elf_next_definition(#symbol);
+    USAGE_SYMBOLS(X)
+#undef X
+#define X(symbol) oom = oom ? oom : vt_elf_next_definition(#symbol);
+    OOM_SYMBOLS(X)
+#undef X
     atomic_store(&torch.oom, (oom_function *)oom);
-    atomic_store(&torch.usage, (usage_function *)usage); /* the last: it tells that this has been done */
+    atomic_store(&torch.usage, (usage_function *)usage); /* last: it says that this is done */
 }
 
 static void look_up_autograd(void)
 {
-    atomic_store(&torch.peek_sequence,
-                 (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at15sequence_number4peekEv"));
     for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
-        if (find("libtorch_cpu.so", node_layouts[i].proof))
+        if (find(node_layouts[i].proof))
             atomic_store(&torch.node_layout, &node_layouts[i]);
-    atomic_store(&torch.current_node, (void (*)(struct node_pointer *))find(
-                                          "libtorch_cpu.so", "_ZN5torch8autograd16get_current_nodeEv"));
-    atomic_store(&torch.current_graph_task,
-                 (int (*)(void))find("libtorch_cpu.so", "_ZN5torch8autograd25get_current_graph_task_idEv"));
-    atomic_store(&torch.current_thread,
-                 (uint64_t(*)(void))find("libtorch_cpu.so", "_ZN2at14RecordFunction15currentThreadIdEv"));
+#define X(field, result, parameters, symbol) atomic_store(&torch.field, (result(*) parameters)find(symbol));
+    AUTOGRAD_FUNCTIONS(X)
+#undef X
 }
 
-static bool is_there(const struct vt_elf *object, void *library)
-{
-    return strcmp(object->soname, library) == 0;
-}
-
-/* What a library that is there lacks, it lacks for good. */
+/* A library that is loaded and lacks a function never gets it. */
 static void look_up(void)
 {
     if (atomic_load_explicit(&torch.complete, memory_order_acquire))
@@ -130,7 +137,7 @@ static void look_up(void)
         return;
     if (!atomic_load(&torch.usage))
         look_up_profiler();
-    bool has_autograd = vt_elf_find(is_there, "libtorch_cpu.so");
+    bool has_autograd = vt_elf_find(is_library, NULL);
     if (has_autograd)
         look_up_autograd();
     if (has_autograd && atomic_load(&torch.usage))
@@ -138,7 +145,9 @@ static void look_up(void)
     atomic_store_explicit(&torch.loads, loads, memory_order_relaxed);
 }
 
-/* Each thread counts its nodes for itself, so a number needs its thread, as PyTorch numbers them. */
+/* ---- nodes ---- */
+
+/* Each thread counts its nodes from 0, so a number needs PyTorch's number of its thread. */
 static uint64_t sequence_of(uint64_t number, uint64_t torch_thread, bool backward)
 {
     if (number == ACCUMULATES_GRADIENT)
@@ -167,13 +176,13 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
     memcpy(&number, current.node + layout->sequence_offset, sizeof number);
     if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
         memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
-    /* Give the count back. The engine's task and its guard hold two, so this is never the last, nor, of a
-     * node that a Python object stands for, the last but one. */
+    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last, nor, for a node with a
+     * Python object, the last but one. */
     __atomic_fetch_sub((int *)(uintptr_t)(counter + USES_OFFSET), 1, __ATOMIC_ACQ_REL);
     return sequence_of(number, maker, true);
 }
 
-/* Of the node that runs on this thread; 0 outside of backward. */
+/* That of the node that runs on this thread; 0 outside of backward. */
 static uint64_t backward_sequence(void)
 {
     int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
@@ -187,8 +196,8 @@ static uint64_t backward_sequence(void)
     return layout && current_node ? current_node_sequence(layout, current_node) : VT_SEQUENCE_NO_NUMBER;
 }
 
-/* The autograd node of this event (format.h, vt_event.sequence): the running one in backward, else the one
- * that the forward operator made just before it allocates its output. */
+/* The autograd node of this event (format.h, vt_event.sequence): in backward the running one, else the one that the forward
+ * operator made just before allocating its output. */
 static uint64_t autograd_sequence(void)
 {
     uint64_t backward = backward_sequence();
@@ -199,7 +208,7 @@ static uint64_t autograd_sequence(void)
     return next ? sequence_of(next - 1, own_torch_thread(), false) : 0;
 }
 
-/* ---- Nodes as they are made ---- */
+/* ---- new nodes ---- */
 
 static uint64_t count_alone(void)
 {
@@ -207,13 +216,13 @@ static uint64_t count_alone(void)
     return next++;
 }
 
-/* Whoever calls us was linked against a definition, so there is one, whatever its library is called. Were
- * there none, counting here gives the same numbers. */
+/* Our caller was linked against a definition, so there is one, whatever the name of its library. If there were none, counting
+ * here would give the same numbers. */
 __attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
 {
     uint64_t (*none)(void) = NULL;
     uint64_t (*found)(void) =
-        (uint64_t(*)(void))vt_elf_next_definition("_ZN2at15sequence_number17get_and_incrementEv");
+        (uint64_t(*)(void))vt_elf_next_definition(STRING(NEXT_SEQUENCE_SYMBOL));
     if (!found)
         found = count_alone;
     return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;
@@ -229,9 +238,9 @@ static void node_made(uint64_t number)
     vt_leave(saved_errno);
 }
 
-/* at::sequence_number::get_and_increment(): every node but those that accumulate gradients takes its number
- * here. */
-uint64_t _ZN2at15sequence_number17get_and_incrementEv(void)
+/* at::sequence_number::get_and_increment(): every node takes its number here, but those that accumulate gradients. */
+__attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
+uint64_t NEXT_SEQUENCE_SYMBOL(void)
 {
     uint64_t (*next)(void) = atomic_load_explicit(&torch.next_sequence, memory_order_relaxed);
     uint64_t number = __builtin_expect(next != NULL, 1) ? next() : find_next_sequence()();
@@ -240,7 +249,7 @@ uint64_t _ZN2at15sequence_number17get_and_incrementEv(void)
     return number;
 }
 
-/* ---- Memory ---- */
+/* ---- memory ---- */
 
 static bool is_cuda(uint16_t device)
 {
@@ -251,7 +260,7 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
 {
     int saved_errno;
     const bool made = bytes >= 0;
-    /* A free begins no trace: a forked worker may only be dropping what it inherited. */
+    /* A free begins no trace: a forked worker may only be freeing what it inherited. */
     const bool wanted = is_cuda(device) && (made || vt_recording());
     if (!wanted && is_cuda(device))
         vt_record_missed_free();
@@ -297,26 +306,11 @@ static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uin
         real(bytes, allocated, reserved, device);
 }
 
-void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *address, int64_t bytes, uint64_t allocated,
-                                                           uint64_t reserved, uint16_t device)
-{
-    report_usage(address, bytes, allocated, reserved, device);
-}
+/* ---- exports ---- */
 
-void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *address, int64_t bytes, uint64_t allocated,
-                                                           uint64_t reserved, uint16_t device)
-{
-    report_usage(address, bytes, allocated, reserved, device);
-}
-
-void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
-                                                         uint16_t device)
-{
-    report_oom(bytes, allocated, reserved, device);
-}
-
-void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, uint64_t allocated, uint64_t reserved,
-                                                         uint16_t device)
-{
-    report_oom(bytes, allocated, reserved, device);
-}
+#define X(symbol) extern usage_function symbol __attribute__((alias("report_usage"), visibility("default")));
+USAGE_SYMBOLS(X)
+#undef X
+#define X(symbol) extern oom_function symbol __attribute__((alias("report_oom"), visibility("default")));
+OOM_SYMBOLS(X)
+#undef X

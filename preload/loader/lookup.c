@@ -21,8 +21,8 @@ struct library {
 
 static struct library driver;
 static struct library runtimes[VT_RUNTIME_VERSIONS] = {
-#define X(release, name) [VT_RUNTIME_##release] = {.version = name},
-    VT_RUNTIME_RELEASES(X)
+#define X(release, name, unused) [VT_RUNTIME_##release] = {.version = name},
+    VT_RUNTIME_RELEASES(X, )
 #undef X
 };
 

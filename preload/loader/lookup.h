@@ -10,15 +10,15 @@
 
 #include "hooks/hooks.h"
 
-/* libcudart's symbol versions, one for each major release; a process may hold several side by side. vramtrace.map lists
- * them too. */
-#define VT_RUNTIME_RELEASES(X)                                                                               \
-    X(11, "libcudart.so.11.0")                                                                               \
-    X(12, "libcudart.so.12")                                                                                 \
-    X(13, "libcudart.so.13")
+/* libcudart's symbol versions, one for each major release, also listed in vramtrace.map; a process may hold several side by
+ * side. X(release, version, further arguments) */
+#define VT_RUNTIME_RELEASES(X, ...)                                                                          \
+    X(11, "libcudart.so.11.0", __VA_ARGS__)                                                                  \
+    X(12, "libcudart.so.12", __VA_ARGS__)                                                                    \
+    X(13, "libcudart.so.13", __VA_ARGS__)
 enum vt_runtime_version {
-#define X(release, version) VT_RUNTIME_##release,
-    VT_RUNTIME_RELEASES(X)
+#define X(release, version, unused) VT_RUNTIME_##release,
+    VT_RUNTIME_RELEASES(X, )
 #undef X
     VT_RUNTIME_VERSIONS
 };

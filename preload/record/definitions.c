@@ -1,5 +1,5 @@
-/* What the writer thread finds out by itself for the trace: the process, names of native addresses, the modules they lie
- * in, threads' names, hooked functions. Off the host's threads, so it may take the loader's lock; its memory comes from the kernel, so that
+/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads' names, hooked
+ * functions. It may take the loader's lock, since no thread of the host waits for it; its memory comes from the kernel, so that
  * it never waits for an allocator under that lock. */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -126,7 +126,7 @@ struct module_search {
     struct vt_buffer *definitions;
 };
 
-/* Tools that rewrite libraries may leave notes behind that no part of the image holds. */
+/* Tools that rewrite libraries may leave notes that are in no loaded part of the image. */
 static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
 {
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -146,7 +146,7 @@ static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **bui
             continue;
         const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
         const uint8_t *end = note + segment->p_memsz;
-        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may lie past the end */
+        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may be past the end */
             const ElfW(Nhdr) *head = (const void *)note;
             const uint8_t *name = note + sizeof *head;
             const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
@@ -237,8 +237,8 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
     return 1;
 }
 
-/* What dladdr finds lies in the library, which the host may unload meanwhile. Nothing is unloaded during
- * dl_iterate_phdr, so the name is copied there, if nothing was since before the search. */
+/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during dl_iterate_phdr, so
+ * the name is copied there, if nothing was unloaded since before the search. */
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -255,7 +255,7 @@ static bool find_symbol(uint64_t address, struct found_symbol *found)
 static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
 {
     struct found_symbol found = {0};
-    /* A return address may lie past the end of its function: ask for the call itself. */
+    /* A return address may be past the end of its function: look up the call itself. */
     bool known = find_symbol(address - 1, &found);
     const char *name = found.name;
     struct vt_symbol *record =
@@ -275,7 +275,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
 {
     char path[64], name[64];
     size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
-    if (thread_id == (uint64_t)session->maker_thread_id) { /* without a descriptor, which many hosts could notice */
+    if (thread_id == (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
@@ -312,7 +312,7 @@ void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, str
     for (size_t i = 0; i < stack->native_frames; i++)
         if (is_new(&seen->addresses, native[i]))
             define_symbol(seen, native[i], definitions);
-    /* Python may have come after the process was told: tell it again, now with its version. */
+    /* Python may have been loaded after the process was defined: define it again, now with the version. */
     if (stack->python_frames && !seen->python) {
         seen->python = true;
         vt_define_process(seen, definitions);

@@ -19,7 +19,7 @@
 
 enum { TEXT_MAXIMUM_BYTES = 1023, CODE_TEXT_BYTES = 2048, INSPECTION_PART_BYTES = 256 << 10 };
 
-/* Python frames that a walk has room for on the caller's stack, which may be a small one. */
+/* Python frames that a walk can put on the caller's stack, which may be a small one. */
 enum { SHALLOW_DEPTH = 128 };
 
 struct thread_cache {
@@ -42,7 +42,7 @@ struct captured_stack {
     size_t native_frames, python_frames;
     bool native_truncated, python_truncated, python_unreadable;
     uint64_t native[VT_NATIVE_DEPTH];
-    struct vt_raw_python_frame *python; /* `shallow`, or one of the session's rooms for deep ones */
+    struct vt_raw_python_frame *python; /* `shallow`, or one of the session's deep buffers */
     struct vt_raw_python_frame shallow[SHALLOW_DEPTH];
 };
 
@@ -63,7 +63,7 @@ static void count_dropped(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* The writer adds its name. */
+/* The writer adds the name. */
 static void define_thread(struct vt_session *session)
 {
     struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
@@ -128,7 +128,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
 static bool write_stack(struct vt_session *session, const struct captured_stack *stack, uint32_t id,
                         uint16_t function)
 {
-    /* The code's id replaces its address in each frame: a second list would cost the caller's stack. */
+    /* Each code's address in the frames is replaced by its id: a second list would need the caller's stack. */
     const void *code_before = NULL;
     uintptr_t code_id = 0;
     for (size_t i = 0; i < stack->python_frames; i++) {
@@ -161,7 +161,7 @@ static bool write_stack(struct vt_session *session, const struct captured_stack 
     return true;
 }
 
-/* Cold, and large on the stack: kept out of the path of a stack that is known already. */
+/* Cold, and large on the stack: kept out of the path of a known stack. */
 __attribute__((noinline)) static uint32_t define_stack(struct vt_session *session,
                                                        struct vt_intern_entry *entry,
                                                        const struct captured_stack *stack, uint16_t function)
@@ -180,48 +180,48 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     return id;
 }
 
-static bool make_rooms(struct vt_session *session)
+static bool make_deep_buffers(struct vt_session *session)
 {
     struct vt_raw_python_frame *none = NULL;
-    if (atomic_load_explicit(&session->rooms, memory_order_acquire))
+    if (atomic_load_explicit(&session->deep_buffers, memory_order_acquire))
         return true;
     void *memory =
-        mmap(NULL, VT_ROOMS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(NULL, VT_DEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return false;
-    madvise(memory, VT_ROOMS_BYTES, MADV_DONTFORK);
-    if (!atomic_compare_exchange_strong(&session->rooms, &none, memory))
-        munmap(memory, VT_ROOMS_BYTES); /* another thread was first */
+    madvise(memory, VT_DEEP_BYTES, MADV_DONTFORK);
+    if (!atomic_compare_exchange_strong(&session->deep_buffers, &none, memory))
+        munmap(memory, VT_DEEP_BYTES); /* another thread was first */
     return true;
 }
 
-/* A room for deep walks, or -1 if all are taken: the stack is then told as truncated. */
-static int take_room(struct vt_session *session)
+/* Returns the index of a deep buffer, or -1 if all are taken: then the stack is recorded as truncated. */
+static int take_deep_buffer(struct vt_session *session)
 {
-    if (!make_rooms(session))
+    if (!make_deep_buffers(session))
         return -1;
-    uint32_t free_rooms = atomic_load_explicit(&session->free_rooms, memory_order_relaxed);
-    while (free_rooms) {
-        int room = __builtin_ctz(free_rooms);
-        if (atomic_compare_exchange_weak_explicit(&session->free_rooms, &free_rooms,
-                                                  free_rooms & (free_rooms - 1), memory_order_acquire,
+    uint32_t free_deep = atomic_load_explicit(&session->free_deep, memory_order_relaxed);
+    while (free_deep) {
+        int buffer = __builtin_ctz(free_deep);
+        if (atomic_compare_exchange_weak_explicit(&session->free_deep, &free_deep,
+                                                  free_deep & (free_deep - 1), memory_order_acquire,
                                                   memory_order_relaxed))
-            return room;
+            return buffer;
     }
     return -1;
 }
 
-static void give_room_back(struct vt_session *session, int room)
+static void return_deep_buffer(struct vt_session *session, int buffer)
 {
-    if (room >= 0)
-        atomic_fetch_or_explicit(&session->free_rooms, UINT32_C(1) << room, memory_order_release);
+    if (buffer >= 0)
+        atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
 }
 
-/* Returns the room taken, to be given back when the stack is done with, or -1. */
+/* Returns the deep buffer that it took, to be returned when the stack is stored, or -1. */
 static int walk_python(struct vt_session *session, struct captured_stack *stack)
 {
     const uint64_t seed = stack->hash;
-    int room = -1;
+    int buffer = -1;
     stack->python = stack->shallow;
     if (__builtin_expect(!thread.deep, 1)) {
         stack->python_frames = vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash,
@@ -230,15 +230,15 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
             return -1;
     }
     size_t depth = SHALLOW_DEPTH;
-    if ((room = take_room(session)) >= 0) {
-        stack->python = atomic_load_explicit(&session->rooms, memory_order_relaxed) + (size_t)room * VT_PYTHON_DEPTH;
+    if ((buffer = take_deep_buffer(session)) >= 0) {
+        stack->python = atomic_load_explicit(&session->deep_buffers, memory_order_relaxed) + (size_t)buffer * VT_PYTHON_DEPTH;
         depth = VT_PYTHON_DEPTH;
     }
     stack->hash = seed;
     stack->python_frames = vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated,
                                           &stack->python_unreadable);
     thread.deep = stack->python_frames >= SHALLOW_DEPTH;
-    return room;
+    return buffer;
 }
 
 static bool push(struct vt_session *session, const struct vt_event *filled)
@@ -265,8 +265,8 @@ static void push_node(struct vt_session *session, uint64_t sequence, uint64_t pa
                                      .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
-/* An allocation from the same frames tells all that the node would. From others it belongs to something that
- * made no node, after this one. */
+/* An allocation from the same frames says all that the node would. From other frames, it belongs to a later operator that made
+ * no node. */
 static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t python_hash)
 {
     if (thread.node.sequence != sequence || thread.node.python_hash != python_hash)
@@ -296,17 +296,17 @@ static uint32_t intern_stack(struct vt_session *session, struct captured_stack *
 static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *seen)
 {
     struct captured_stack stack;
-    int room = -1;
+    int buffer = -1;
     begin_stack(&stack, seen->function);
     if (seen->with_stack) {
         if (session->options.python)
-            room = walk_python(session, &stack);
+            buffer = walk_python(session, &stack);
         if (thread.node.sequence)
             settle_node(session, seen->sequence, stack.hash);
         stack.native_frames = vt_native_walk(stack.native, &stack.hash, &stack.native_truncated);
     }
     uint32_t id = intern_stack(session, &stack, seen->function);
-    give_room_back(session, room);
+    return_deep_buffer(session, buffer);
     return id;
 }
 
@@ -334,7 +334,7 @@ void vt_record(const struct vt_observation *seen)
         vt_live_driver(session, &event);
         thread.driver_events += seen->layer == VT_LAYER_DRIVER;
     }
-    /* Last: the order of the ring, in which events stand in the trace, comes from then. */
+    /* Last, close to taking a slot: events are ordered by their slots. */
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
 }
@@ -349,16 +349,16 @@ void vt_record_node(uint64_t sequence, uint64_t parent)
     if (thread.node.sequence)
         settle_node(session, 0, 0);
     begin_stack(&stack, 0);
-    int room = walk_python(session, &stack);
+    int buffer = walk_python(session, &stack);
     const uint64_t python_hash = stack.hash;
     if (parent)
         push_node(session, sequence, parent, intern_stack(session, &stack, 0));
     else if (stack.python_frames)
         thread.node = (struct pending_node){sequence, python_hash, intern_stack(session, &stack, 0)};
-    give_room_back(session, room);
+    return_deep_buffer(session, buffer);
 }
 
-/* The id of a text, 0 if it could not be told to the trace. */
+/* The id of a text, 0 if it could not be stored. */
 static uint32_t intern_string(struct vt_session *session, const char *text, size_t bytes)
 {
     struct vt_intern_entry *entry = vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
@@ -421,7 +421,7 @@ bool vt_record_ask_inspection(unsigned reason)
     return session != NULL;
 }
 
-/* Whole lines, where they are not too long. A small ring takes small records. */
+/* Whole lines, if they are not too long. A small ring takes small records. */
 static size_t inspection_part_bytes(const struct vt_session *session, const char *text, size_t bytes)
 {
     const size_t ring_part = session->ring.slot_count * VT_SLOT_BYTES / 8;

@@ -14,11 +14,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#define ZSTD_STATIC_LINKING_ONLY /* a compressor whose memory is ours to give */
-#include <zstd.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "clock.h"
 #include "loader/elf_walk.h"
@@ -33,13 +28,12 @@
 #include "stacks/native.h"
 
 enum {
-    POLL_MS = 100,             /* new definitions are named within this time, while their code is still loaded */
-    CHUNK_AGE_POLLS = 30,      /* events alone may wait this long in the ring: they are as safe there */
-    CHUNK_DEFINITIONS_BYTES = 3 << 20, /* no more are begun: readers bound what a chunk may unpack to (4 MiB, or by its size) */
-    ZSTD_LEVEL = 3,
+    POLL_MS = 100,             /* new addresses are named within this time, while their code is still loaded */
+    CHUNK_AGE_POLLS = 30,      /* events alone may stay this long in the ring: they are as safe there */
+    CHUNK_DEFINITIONS_BYTES = 3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
     LAST_TURNS = 100,
     LAST_TURN_NS = 1000000,
-    FINISH_TURNS = 200, /* of FINISH_TURN_MS, as long as the writer makes progress */
+    FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
     FINISH_TURN_MS = 50,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
@@ -49,12 +43,9 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_seen *seen;
-    ZSTD_CCtx *compressor;
-    struct vt_buffer definitions, payload, stored;
-    const struct vt_event **events; /* into the ring */
-    size_t event_count;
-    uint64_t position; /* the first slot that is not taken */
-    struct vt_elf_changes libraries; /* when last looked round */
+    struct vt_chunk chunk;           /* what is taken from the ring and not yet in the file */
+    uint64_t position;               /* the first slot that is not taken */
+    struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
     struct {
         uint64_t position, reserved, since_ns;
@@ -62,64 +53,33 @@ struct writer {
     } stuck; /* at a record that is not committed */
 };
 
-void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes)
-{
-    if (buffer->failed)
-        return NULL;
-    if (buffer->capacity - buffer->bytes < bytes) {
-        size_t capacity = (buffer->bytes + bytes) * 3 / 2 + 4096;
-        uint8_t *data = vt_memory_grow(buffer->data, buffer->capacity, capacity);
-        if (!data) {
-            buffer->failed = true;
-            return NULL;
-        }
-        buffer->data = data;
-        buffer->capacity = capacity;
-    }
-    buffer->bytes += bytes;
-    return buffer->data + buffer->bytes - bytes;
-}
-
-void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
-                           size_t body_bytes)
-{
-    size_t bytes = struct_bytes + body_bytes, padded = (bytes + 7) & ~(size_t)7;
-    struct vt_record_head *head = vt_buffer_add(buffer, padded);
-    if (!head)
-        return NULL;
-    memset(head, 0, padded);
-    head->kind = (uint8_t)kind;
-    head->bytes = (uint32_t)bytes;
-    return head;
-}
-
-/* Takes what is committed, up to a chunk's worth: a part of the ring, since its room comes back only when the chunk is
- * written, and producers that find none wait no longer than a few milliseconds. */
+/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the chunk is written,
+ * and producers that find none wait for a few milliseconds only. */
 static void take_records(struct writer *writer)
 {
     const struct vt_ring *ring = &writer->session->ring;
     const struct vt_record_head *head;
-    while (writer->event_count < VT_CHUNK_EVENTS && writer->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    while (writer->chunk.event_count < VT_CHUNK_EVENTS && writer->chunk.definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
            (head = vt_ring_at(&writer->session->ring, &writer->position))) {
         writer->position += head->slots;
         if (head->kind == VT_RECORD_EVENT) {
-            writer->events[writer->event_count++] = (const struct vt_event *)(const void *)head;
+            writer->chunk.events[writer->chunk.event_count++] = (const struct vt_event *)(const void *)head;
             continue;
         }
         if (head->kind == VT_RECORD_THREAD) {
             vt_define_thread(writer->session, ((const struct vt_thread *)(const void *)head)->thread_id,
-                             &writer->definitions);
+                             &writer->chunk.definitions);
             continue;
         }
         size_t padded = (head->bytes + 7u) & ~(size_t)7;
-        void *copy = vt_buffer_add(&writer->definitions, padded);
+        void *copy = vt_buffer_add(&writer->chunk.definitions, padded);
         if (!copy)
             return;
         memset((char *)copy + padded - 8, 0, 8);
         memcpy(copy, head, head->bytes);
         if (head->kind == VT_RECORD_STACK)
-            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head, &writer->definitions);
+            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head, &writer->chunk.definitions);
     }
 }
 
@@ -140,53 +100,22 @@ static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offse
     return 0;
 }
 
-/* Compresses into writer->stored: chunk header and frame. */
-static int make_chunk(struct writer *writer)
-{
-    struct vt_chunk_header *head;
-    uint8_t *room;
-    writer->payload.bytes = writer->stored.bytes = 0;
-    room = vt_buffer_add(&writer->payload, writer->definitions.bytes);
-    if (room)
-        memcpy(room, writer->definitions.data, writer->definitions.bytes);
-    vt_pack_events(writer->events, writer->event_count, &writer->payload);
-    size_t bound = ZSTD_compressBound(writer->payload.bytes);
-    room = vt_buffer_add(&writer->stored, sizeof *head + bound);
-    if (!room || writer->payload.failed || writer->definitions.failed)
-        return -ENOMEM;
-    size_t stored = ZSTD_compressCCtx(writer->compressor, room + sizeof *head, bound, writer->payload.data,
-                                      writer->payload.bytes, ZSTD_LEVEL);
-    if (ZSTD_isError(stored))
-        return -ENOMEM;
-    writer->stored.bytes = sizeof *head + stored;
-    head = (struct vt_chunk_header *)(void *)room;
-    *head = (struct vt_chunk_header){.magic = VT_CHUNK_MAGIC,
-                                     .header_bytes = sizeof *head,
-                                     .stored_bytes = (uint32_t)stored,
-                                     .payload_bytes = (uint32_t)writer->payload.bytes,
-                                     .definitions_bytes = (uint32_t)writer->definitions.bytes,
-                                     .events = (uint32_t)writer->event_count,
-                                     .ring_position = writer->position,
-                                     .checksum = XXH3_64bits(room + sizeof *head, stored)};
-    return 0;
-}
-
-/* Appends one chunk of what was taken. Every step leaves a file that reads whole (format.h). */
+/* Appends what was taken as one chunk. The file is readable after every step (format.h). */
 static int append_chunk(struct writer *writer)
 {
     struct vt_file_header *header = writer->session->ring.header;
-    if (!writer->event_count && !writer->definitions.bytes && writer->position == header->ring_consumed)
+    if (!writer->chunk.event_count && !writer->chunk.definitions.bytes && writer->position == header->ring_consumed)
         return 0;
-    int result = make_chunk(writer);
+    int result = vt_chunk_pack(&writer->chunk, writer->position);
     int file = result ? result : vt_session_file(writer->session);
-    result = file < 0 ? file : write_all(file, writer->stored.data, writer->stored.bytes, header->chunks_end);
+    result = file < 0 ? file : write_all(file, writer->chunk.stored.data, writer->chunk.stored.bytes, header->chunks_end);
     if (result)
         return result;
-    header->events += writer->event_count;
-    __atomic_store_n(&header->chunks_end, header->chunks_end + writer->stored.bytes, __ATOMIC_RELEASE);
+    header->events += writer->chunk.event_count;
+    __atomic_store_n(&header->chunks_end, header->chunks_end + writer->chunk.stored.bytes, __ATOMIC_RELEASE);
     vt_ring_consume(&writer->session->ring, writer->position);
-    writer->event_count = 0;
-    writer->definitions.bytes = 0;
+    writer->chunk.event_count = 0;
+    writer->chunk.definitions.bytes = 0;
     return 0;
 }
 
@@ -201,7 +130,7 @@ static int drain(struct writer *writer)
     return 0;
 }
 
-/* Nobody will commit the record at writer->position. */
+/* The record at writer->position will never be committed. */
 static void abandon(struct writer *writer, uint64_t end)
 {
     struct vt_file_header *header = writer->session->ring.header;
@@ -209,7 +138,7 @@ static void abandon(struct writer *writer, uint64_t end)
     __atomic_fetch_add(kind > VT_RECORD_EVENT ? &header->dropped_definitions : &header->dropped, 1, __ATOMIC_RELAXED);
 }
 
-/* A thread that was ended in the middle of a record, or that stands still there, must not hold up all others. */
+/* A thread that was ended, or is stopped, in the middle of a record must not hold up all others. */
 static void abandon_if_stuck(struct writer *writer)
 {
     const struct vt_file_header *header = writer->session->ring.header;
@@ -226,7 +155,7 @@ static void abandon_if_stuck(struct writer *writer)
     }
 }
 
-/* Threads that were inside a record when the process began to end are given a moment to come out of it. */
+/* Gives threads that are inside a record when the process begins to end a moment to commit it. */
 static int drain_to_the_end(struct writer *writer)
 {
     struct vt_ring *ring = &writer->session->ring;
@@ -244,7 +173,7 @@ static int drain_to_the_end(struct writer *writer)
     return result;
 }
 
-/* True once what waits in the ring should be written: many slots, new definitions, or old events. */
+/* True once the ring should be drained: many slots, new definitions, or old events. */
 static bool is_due(const struct writer *writer, unsigned polls, uint32_t *definitions_seen)
 {
     struct vt_session *session = writer->session;
@@ -264,20 +193,21 @@ static bool defines_interpreter(const struct vt_elf *object, void *unused)
     return vt_elf_symbol(object, "PyGILState_GetThisThreadState", NULL) != NULL;
 }
 
-/* What takes the loader's lock, which the host's threads may hold while they wait for each other: here, not there. */
-static void inspection_round(struct writer *writer)
+/* All that takes the loader's lock, which the host's threads may hold while they wait for each other: in this thread, not in
+ * theirs. */
+static void do_round(struct writer *writer)
 {
     const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
     if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
-    /* A lookup in vain would allocate an error text: the loader is asked only where there is something to find. */
+    /* A failing lookup would allocate an error text: the loader is asked only if there is something to find. */
     if (changes.loads != writer->libraries.loads)
         writer->has_interpreter = vt_elf_find(defines_interpreter, NULL);
     writer->libraries = changes;
     if (!writer->has_interpreter)
         return;
-    /* Each round, cheap once done: what could not be pinned is tried again. */
+    /* Each round, since what could not be pinned is tried again; cheap once done. */
     _Atomic int *gate = vt_gate_enter();
     if (writer->session->options.python)
         vt_python_look_up();
@@ -287,21 +217,20 @@ static void inspection_round(struct writer *writer)
     vt_gate_leave(gate);
 }
 
-/* The process ends with its last thread, which must not be this one for long: main may have ended by pthread_exit. The
- * kernel clears the number of a thread that ended; as long as the first one is there nothing needs to be asked. */
+/* The process ends with its last thread, and this one must not keep it alive: main may have ended by pthread_exit. The kernel
+ * clears the id of a thread that ended; while the first thread's is there, /proc is not read. */
 static bool is_last_thread(const struct vt_session *session)
 {
     struct stat status;
     if (!session->first_thread_id || __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
         return false;
-    /* Links: itself, its parent, and one for each thread; the first thread counts till the end. */
+    /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
     return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
 }
 
 enum { STOPPED, LAST_THREAD };
 
-/* STOPPED, LAST_THREAD, or -errno where that ended it. With `failed` there is nothing to do but wait for one of the first
- * two. */
+/* Returns STOPPED, LAST_THREAD, or -errno. With `failed` it only waits for one of the first two. */
 static int write_until_stopped(struct writer *writer, bool failed)
 {
     struct vt_session *session = writer->session;
@@ -309,7 +238,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
     for (unsigned polls = 0;; polls++) {
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
-            inspection_round(writer);
+            do_round(writer);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
@@ -337,7 +266,7 @@ static void close_file(struct vt_session *session)
     }
 }
 
-/* A host that computes in real time is not to be held up by what can wait. */
+/* What can wait must not hold up a host that computes in real time. */
 static void be_ordinary(void)
 {
     if (sched_getscheduler(0) != SCHED_OTHER)
@@ -352,27 +281,6 @@ static void touch_ring(const struct vt_session *session)
     madvise(session->ring.header, bytes, POPULATE_WRITE);
 }
 
-/* zstd's memory: each piece remembers its size in front. */
-enum { PIECE_HEAD_BYTES = 64 };
-
-static void *compressor_take(void *context, size_t bytes)
-{
-    (void)context;
-    size_t *piece = vt_memory_grow(NULL, 0, bytes + PIECE_HEAD_BYTES);
-    if (!piece)
-        return NULL;
-    *piece = bytes + PIECE_HEAD_BYTES;
-    return (char *)piece + PIECE_HEAD_BYTES;
-}
-
-static void compressor_give_back(void *context, void *address)
-{
-    (void)context;
-    size_t *piece = (size_t *)(void *)((char *)address - PIECE_HEAD_BYTES);
-    if (address)
-        vt_memory_free(piece, *piece);
-}
-
 static struct writer *make_writer(struct vt_session *session)
 {
     struct writer *writer = vt_memory_grow(NULL, 0, sizeof *writer);
@@ -380,10 +288,7 @@ static struct writer *make_writer(struct vt_session *session)
         return NULL;
     writer->session = session;
     writer->seen = vt_seen_make();
-    writer->compressor =
-        ZSTD_createCCtx_advanced((ZSTD_customMem){compressor_take, compressor_give_back, NULL});
-    writer->events = vt_memory_grow(NULL, 0, VT_CHUNK_EVENTS * sizeof *writer->events);
-    return writer->seen && writer->compressor && writer->events ? writer : NULL;
+    return writer->seen && vt_chunk_start(&writer->chunk) ? writer : NULL;
 }
 
 static void fail(struct vt_session *session, int result)
@@ -395,7 +300,7 @@ static void fail(struct vt_session *session, int result)
                     -result);
 }
 
-/* Writes what is left. In the writer thread, or in another once that has left. */
+/* Writes what is left. In the writer thread, or in another one after it has left. */
 static void finish(struct vt_session *session)
 {
     if (session->ring.header->state == VT_STATE_RECORDING) {
@@ -412,7 +317,7 @@ static void *writer_main(void *context)
 {
     struct vt_session *session = context;
     vt_guard.frame = VT_GUARD_OWN_THREAD;
-    prctl(PR_GET_NAME, session->maker_name); /* a thread begins with the name of the one that made it */
+    prctl(PR_GET_NAME, session->maker_name); /* a thread starts with the name of its maker */
     prctl(PR_SET_NAME, "vramtrace");
     vt_options_complain();
     be_ordinary();
@@ -426,8 +331,8 @@ static void *writer_main(void *context)
         return NULL;
     }
     vt_native_start(session->options.native);
-    inspection_round(writer);
-    vt_define_process(writer->seen, &writer->definitions);
+    do_round(writer);
+    vt_define_process(writer->seen, &writer->chunk.definitions);
     vt_session_publish(session);
     touch_ring(session);
     int result = write_until_stopped(writer, false);
@@ -435,7 +340,7 @@ static void *writer_main(void *context)
         fail(session, result);
         result = write_until_stopped(writer, true);
     }
-    if (result == LAST_THREAD) { /* the C library calls exit() next, here, and what runs then is the host's */
+    if (result == LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
@@ -459,7 +364,7 @@ int vt_writer_start(struct vt_session *session)
     sigfillset(&ours);
     sigdelset(&ours, SIGSYS); /* a sandbox of the host may answer our calls by it; blocked, it kills */
     pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
-    /* glibc takes the host's thread-local variables from the stack: with many of them it refuses a small one. */
+    /* glibc puts the host's thread-local variables on the stack: with many of them it refuses a small one. */
     for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
         pthread_attr_setstacksize(&attributes, bytes);
         error = pthread_create(&thread, &attributes, writer_main, session);
@@ -469,7 +374,7 @@ int vt_writer_start(struct vt_session *session)
     return -error;
 }
 
-/* A sandbox of the host may have ended it. Not asked at once, for the sake of sandboxes that end who asks. */
+/* A sandbox of the host may have ended it. Not asked at once, since some sandboxes end a thread that asks. */
 static bool is_gone(const struct vt_session *session, int turn)
 {
     int thread_id = atomic_load(&session->writer_thread_id);
