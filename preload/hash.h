@@ -1,4 +1,5 @@
-/* Hashes of 64-bit words, for tables in memory and the keys of stacks; none is stored in a trace. Pure functions. */
+/* Hashes of 64-bit words, for tables in memory and the keys of stacks; none is stored in a trace. Pure
+ * functions. */
 #ifndef VT_HASH_H
 #define VT_HASH_H
 

@@ -1,5 +1,5 @@
-/* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the descriptor, without the
- * padding of the hardware's layout. */
+/* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the
+ * descriptor, without the padding of the hardware's layout. */
 #include "hooks/driver.h"
 
 /* Bytes of one channel; formats of compressed blocks and planes count as 1. */

@@ -1,5 +1,6 @@
-/* Contexts. Their memory shows in the memory information read beside these events. Creation and destruction are both recorded
- * after the call: taking back the end of a context that refused would be harder than one address used again too early. */
+/* Contexts. Their memory shows in the memory information read beside these events. Creation and destruction
+ * are both recorded after the call: taking back the end of a context that refused would be harder than one
+ * address used again too early. */
 #include "hooks/driver.h"
 
 #include <stdatomic.h>
@@ -53,7 +54,7 @@ CREATE(cuCtxCreate_v4,
         VT_REAL(symbol);                                                                                     \
         CUresult result = real(context);                                                                     \
         if (result == CUDA_SUCCESS)                                                                          \
-            record(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                    \
+            record(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                  \
         return result;                                                                                       \
     }
 DESTROY(cuCtxDestroy)

@@ -7,13 +7,14 @@
 
 #include <stdatomic.h>
 
-/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each device. */
+/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each
+ * device. */
 #define INTERVAL_NS 10000000u
 
 static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
 
-/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows whose the
- * difference is. */
+/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows
+ * whose the difference is. */
 static _Atomic uint64_t changes;
 
 bool vt_interval_passed(_Atomic uint64_t *last_ns)

@@ -1,8 +1,9 @@
-/* What the wrappers of libcuda's functions are written with; the other files here have one family of functions each.
+/* What the wrappers of libcuda's functions are written with; the other files here have one family of
+ * functions each.
  *
- * A wrapper passes its arguments on as they came, records before or after (frees before, allocations after, so that the
- * trace never shows an address used again ahead of its free), and returns what the real function returned. Nothing here
- * changes errno or holds a lock across a call. Threads: any. */
+ * A wrapper passes its arguments on as they came, records before or after (frees before, allocations after,
+ * so that the trace never shows an address used again ahead of its free), and returns what the real function
+ * returned. Nothing here changes errno or holds a lock across a call. Threads: any. */
 #ifndef VT_DRIVER_H
 #define VT_DRIVER_H
 
@@ -60,15 +61,15 @@ struct vt_allocation {
     uint64_t total_bytes;
 };
 
-/* Before the real call of an allocation: records the current device and, the first time, its used memory. Returns its index
- * or VT_NO_DEVICE. */
+/* Before the real call of an allocation: records the current device and, the first time, its used memory.
+ * Returns its index or VT_NO_DEVICE. */
 int8_t vt_before_allocation(void);
 
 /* After the real call: records it, or the failure. */
 void vt_after_allocation(const struct vt_allocation *made, CUresult result);
 
-/* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing is recorded for
- * address 0. After a failure, VT_EVENT_FREE_FAILED takes the event back, whatever its kind. */
+/* Before and after the real call of a free, or of another call that gives something back (`kind`). Nothing is
+ * recorded for address 0. After a failure, VT_EVENT_FREE_FAILED takes the event back, whatever its kind. */
 void vt_before_free(const struct vt_allocation *freed);
 void vt_after_free(const struct vt_allocation *freed, CUresult result);
 
@@ -79,8 +80,8 @@ void vt_driver_event_within(const struct vt_allocation *event);
 /* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
-/* Before and after a call that changes the device's used memory without an allocation: records the difference, if there is
- * one and nothing else was recorded meanwhile. */
+/* Before and after a call that changes the device's used memory without an allocation: records the
+ * difference, if there is one and nothing else was recorded meanwhile. */
 struct vt_bracket {
     bool open;
     int8_t device_index;
@@ -90,8 +91,9 @@ struct vt_bracket {
 struct vt_bracket vt_bracket_open(void);
 void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function);
 
-/* For our own calls to libcuda that a stream capture, in this thread or another, forbids or that would break it: enters the
- * guard and makes this thread's capture mode relaxed. Not begun: the caller must not call libcuda. */
+/* For our own calls to libcuda that a stream capture, in this thread or another, forbids or that would break
+ * it: enters the guard and makes this thread's capture mode relaxed. Not begun: the caller must not call
+ * libcuda. */
 struct vt_query {
     bool begun;
     bool mode_changed;
@@ -110,8 +112,8 @@ void vt_query_end(struct vt_query *query);
 /* Between vt_query_begin and vt_query_end. */
 void vt_record_memory_info(int8_t device_index, bool even_if_recent);
 
-/* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most once in 10 ms unless
- * `even_if_recent`. */
+/* A free returns reserved bytes of a pool at some later synchronisation, so every pool is polled: at most
+ * once in 10 ms unless `even_if_recent`. */
 void vt_poll_pools(enum vt_function function, bool even_if_recent);
 
 /* True at most once in 10 ms for each `last_ns`, which begins as 0. */

@@ -24,11 +24,12 @@ OPEN(cuIpcOpenMemHandle_v2)
                                 result);                                                                     \
         return result;                                                                                       \
     }
-IMPORT(cuImportExternalMemory, (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor),
-       (memory, descriptor), .address = (uintptr_t)*memory, .bytes = descriptor->size)
+IMPORT(cuImportExternalMemory,
+       (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *descriptor), (memory, descriptor),
+       .address = (uintptr_t)*memory, .bytes = descriptor->size)
 
-/* A mapping's bytes are those of the imported memory (`detail`), which already count; the event is there because the mapping
- * is freed like any allocation. */
+/* A mapping's bytes are those of the imported memory (`detail`), which already count; the event is there
+ * because the mapping is freed like any allocation. */
 IMPORT(cuExternalMemoryGetMappedBuffer,
        (CUdeviceptr * address, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *descriptor),
        (address, memory, descriptor), .address = *address, .detail = (uintptr_t)memory)

@@ -1,6 +1,5 @@
-/* The functions that the shim knows (hooks.def), by number and by name.
- *
- * Threads: any; everything here is constant. */
+/* The functions that the shim knows (hooks.def), by number and by name. Threads: any; everything here is
+ * constant. */
 #ifndef VT_HOOKS_H
 #define VT_HOOKS_H
 

@@ -1,5 +1,6 @@
-/* Calls that change the device's used memory without an allocation: modules, limits, graphs. The difference across the call
- * is recorded. None of them is on a hot path but the launch of a graph: only each graph's first launch is bracketed. */
+/* Calls that change the device's used memory without an allocation: modules, limits, graphs. The difference
+ * across the call is recorded. None of them is on a hot path but the launch of a graph: only each graph's
+ * first launch is bracketed. */
 #include "hash.h"
 #include "hooks/driver.h"
 
@@ -8,7 +9,8 @@
 VT_HOOK_BRACKETED(cuModuleLoad, (CUmodule * module, const char *file), (module, file))
 VT_HOOK_BRACKETED(cuModuleLoadData, (CUmodule * module, const void *image), (module, image))
 VT_HOOK_BRACKETED(cuModuleLoadDataEx,
-                  (CUmodule * module, const void *image, unsigned int count, CUjit_option *options, void **values),
+                  (CUmodule * module, const void *image, unsigned int count, CUjit_option *options,
+                   void **values),
                   (module, image, count, options, values))
 VT_HOOK_BRACKETED(cuModuleLoadFatBinary, (CUmodule * module, const void *image), (module, image))
 VT_HOOK_BRACKETED(cuModuleUnload, (CUmodule module), (module))
@@ -24,9 +26,11 @@ VT_HOOK_BRACKETED(cuLibraryLoadFromFile,
 VT_HOOK_BRACKETED(cuLibraryUnload, (CUlibrary library), (library))
 /* A library that loads lazily does so here. */
 VT_HOOK_BRACKETED(cuLibraryGetModule, (CUmodule * module, CUlibrary library), (module, library))
-VT_HOOK_BRACKETED(cuLibraryGetGlobal, (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
+VT_HOOK_BRACKETED(cuLibraryGetGlobal,
+                  (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
                   (address, bytes, library, name))
-VT_HOOK_BRACKETED(cuLibraryGetManaged, (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
+VT_HOOK_BRACKETED(cuLibraryGetManaged,
+                  (CUdeviceptr * address, size_t *bytes, CUlibrary library, const char *name),
                   (address, bytes, library, name))
 
 VT_HOOK_BRACKETED(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
@@ -54,8 +58,9 @@ VT_HOOK_BRACKETED(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, str
 VT_HOOK_BRACKETED(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
 VT_HOOK_BRACKETED(cuDeviceGraphMemTrim, (CUdevice device), (device))
 
-/* Graphs that were launched: a set of handles, each at most SEEN_PLACES from where its hash points. When those places are
- * taken, a first launch counts as a later one. Programs that capture piece by piece have thousands of graphs. */
+/* Graphs that were launched: a set of handles, each at most SEEN_PLACES from where its hash points. When
+ * those places are taken, a first launch counts as a later one. Programs that capture piece by piece have
+ * thousands of graphs. */
 #define SEEN_SIZE 65536u
 #define SEEN_PLACES 8u
 static _Atomic uint64_t seen[SEEN_SIZE];

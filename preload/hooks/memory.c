@@ -10,7 +10,8 @@ ALLOCATE(cuMemAlloc, 0, bytes, (CUdeviceptr_v1 * address, unsigned int bytes), (
 
 /* The pitch is the driver's choice: of a call that failed only the bytes asked for are known. */
 ALLOCATE(cuMemAllocPitch_v2, 0, (done ? *pitch : width_bytes) * height,
-         (CUdeviceptr * address, size_t *pitch, size_t width_bytes, size_t height, unsigned int element_bytes),
+         (CUdeviceptr * address, size_t *pitch, size_t width_bytes, size_t height,
+          unsigned int element_bytes),
          (address, pitch, width_bytes, height, element_bytes))
 ALLOCATE(cuMemAllocPitch, 0, (uint64_t)(done ? *pitch : width_bytes) * height,
          (CUdeviceptr_v1 * address, unsigned int *pitch, unsigned int width_bytes, unsigned int height,
@@ -26,8 +27,8 @@ ALLOCATE(cuMemHostAlloc, VT_FLAG_HOST, bytes, (void **address, size_t bytes, uns
 
 #define REGISTER(symbol)                                                                                     \
     VT_HOOK_ALLOCATE(symbol, (void *address, size_t bytes, unsigned int flags), (address, bytes, flags),     \
-                     .flags = VT_FLAG_HOST | VT_FLAG_REGISTERED,                                             \
-                     .address = done ? (uintptr_t)address : 0, .bytes = bytes)
+                     .flags = VT_FLAG_HOST | VT_FLAG_REGISTERED, .address = done ? (uintptr_t)address : 0,   \
+                     .bytes = bytes)
 REGISTER(cuMemHostRegister)
 REGISTER(cuMemHostRegister_v2)
 

@@ -1,8 +1,8 @@
-/* NVTX marks and ranges, taken as an injection library (NVTX_INJECTION64_PATH names libvramtrace.so): NVTX
+/* NVTX marks and ranges. We are an injection library (NVTX_INJECTION64_PATH names libvramtrace.so): NVTX
  * calls InitializeInjectionNvtx2 at the program's first NVTX call, and we put our handlers into its tables.
  *
- * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not taken. Before recording began
- * nothing is recorded: a program that only marks, and never uses CUDA, makes no trace. */
+ * Ranges that start and end by id (nvtxRangeStart) may overlap, so they are not recorded. Nor is anything
+ * before the first CUDA event: a program that only marks makes no trace. */
 #include "guard.h"
 #include "record/record.h"
 #include "text.h"
@@ -53,14 +53,14 @@ InitializeInjectionNvtx2(get_export_table_function *get_export_table);
 
 #define MAX_NAME_BYTES 1024
 
-/* The only strings kept: those that a program registered. They live as long as the process, so there is an
- * end to them; later ones are given no handle, and their marks have no name. */
+/* Registered strings are the only ones kept. They live as long as the process, so their number is limited:
+ * later ones get no handle, and their marks no name. */
 #define REGISTERED_POOL_BYTES (256 * 1024)
 static char registered_pool[REGISTERED_POOL_BYTES];
 static _Atomic size_t registered_bytes;
 
-/* Which of the ranges open on this thread were recorded: one bit each, so that their pops balance. Deeper
- * ones than there are bits are not recorded. */
+/* Which of this thread's open ranges were recorded, one bit each, so that their pops balance. Ranges deeper
+ * than there are bits are not recorded. */
 #define MAX_DEPTH 64
 static __thread uint64_t recorded_pushes __attribute__((tls_model("initial-exec")));
 static __thread int open_ranges __attribute__((tls_model("initial-exec")));
@@ -90,21 +90,21 @@ static const char *message_of(const struct event_attributes *attributes, char *b
     return "";
 }
 
-static bool tell(enum vt_event_kind kind, const char *name)
+static bool record(enum vt_event_kind kind, const char *name)
 {
     int saved_errno;
     if (!vt_recording() || !vt_enter(&saved_errno))
         return false;
-    bool told = vt_record_named(kind, name != NULL ? name : "");
+    bool recorded = vt_record_named(kind, name != NULL ? name : "");
     vt_leave(saved_errno);
-    return told;
+    return recorded;
 }
 
 static int push(const char *name)
 {
     if (open_ranges < MAX_DEPTH) {
         uint64_t bit = (uint64_t)1 << open_ranges;
-        recorded_pushes = tell(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
+        recorded_pushes = record(VT_EVENT_RANGE_PUSH, name) ? recorded_pushes | bit : recorded_pushes & ~bit;
     }
     return open_ranges++;
 }
@@ -115,7 +115,7 @@ static int pop(void)
     if (open_ranges == 0)
         return NO_PUSH_POP_TRACKING;
     open_ranges--;
-    /* A child forked within the range may record nothing yet: this is no beginning either. */
+    /* A child forked within the range may record nothing yet, and a pop begins no trace. */
     if (open_ranges < MAX_DEPTH && recorded_pushes >> open_ranges & 1 && vt_recording() &&
         vt_enter(&saved_errno)) {
         vt_record(&(struct vt_observation){.kind = VT_EVENT_RANGE_POP, .device_index = -1});
@@ -126,19 +126,19 @@ static int pop(void)
 
 static void mark_a(const char *name)
 {
-    tell(VT_EVENT_MARK, name);
+    record(VT_EVENT_MARK, name);
 }
 
 static void mark_w(const wchar_t *name)
 {
     char buffer[MAX_NAME_BYTES];
-    tell(VT_EVENT_MARK, narrow(name, buffer));
+    record(VT_EVENT_MARK, narrow(name, buffer));
 }
 
 static void mark_ex(const struct event_attributes *attributes)
 {
     char buffer[MAX_NAME_BYTES];
-    tell(VT_EVENT_MARK, message_of(attributes, buffer));
+    record(VT_EVENT_MARK, message_of(attributes, buffer));
 }
 
 static int push_a(const char *name)

@@ -1,5 +1,5 @@
-/* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these are what the
- * device has given, so they are read, and recorded when they change. */
+/* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these
+ * are what the device has given, so they are read, and recorded when they change. */
 #include "hooks/driver.h"
 
 #include "guard.h"
@@ -53,7 +53,7 @@ static struct pool *know_pool(uint64_t handle, int8_t device_index, uint8_t flag
     return pool;
 }
 
-static bool ask(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *value)
+static bool read_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *value)
 {
     VT_NEED(get_attribute, cuMemPoolGetAttribute);
     cuuint64_t got;
@@ -65,15 +65,16 @@ static bool ask(CUmemoryPool handle, CUmemPool_attribute attribute, uint64_t *va
 
 static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_function function)
 {
-    CUmemoryPool asked = (CUmemoryPool)(uintptr_t)handle;
+    CUmemoryPool pool_handle = (CUmemoryPool)(uintptr_t)handle;
     uint64_t reserved, used;
     bool due = vt_interval_passed(&pool->polled_ns);
-    if ((pool->flags & VT_FLAG_FOREIGN) || !ask(asked, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+    if ((pool->flags & VT_FLAG_FOREIGN) ||
+        !read_attribute(pool_handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
         return;
     /* Used bytes follow from the allocations and frees, except for when the frees take effect. */
     if (reserved == pool->reserved_bytes && !due)
         return;
-    if (!ask(asked, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
+    if (!read_attribute(pool_handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
         (reserved == pool->reserved_bytes && used == pool->used_bytes))
         return;
     pool->reserved_bytes = reserved;
@@ -87,8 +88,8 @@ static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_functi
                                                    .total_bytes = reserved});
 }
 
-/* Within a query. The host does not know that we read, so its destruction of the pool waits for us (forget_pool): either we
- * see that the handle is gone, or it sees the reader. */
+/* Within a query. The host does not know that we read, so its destruction of the pool waits for us
+ * (forget_pool): either we see that the handle is gone, or it sees the reader. */
 static void poll_pool(struct pool *pool, enum vt_function function)
 {
     atomic_fetch_add(&pool->readers, 1);
@@ -127,21 +128,22 @@ static bool is_captured(CUstream stream, bool per_thread)
 {
     VT_NEED(is_capturing, cuStreamIsCapturing);
     VT_NEED(is_capturing_ptsz, cuStreamIsCapturing_ptsz);
-    is_capturing_function *ask = per_thread ? is_capturing_ptsz : is_capturing;
+    is_capturing_function *query = per_thread ? is_capturing_ptsz : is_capturing;
     CUstreamCaptureStatus status;
-    return ask != NULL && ask(stream, &status) == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return query != NULL && query(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-/* Default streams (their handles are small numbers) are the current device's. Older drivers do not report the device of
- * others: then it is taken to be the current one. */
+/* Default streams (their handles are small numbers) are the current device's. Older drivers do not report the
+ * device of others: then it is taken to be the current one. */
 static int8_t stream_device(CUstream stream, bool per_thread, int8_t current_device)
 {
     VT_NEED(get_device, cuStreamGetDevice);
     VT_NEED(get_device_ptsz, cuStreamGetDevice_ptsz);
-    stream_device_function *ask = per_thread ? get_device_ptsz : get_device;
+    stream_device_function *query = per_thread ? get_device_ptsz : get_device;
     CUdevice device;
-    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || ask == NULL ||
-        ask(stream, &device) != CUDA_SUCCESS || vt_device_index(device) == VT_NO_DEVICE)
+    if ((uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD || query == NULL ||
+        query(stream, &device) != CUDA_SUCCESS || vt_device_index(device) == VT_NO_DEVICE)
         return current_device;
     return (int8_t)device;
 }
@@ -231,10 +233,10 @@ static struct vt_allocation before_free(enum vt_function function, CUdeviceptr a
                                         bool per_thread)
 {
     struct vt_allocation freed = {.function = function,
-                                       .kind = VT_EVENT_FREE,
-                                       .flags = VT_FLAG_ASYNC,
-                                       .device_index = VT_NO_DEVICE,
-                                       .address = address};
+                                  .kind = VT_EVENT_FREE,
+                                  .flags = VT_FLAG_ASYNC,
+                                  .device_index = VT_NO_DEVICE,
+                                  .address = address};
     int saved_errno;
     if (vt_enter(&saved_errno)) {
         if (is_captured(stream, per_thread))
@@ -249,10 +251,10 @@ static struct vt_allocation before_free(enum vt_function function, CUdeviceptr a
     VT_HOOK(symbol, (CUdeviceptr address, CUstream stream))                                                  \
     {                                                                                                        \
         VT_REAL(symbol);                                                                                     \
-        struct vt_allocation freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);    \
+        struct vt_allocation freed = before_free(VT_FUNCTION_##symbol, address, stream, per_thread);         \
         CUresult result = real(address, stream);                                                             \
-        vt_after_free(&freed, result);                                                                  \
-        if (!(freed.flags & VT_FLAG_CAPTURED))                                                          \
+        vt_after_free(&freed, result);                                                                       \
+        if (!(freed.flags & VT_FLAG_CAPTURED))                                                               \
             vt_poll_pools(VT_FUNCTION_##symbol, false);                                                      \
         return result;                                                                                       \
     }
@@ -303,9 +305,9 @@ VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     VT_REAL(cuMemPoolDestroy);
     struct vt_allocation freed = {.function = VT_FUNCTION_cuMemPoolDestroy,
-                                       .kind = VT_EVENT_POOL_DESTROY,
-                                       .device_index = VT_NO_DEVICE,
-                                       .address = (uintptr_t)pool};
+                                  .kind = VT_EVENT_POOL_DESTROY,
+                                  .device_index = VT_NO_DEVICE,
+                                  .address = (uintptr_t)pool};
     forget_pool((uintptr_t)pool);
     vt_before_free(&freed);
     CUresult result = real(pool);

@@ -1,6 +1,6 @@
-/* PyTorch. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block that they hand out or
- * take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition sees them all. We run inside the
- * allocator's lock, mostly without the GIL: no lock, no Python here.
+/* PyTorch. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block that
+ * they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition
+ * sees them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python here.
  *
  * c10::Device is passed in one register: the type in the low byte, the index in the next. */
 #include <stdatomic.h>
@@ -13,7 +13,8 @@
 
 /* ---- PyTorch's names ---- */
 
-/* Exported by us: X(symbol). Their signatures changed in 2.1: size_t totals since then (m), int64_t before (l). */
+/* Exported by us: X(symbol). Their signatures changed in 2.1: size_t totals since then (m), int64_t before
+ * (l). */
 #define USAGE_SYMBOLS(X)                                                                                     \
     X(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)                                                 \
     X(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
@@ -32,8 +33,8 @@
     X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
     X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
 
-/* What get_current_node returns, through a hidden pointer: a shared_ptr<Node>, or a newer intrusive_ptr<Node>, which is its
- * first word alone. */
+/* What get_current_node returns, through a hidden pointer: a shared_ptr<Node>, or a newer
+ * intrusive_ptr<Node>, which is its first word alone. */
 struct node_pointer {
     char *node;
     char *control; /* libstdc++: vtable, then int uses, int weak uses */
@@ -58,12 +59,13 @@ enum { DEVICE_TYPE_CUDA = 1 };
 
 /* ---- finding its functions ---- */
 
-typedef void usage_function(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
+typedef void usage_function(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved,
+                            uint16_t device);
 typedef void oom_function(int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
 
-/* `usage` and `oom` are what the allocator would call without us; the autograd functions are looked up by the library's
- * name, which never loads it. Until all are found, each event checks whether another library was loaded, and then searches
- * again. */
+/* `usage` and `oom` are what the allocator would call without us; the autograd functions are looked up by the
+ * library's name, which never loads it. Until all are found, each event checks whether another library was
+ * loaded, and then searches again. */
 static struct {
     _Atomic(usage_function *) usage;
     _Atomic(oom_function *) oom;
@@ -176,8 +178,8 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
     memcpy(&number, current.node + layout->sequence_offset, sizeof number);
     if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
         memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
-    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last, nor, for a node with a
-     * Python object, the last but one. */
+    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last, nor, for
+     * a node with a Python object, the last but one. */
     __atomic_fetch_sub((int *)(uintptr_t)(counter + USES_OFFSET), 1, __ATOMIC_ACQ_REL);
     return sequence_of(number, maker, true);
 }
@@ -196,8 +198,8 @@ static uint64_t backward_sequence(void)
     return layout && current_node ? current_node_sequence(layout, current_node) : VT_SEQUENCE_NO_NUMBER;
 }
 
-/* The autograd node of this event (format.h, vt_event.sequence): in backward the running one, else the one that the forward
- * operator made just before allocating its output. */
+/* The autograd node of this event (format.h, vt_event.sequence): in backward the running one, else the one
+ * that the forward operator made just before allocating its output. */
 static uint64_t autograd_sequence(void)
 {
     uint64_t backward = backward_sequence();
@@ -216,13 +218,12 @@ static uint64_t count_alone(void)
     return next++;
 }
 
-/* Our caller was linked against a definition, so there is one, whatever the name of its library. If there were none, counting
- * here would give the same numbers. */
+/* Our caller was linked against a definition, so there is one, whatever the name of its library. If there
+ * were none, counting here would give the same numbers. */
 __attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
 {
     uint64_t (*none)(void) = NULL;
-    uint64_t (*found)(void) =
-        (uint64_t(*)(void))vt_elf_next_definition(STRING(NEXT_SEQUENCE_SYMBOL));
+    uint64_t (*found)(void) = (uint64_t(*)(void))vt_elf_next_definition(STRING(NEXT_SEQUENCE_SYMBOL));
     if (!found)
         found = count_alone;
     return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;
@@ -238,7 +239,8 @@ static void node_made(uint64_t number)
     vt_leave(saved_errno);
 }
 
-/* at::sequence_number::get_and_increment(): every node takes its number here, but those that accumulate gradients. */
+/* at::sequence_number::get_and_increment(): every node takes its number here, but those that accumulate
+ * gradients. */
 __attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
 uint64_t NEXT_SEQUENCE_SYMBOL(void)
 {

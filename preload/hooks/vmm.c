@@ -33,7 +33,8 @@ VT_HOOK_FREE(cuMemRelease, VT_EVENT_HANDLE_RELEASE, (CUmemGenericAllocationHandl
              .address = handle)
 
 VT_HOOK_EVENT(cuMemAddressReserve, VT_EVENT_RESERVE, VT_NO_DEVICE,
-              (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags),
+              (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted,
+               unsigned long long flags),
               (address, bytes, alignment, wanted, flags), .address = *address, .bytes = bytes)
 VT_HOOK_FREE(cuMemAddressFree, VT_EVENT_UNRESERVE, (CUdeviceptr address, size_t bytes), (address, bytes),
              .address = address, .bytes = bytes)
@@ -52,7 +53,8 @@ VT_HOOK_EVENT(cuMulticastCreate, VT_EVENT_MULTICAST_CREATE, VT_NO_DEVICE,
               (object, properties), .address = *object, .bytes = properties->size)
 
 /* The driver does not report what it takes of the device, if anything. */
-VT_HOOK_BRACKETED(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device), (object, device))
+VT_HOOK_BRACKETED(cuMulticastAddDevice, (CUmemGenericAllocationHandle object, CUdevice device),
+                  (object, device))
 
 /* `bound`: a handle, or an address. */
 #define BIND(symbol, kind, device_value, parameters, arguments)                                              \
@@ -75,8 +77,8 @@ BIND(cuMulticastBindAddr_v2, VT_EVENT_BIND_ADDRESS, device,
       unsigned long long flags),
      (object, device, offset, bound, bytes, flags))
 
-/* Recorded after the call: if it were refused, it would be hard to say which bindings the event had ended; memory that
- * counts for a moment longer does less harm. */
+/* Recorded after the call: if it were refused, it would be hard to say which bindings the event had ended;
+ * memory that counts for a moment longer does less harm. */
 VT_HOOK_EVENT(cuMulticastUnbind, VT_EVENT_UNBIND, vt_device_index(device),
               (CUmemGenericAllocationHandle object, CUdevice device, size_t offset, size_t bytes),
               (object, device, offset, bytes), .address = object, .bytes = bytes, .total_bytes = offset)

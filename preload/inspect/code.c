@@ -50,7 +50,7 @@ static const char source[] = "class inspect:\n"
     ;
 
 enum { FILES = 2 };
-static object *codes; /* of the whole source */
+static object *codes;             /* of the whole source */
 static object *file_codes[FILES]; /* constants of `codes` */
 
 enum { MEMORIES = 4 };
@@ -63,8 +63,8 @@ static bool is_held_by_one(const object *any)
     return vt_int_at(any, 0) == 1;
 }
 
-/* The collector must not know what stays. A weak reference may be one that the host made: Python has one for each
- * object. */
+/* The collector must not know what stays. A weak reference may be one that the host made: Python has one for
+ * each object. */
 static void hide_memory(void)
 {
     for (int i = 0; i < MEMORIES && memory[i]; i++) {
@@ -163,7 +163,8 @@ bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused)
     *is_refused = !compile();
     return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
            run(file_codes[0], code->inspect) &&
-           python->PyDict_Update(code->census, python->PyDict_GetItemString(code->inspect, "FOR_CENSUS")) == 0 &&
+           python->PyDict_Update(code->census, python->PyDict_GetItemString(code->inspect, "FOR_CENSUS")) ==
+               0 &&
            run(file_codes[1], code->census) &&
            give(code->inspect, "take_census", python->PyDict_GetItemString(code->census, "take_census"));
 }

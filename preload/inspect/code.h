@@ -1,5 +1,6 @@
-/* inspect.py and census.py: their code, what they are given, and what is remembered between inspections. One inspection at
- * a time, under the GIL, once vt_python_api_find has succeeded. void * stands for PyObject *. */
+/* inspect.py and census.py: their code, what they are given, and what is remembered between inspections. One
+ * inspection at a time, under the GIL, once vt_python_api_find has succeeded. void * stands for PyObject *.
+ */
 #ifndef VT_INSPECT_CODE_H
 #define VT_INSPECT_CODE_H
 
@@ -10,12 +11,12 @@ struct vt_inspect_code {
     void *inspect, *census;
 };
 
-/* Runs both files. False if an exception stands. `is_refused` then says that the code could not even be compiled, which an
- * audit hook of the host may forbid: another attempt would show there again. */
+/* Runs both files. False if an exception is set. `is_refused` then says that the code could not even be
+ * compiled, which an audit hook of the host may forbid: another attempt would show there again. */
 bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused);
 
-/* Frees all that, also where vt_inspect_code_make failed. What stays (the code, weak references, text) is in no list of the
- * collector. */
+/* Frees all that, also where vt_inspect_code_make failed. What stays (the code, weak references, text) is in
+ * no list of the collector. */
 void vt_inspect_code_end(struct vt_inspect_code *code);
 
 /* methods.c: the functions that both files call. */

@@ -38,7 +38,8 @@ static struct link *follow(uintptr_t link)
 static bool is_circle(struct generation *generation)
 {
     const uintptr_t head = (uintptr_t)&generation->head;
-    return vt_is_plausible(follow(generation->head.next)) && vt_is_plausible(follow(generation->head.previous)) &&
+    return vt_is_plausible(follow(generation->head.next)) &&
+           vt_is_plausible(follow(generation->head.previous)) &&
            (follow(generation->head.next)->previous & ~FLAGS) == head &&
            (follow(generation->head.previous)->next & ~FLAGS) == head && generation->threshold >= 0;
 }
@@ -76,7 +77,8 @@ static void give_threshold_back(void)
 {
     if (generations[0].threshold == 0) /* else a thread of the host has set one */
         __atomic_store_n(&generations[0].threshold, pause.threshold, __ATOMIC_SEQ_CST);
-    atomic_store(&pause.is_on, false); /* last: a fork between the two would leave the child's collector off */
+    atomic_store(&pause.is_on,
+                 false); /* last: a fork between the two would leave the child's collector off */
 }
 
 void vt_collected_resume(void)
@@ -144,7 +146,8 @@ static int note_held(object *held, void *context)
 static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
-    if (holder == wanted->unreached || holder == wanted->holders || has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
+    if (holder == wanted->unreached || holder == wanted->holders ||
+        has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);

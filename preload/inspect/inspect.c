@@ -18,9 +18,10 @@
 #include "stacks/python_layout.h"
 #include "record/record.h"
 
-/* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the first. */
+/* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the
+ * first. */
 enum { PART_OF_LIFE = 100, FIRST_INSPECTION_NS = 5 * 1000 * 1000 };
-enum { PEAK_GROWTH = 20 };                   /* a peak is new if it is higher by one part in this */
+enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
 enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that the program asks for */
 enum { CENSUS_SHARE = 4 };
 enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
@@ -29,16 +30,18 @@ enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 static const char expensive[] = "expensive ";
 
 /* Python's and PyTorch's modules that must be there already: an import would show. */
-static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit", context_variables[] = "_contextvars";
+static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit",
+                  context_variables[] = "_contextvars";
 
 typedef void object; /* PyObject */
 
 static const struct vt_python_api *const python = &vt_python_api;
 
-/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (like the session's). */
+/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (like the
+ * session's). */
 struct process {
     _Atomic unsigned wanted; /* enum vt_inspection_reason, bits */
-    _Atomic int pending;     /* the call stands in the interpreter's queue, or runs */
+    _Atomic int pending;     /* the call is in the interpreter's queue, or runs */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* next_graph_task: above all that were seen */
     _Atomic uint64_t spent_ns, last_ns;  /* the time that the main thread waited */
@@ -116,7 +119,8 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
 {
     int idle = 0;
     atomic_fetch_or(&state->wanted, reason);
-    if (!is_readable() || is_over(state) || !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session)) ||
+    if (!is_readable() || is_over(state) ||
+        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session)) ||
         !atomic_compare_exchange_strong(&state->pending, &idle, 1))
         return;
     if (python->Py_AddPendingCall(inspection, session)) /* its queue is full: the next event asks again */
@@ -126,8 +130,7 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
 /* Returns whether it was known; from now on it is. */
 static bool know(struct process *state, uint64_t self_address)
 {
-    _Atomic uint64_t *seen =
-        &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
+    _Atomic uint64_t *seen = &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
     return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
 }
 
@@ -204,7 +207,8 @@ static object *inspection_at_exit(object *self, object *arguments)
     return python->none;
 }
 
-static struct vt_python_method last_inspection = {"last_inspection", inspection_at_exit, VT_PYTHON_NO_ARGUMENTS, NULL};
+static struct vt_python_method last_inspection = {"last_inspection", inspection_at_exit,
+                                                  VT_PYTHON_NO_ARGUMENTS, NULL};
 
 /* Once, and only where the program has imported atexit. */
 static void register_at_exit(object *globals)
@@ -215,7 +219,7 @@ static void register_at_exit(object *globals)
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
     if (function) {
         done = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect_at_exit"),
-                                                   function, NULL);
+                                                    function, NULL);
         python->PyObject_GC_UnTrack(function); /* never freed: some versions would untrack it again then */
     }
     if (!done)
@@ -223,8 +227,8 @@ static void register_at_exit(object *globals)
     vt_python_drop(done);
 }
 
-/* What the census may take, 0 = there is none: a part of what is left, so that later ones can follow; all of it where none
- * is expected. */
+/* What the census may take, 0 = there is none: a part of what is left, so that later ones can follow; all of
+ * it where none is expected. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
     uint64_t left = budget_ns(state, session);
@@ -249,7 +253,7 @@ struct errand {
     char failure[256];
 };
 
-/* Makes a line of the exception that stands, and clears it. */
+/* Makes a line of the current exception, and clears it. */
 static void take_failure(struct errand *errand)
 {
     object *type, *value, *traceback;
@@ -274,8 +278,8 @@ static object *call_inspection(struct errand *errand, object *globals)
            *census = python->PyLong_FromUnsignedLong(errand->census_ns), *result = NULL;
     if (started && budget && census)
         result = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect"),
-                                                     errand->variables, started, budget, census,
-                                                     errand->handled, errand->context, NULL);
+                                                      errand->variables, started, budget, census,
+                                                      errand->handled, errand->context, NULL);
     vt_python_drop(started);
     vt_python_drop(budget);
     vt_python_drop(census);
@@ -308,8 +312,9 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the kernel ends the
- * process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for memory made at the first touch). */
+/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
+ * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
+ * memory made at the first touch). */
 static void block_signals(sigset_t *before)
 {
     static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
@@ -320,9 +325,9 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_BLOCK, &others, before);
 }
 
-/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new thread has none of
- * what belongs to a thread of the host: signal handlers (and what they raise), tracing, the depth of recursion, torch's modes
- * and its compiler. */
+/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
+ * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
+ * the depth of recursion, torch's modes and its compiler. */
 static void run_beside(struct errand *errand)
 {
     sigset_t before;
@@ -413,7 +418,8 @@ static void inspection_at_modules(struct process *state, const struct vt_session
                             .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_ns(state, session) + 1};
     python->PyErr_Fetch(&type, &value, &traceback);
     run_errand(&errand);
-    if (errand.bytes > (intptr_t)sizeof expensive && memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
+    if (errand.bytes > (intptr_t)sizeof expensive &&
+        memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
         needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
         atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
     } else if (errand.bytes > 0) {
@@ -431,7 +437,8 @@ static int inspection(void *asked_for)
     struct vt_session *session = vt_session_active();
     struct process *state = session ? active(session) : NULL;
     int idle = 1, saved_errno = errno;
-    if (!state || session != asked_for || atomic_load(&state->pending) != 1) /* of another process, or ended */
+    if (!state || session != asked_for ||
+        atomic_load(&state->pending) != 1) /* of another process, or ended */
         return 0;
     unsigned reason = atomic_exchange(&state->wanted, 0);
     if (is_imported(torch_modules))

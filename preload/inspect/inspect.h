@@ -1,8 +1,9 @@
 /* Inspection: at a safe point of the host, inspect.py reads the live Python objects that hold the tensors.
  *
- * Any thread may ask for one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It runs while the
- * interpreter's main thread waits between two bytecodes, outside of any lock; its cost is bounded and recorded. Nothing in it
- * can fail the host: an exception is cleared, and recorded in the trace. */
+ * Any thread may ask for one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It
+ * runs while the interpreter's main thread waits between two bytecodes, outside of any lock; its cost is
+ * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace.
+ */
 #ifndef VT_INSPECT_H
 #define VT_INSPECT_H
 

@@ -84,8 +84,8 @@ static object *copy_values(const char *type, const char *values)
     return copy;
 }
 
-/* own_attributes(object): a new reference to its dict, or to a copy of what would be in it; None if it has no attributes.
- * object.__dict__ would make a dict, which stays, for an object that has none. */
+/* own_attributes(object): a new reference to its dict, or to a copy of what would be in it; None if it has no
+ * attributes. object.__dict__ would make a dict, which stays, for an object that has none. */
 static object *own_attributes(object *self, object *any)
 {
     const char *type = vt_pointer_at(any, VT_OBJECT_TYPE);
@@ -153,9 +153,9 @@ static bool append_names(object *parts, object *code, object *closure)
     return append_own(parts, python->PyTuple_GetSlice(names, all - free, all));
 }
 
-/* function_parts(function): the names of its arguments and of its closure's cells, the closure, its defaults, its keyword
- * defaults, its attributes; each of the last four may be None. Reading them as attributes raises audit events, and creates
- * those that it lacks. */
+/* function_parts(function): the names of its arguments and of its closure's cells, the closure, its defaults,
+ * its keyword defaults, its attributes; each of the last four may be None. Reading them as attributes raises
+ * audit events, and creates those that it lacks. */
 static object *function_parts(object *self, object *function)
 {
     object *parts = python->PyList_New(0), *closure = python->PyFunction_GetClosure(function);

@@ -1,5 +1,5 @@
-/* The interpreter's functions that an inspection calls: exported, and the same in all versions whose frames we read.
- * void * stands for PyObject *. */
+/* The interpreter's functions that an inspection calls: exported, and the same in all versions whose frames
+ * we read. void * stands for PyObject *. */
 #ifndef VT_PYTHON_API_H
 #define VT_PYTHON_API_H
 

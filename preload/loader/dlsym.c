@@ -1,4 +1,4 @@
-/* What our dlsym (dlsym_*.S) answers. */
+/* The answers of our dlsym (dlsym_*.S). */
 #include "loader/dlsym.h"
 
 #include "hooks/hooks.h"
@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 static _Atomic(vt_dlsym_function *) library_dlsym; /* the C library's */
-static _Atomic(vt_dlsym_function *) next_dlsym;    /* the host's, if we were not there */
+static _Atomic(vt_dlsym_function *) next_dlsym;    /* the one that the host would call without us */
 
 /* The C library's minor version, 2.<minor>, read without calling what an interposer may have replaced. */
 static int library_minor_version(void)
@@ -27,10 +27,9 @@ static int library_minor_version(void)
     return minor;
 }
 
-/* glibc names dlsym's version by architecture and release. A name that is not there would make dlvsym
- * allocate an error text, and an allocator's or a sanitizer's very first steps may be what calls us: they
- * look up, through dlsym, the functions that they replace. So the right name comes first, and nothing else is
- * called. */
+/* glibc's version of dlsym depends on architecture and release. For a name that does not exist dlvsym would
+ * allocate an error text, and our caller may be an allocator or a sanitizer in its first steps, looking up
+ * the functions that it replaces. So the right name is tried first, and nothing else is called. */
 static vt_dlsym_function *find_library_dlsym(void)
 {
 #if defined(__x86_64__)
@@ -53,7 +52,7 @@ static vt_dlsym_function *host_dlsym(void)
     vt_dlsym_function *library = find_library_dlsym();
     if (library == NULL)
         return NULL;
-    /* Another preloaded tool after us may have its own dlsym: without us, that one would answer. */
+    /* A tool preloaded after us may have its own dlsym: without us, that one would answer. */
     next = (vt_dlsym_function *)library(RTLD_NEXT, "dlsym");
     if (next == NULL)
         next = library;
@@ -79,8 +78,8 @@ static bool is_our_handle(void *handle)
     return dladdr1((void *)host_dlsym, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 && handle == (void *)map;
 }
 
-/* What the host would find in the global scope and then in `caller`'s own libraries, were we not there. NULL
- * leaves dlerror set, as the real one does. */
+/* What the host would find without us, in the global scope and then in `caller`'s own libraries. NULL leaves
+ * dlerror set, as the real dlsym does. */
 static void *search_without_us(const char *name, void *caller)
 {
     vt_dlsym_function *library = atomic_load_explicit(&library_dlsym, memory_order_relaxed);
@@ -95,7 +94,8 @@ static void *search_without_us(const char *name, void *caller)
     return found != NULL ? found : library(RTLD_NEXT, name);
 }
 
-/* The real answer, or what it would be where it is our own wrapper. False: leave it to the real one. */
+/* The real answer; if that is our own wrapper, what it would be without us. False: leave it to the real
+ * dlsym. */
 static bool answer_without_us(void *handle, const char *name, void *caller, const void *wrapper,
                               void **answer)
 {

@@ -15,8 +15,8 @@ struct vt_dlsym_answer {
 struct vt_dlsym_answer vt_dlsym_filter(void *handle, const char *name, void *caller);
 
 /* What RTLD_NEXT would find for `caller` without us: *found, or NULL with dlerror set. `search` is the dlsym
- * that the host would have called, `is_library` that it is the C library's. False: leave the answer to it,
- * which is right, but perhaps a function of libcuda itself. */
+ * that the host would have called; `is_library` says that it is the C library's. False: leave the answer to
+ * `search`; it is right, but may be a function of libcuda itself. */
 bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library,
                    void **found);
 

@@ -1,10 +1,10 @@
-/* What dlsym(RTLD_NEXT, …) would answer if we were not there.
+/* What dlsym(RTLD_NEXT, …) would answer without us.
  *
- * The real one searches behind its caller: among what was loaded when the program started (and what was
- * opened globally since), if its caller was, else among the libraries that one dlopen brought. It goes by its
- * return address, so it cannot be asked for somebody else. Objects are loaded in the order in which they are
- * searched, and what belongs to the program's start comes first: from this, and from the names of the
- * libraries that each object needs, the answer follows in nearly all cases; in the others we say so. */
+ * The real one searches after its caller: if the caller was loaded when the program started, among all that
+ * was (and what was opened globally since); else among the libraries that the same dlopen loaded. It goes by
+ * its return address, so we cannot call it for somebody else. Objects are loaded in the order of search,
+ * those of the program's start first: this, and the names of the libraries that each object needs, give the
+ * answer in nearly all cases; in the others we say that we do not know. */
 #include "loader/dlsym.h"
 
 #include "loader/elf_walk.h"
@@ -40,7 +40,7 @@ struct order {
     unsigned us;
     struct object caller;
     bool caller_defines, defined_between; /* the symbol; between the caller and us */
-    struct object definer;                /* the first one behind the caller */
+    struct object definer;                /* the first one after the caller */
     void *defined;
 };
 
@@ -61,14 +61,14 @@ static bool put_in_order(const struct vt_elf *elf, void *context)
     if (elf->base == order->caller_base)
         order->caller = here;
     void *defined = vt_elf_symbol(elf, order->symbol, NULL);
-    bool behind_us = order->us != NONE, behind_caller = order->caller.index < index;
+    bool after_us = order->us != NONE, after_caller = order->caller.index < index;
     if (defined == NULL)
         return false;
     if (order->caller.index == index)
         order->caller_defines = true;
-    else if (behind_us != behind_caller)
+    else if (after_us != after_caller)
         order->defined_between = true;
-    else if (behind_us && order->definer.index == NONE) {
+    else if (after_us && order->definer.index == NONE) {
         order->definer = here;
         order->defined = defined;
     }
@@ -93,8 +93,8 @@ static bool needs(const struct vt_elf *elf, void *context)
     return true;
 }
 
-/* Who brought it: the first object before it that needs it. */
-static struct object bringer_of(const struct object *object)
+/* The object that loaded it: the first one before it that needs it. */
+static struct object loader_of(const struct object *object)
 {
     struct needer search = {.library = object->name, .before = object->index, .found.index = NONE};
     vt_elf_find(needs, &search);
@@ -105,7 +105,7 @@ static struct object bringer_of(const struct object *object)
 static bool is_of_start(const struct order *order, struct object object)
 {
     while (object.index != NONE && object.index > order->last_of_program)
-        object = bringer_of(&object);
+        object = loader_of(&object);
     return object.index != NONE;
 }
 
@@ -120,8 +120,8 @@ static void *search_own_libraries(const struct link_map *caller, const char *sym
     return found;
 }
 
-static bool find_behind_us(const struct order *order, const struct link_map *caller,
-                           vt_dlsym_function *search, void **found)
+static bool find_after_us(const struct order *order, const struct link_map *caller, vt_dlsym_function *search,
+                          void **found)
 {
     if (is_of_start(order, order->caller)) {
         if (order->definer.index != NONE && is_of_start(order, order->definer))
@@ -132,8 +132,8 @@ static bool find_behind_us(const struct order *order, const struct link_map *cal
             return false;
         return true;
     }
-    /* Opened later: by itself, or else it is not known what else was. */
-    if (order->caller_defines || bringer_of(&order->caller).index != NONE)
+    /* Opened later: only if by itself is it known what else was loaded with it. */
+    if (order->caller_defines || loader_of(&order->caller).index != NONE)
         return false;
     *found = search_own_libraries(caller, order->symbol, search);
     return true;
@@ -159,7 +159,7 @@ bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, 
         known = !order.defined_between;
         *found = known ? search(RTLD_NEXT, symbol) : NULL;
     } else {
-        known = is_library && find_behind_us(&order, map, search, found) && *found != NULL;
+        known = is_library && find_after_us(&order, map, search, found) && *found != NULL;
     }
     after = vt_elf_changes();
     return known && after.loads == before.loads && after.unloads == before.unloads;

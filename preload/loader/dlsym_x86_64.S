@@ -1,7 +1,7 @@
 /* void *dlsym(void *handle, const char *name)
  *
- * The real dlsym takes RTLD_NEXT and RTLD_DEFAULT relative to its return address, so it must see our
- * caller's: unless the filter has an answer, jump to it with everything as it came in. */
+ * The real dlsym resolves RTLD_NEXT and RTLD_DEFAULT by its return address, which must be our caller's: unless the filter has
+ * an answer, jump to it with all registers as they came. */
     .text
     .globl dlsym
     .type dlsym, @function

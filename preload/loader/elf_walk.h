@@ -1,10 +1,10 @@
-/* Reading the loaded libraries' own symbol tables.
+/* Reads the loaded libraries' symbol tables.
  *
- * dlopen and dlsym take the loader's big lock, which another thread may hold while it runs constructors that
- * wait for what our caller holds. Walking the loaded objects needs only the short lock of dl_iterate_phdr,
- * and leaves dlerror and reference counts alone.
+ * dlopen and dlsym take the loader's main lock, which another thread may hold while it runs constructors that
+ * wait for a lock of our caller. Walking the loaded objects takes only the short lock of dl_iterate_phdr, and
+ * leaves dlerror and reference counts alone.
  *
- * Threads: any. `struct vt_elf` and what it points to are good only during the visit. */
+ * Threads: any. `struct vt_elf` and what it points to are valid only during the visit. */
 #ifndef VT_ELF_WALK_H
 #define VT_ELF_WALK_H
 
@@ -30,25 +30,25 @@ struct vt_elf {
  * errno as it was. */
 bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
 
-/* How many libraries this process has loaded and unloaded so far: while neither changes, a walk finds what it
- * found before. Much cheaper than a walk. */
+/* How many libraries this process has loaded and unloaded so far: while neither number changes, a walk finds
+ * the same. Much cheaper than a walk. */
 struct vt_elf_changes {
     uint64_t loads, unloads;
 };
 struct vt_elf_changes vt_elf_changes(void);
 
-/* The loads as vt_elf_changes said last, in any thread (the writer asks ten times a second); without the loader's lock,
- * which a thread that a signal handler jumps out of would keep. */
+/* `loads` of the latest vt_elf_changes in any thread (the writer calls it ten times a second); without the
+ * loader's lock, which would stay locked if a signal handler jumped out of it. */
 uint64_t vt_elf_loads_seen(void);
 
 /* The address of the function `name` that `object` defines in `version` (NULL: its default one), or NULL. */
 void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
 
-/* What stands behind our own export of `name`: the first definition in a library that was loaded after ours,
- * or NULL. One that was loaded before may have called us itself. */
+/* The definition that our export of `name` hides: the first one in a library loaded after ours, or NULL. A
+ * library loaded before may be our caller. */
 void *vt_elf_next_definition(const char *name);
 
-/* True if the object asks the loader for a library of this name. */
+/* True if the object has a DT_NEEDED of this name. */
 bool vt_elf_needs(const struct vt_elf *object, const char *library);
 
 bool vt_elf_defines_version(const struct vt_elf *object, const char *version);

@@ -1,10 +1,10 @@
 /* Keeps forks apart from our walks over the loaded libraries.
  *
- * dl_iterate_phdr takes a lock of the loader that glibc does not set free in a forked child (seen with 2.36): a child
- * that was forked while another thread was in there waits for ever at its first dlopen. So whoever of us may come to
- * it does so inside this gate, and a fork waits until it is empty.
+ * dl_iterate_phdr takes a lock of the loader that glibc does not release in a forked child (seen with 2.36):
+ * a child that was forked while another thread held it waits for ever at its first dlopen. So all our code
+ * that may take that lock does so inside this gate, and a fork waits until the gate is empty.
  *
- * Threads: any. Waits are bounded, both ways: a fork that takes longer, or a walk that does, goes its way. */
+ * Threads: any. Waits are bounded on both sides: after that a fork, or a walk, goes ahead. */
 #ifndef VT_FORK_GATE_H
 #define VT_FORK_GATE_H
 
@@ -27,7 +27,7 @@ extern struct vt_fork_gate vt_fork_gate __attribute__((visibility("hidden")));
 /* Once per session. `in_child`: called in each forked child, by its only thread. */
 void vt_gate_start(void (*in_child)(void));
 
-/* While a fork goes on. */
+/* Waits while a fork is in progress. */
 void vt_gate_wait(_Atomic int *inside);
 
 static inline _Atomic int *vt_gate_enter(void)

@@ -87,7 +87,8 @@ struct path_of_library {
 static bool copy_path(const struct vt_elf *object, void *context)
 {
     struct path_of_library *wanted = context;
-    return is_library(object, wanted->library) && vt_text_copy(wanted->path, sizeof(wanted->path), object->path);
+    return is_library(object, wanted->library) &&
+           vt_text_copy(wanted->path, sizeof(wanted->path), object->path);
 }
 
 static void pin_library(struct library *library)
@@ -149,24 +150,24 @@ void *vt_real_runtime_function(enum vt_runtime_version version, enum vt_function
     return real_function(&runtimes[version], function);
 }
 
-static enum vt_function function_of_address(const void *address, const char *asked)
+static enum vt_function function_of_address(const void *address, const char *name)
 {
-    size_t asked_length = strlen(asked);
+    size_t name_length = strlen(name);
     for (unsigned i = 1; i < VT_FUNCTION_COUNT; i++) {
         if (wrappers[i] == NULL ||
             atomic_load_explicit(&driver.functions[i], memory_order_relaxed) != address)
             continue;
-        /* NVIDIA's libcuda has one address per name. Others may fold functions that do the same, so the
-         * name must fit too: what is handed out for cuX is always cuX with some suffix. */
-        if (strncmp(vt_function_name(i), asked, asked_length) == 0)
+        /* NVIDIA's libcuda has one address per name. Others may merge equal functions, so the name must fit
+         * too: the answer to cuX is always cuX with some suffix. */
+        if (strncmp(vt_function_name(i), name, name_length) == 0)
             return (enum vt_function)i;
     }
     return VT_FUNCTION_NONE;
 }
 
-void *vt_wrapper_of_address(const void *address, const char *asked)
+void *vt_wrapper_of_address(const void *address, const char *name)
 {
-    if (address == NULL || asked == NULL || !library_ready(&driver))
+    if (address == NULL || name == NULL || !library_ready(&driver))
         return NULL;
-    return vt_wrapper(function_of_address(address, asked));
+    return vt_wrapper(function_of_address(address, name));
 }

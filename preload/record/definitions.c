@@ -1,6 +1,6 @@
-/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads' names, hooked
- * functions. It may take the loader's lock, since no thread of the host waits for it; its memory comes from the kernel, so that
- * it never waits for an allocator under that lock. */
+/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads'
+ * names, hooked functions. It may take the loader's lock, since no thread of the host waits for it; its
+ * memory comes from the kernel, so that it never waits for an allocator under that lock. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -61,7 +61,8 @@ static bool grow(struct key_set *set)
     return true;
 }
 
-/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no harm. */
+/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no
+ * harm. */
 static bool is_new(struct key_set *set, uint64_t key)
 {
     if (set->used * 2 >= set->capacity && !grow(set))
@@ -132,7 +133,8 @@ static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && part->p_vaddr >= segment->p_vaddr &&
-            part->p_memsz <= segment->p_filesz && part->p_vaddr - segment->p_vaddr <= segment->p_filesz - part->p_memsz)
+            part->p_memsz <= segment->p_filesz &&
+            part->p_vaddr - segment->p_vaddr <= segment->p_filesz - part->p_memsz)
             return true;
     }
     return false;
@@ -186,8 +188,8 @@ static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *con
     }
     const uint8_t *build_id = NULL;
     size_t build_id_bytes = find_build_id(info, &build_id), path_bytes = strlen(path);
-    struct vt_module *record =
-        vt_buffer_definition(search->definitions, VT_RECORD_MODULE, sizeof *record, build_id_bytes + path_bytes);
+    struct vt_module *record = vt_buffer_definition(search->definitions, VT_RECORD_MODULE, sizeof *record,
+                                                    build_id_bytes + path_bytes);
     if (!record)
         return 1;
     record->base = info->dlpi_addr;
@@ -237,13 +239,14 @@ static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context
     return 1;
 }
 
-/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during dl_iterate_phdr, so
- * the name is copied there, if nothing was unloaded since before the search. */
+/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during
+ * dl_iterate_phdr, so the name is copied there, if nothing was unloaded since before the search. */
 static bool find_symbol(uint64_t address, struct found_symbol *found)
 {
     for (int attempt = 0; attempt < 3; attempt++) {
         for_each_library(count_unloads, found);
-        if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map, RTLD_DL_LINKMAP))
+        if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map,
+                     RTLD_DL_LINKMAP))
             return false;
         for_each_library(copy_name, found);
         if (found->still_there)
@@ -275,7 +278,8 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
 {
     char path[64], name[64];
     size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
-    if (thread_id == (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
+    if (thread_id ==
+        (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);

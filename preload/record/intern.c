@@ -6,7 +6,7 @@
 
 #include "memory.h"
 
-/* Places that an entry may have in the first level, from its hash on; twice as many in each further one. */
+/* Places that an entry may have in the first level, from its hash on; twice as many in each further level. */
 enum { WINDOW = 8 };
 
 static size_t level_entries(const struct vt_intern *table, int level)
@@ -57,7 +57,7 @@ void vt_intern_replace_memory(struct vt_intern *table)
 static struct vt_intern_entry *find_in(struct vt_intern_entry *entries, uint64_t mask, int level,
                                        uint64_t hash)
 {
-    /* Other bits of the hash for each level, so that entries that met in one part there. */
+    /* Other bits of the hash for each level, so that entries that collide in one do not in the next. */
     const uint64_t place = hash >> level * 8;
     for (uint64_t i = 0; i < (uint64_t)WINDOW << level; i++) {
         struct vt_intern_entry *entry = &entries[(place + i) & mask];

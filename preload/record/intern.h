@@ -1,10 +1,11 @@
-/* Interning: a 64-bit hash of a thing's content to its small id, without locks.
+/* Interning: a table from the 64-bit hash of a content to a small id, without locks.
  *
- * An entry is claimed by its hash, and published by its id once the definition stands in the ring. A thread
- * that meets a claimed but unpublished entry writes a definition of its own under another id: nobody waits.
+ * A thread claims an entry with the hash, and publishes it with the id once the definition is in the ring. A
+ * thread that meets a claimed but unpublished entry writes its own definition under another id: nobody waits.
  *
- * A table has levels, each eight times the one before and made when that is full. What a program's steps
- * repeat is in the first level, on few pages: a miss of the page tables costs more than all else here. */
+ * A table has levels, each eight times as large as the one before and made when that is full. What a
+ * program's steps repeat is in the first level, on few pages: a TLB miss costs more than all else here.
+ * Threads: any. */
 #ifndef VT_INTERN_H
 #define VT_INTERN_H
 

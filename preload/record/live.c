@@ -10,8 +10,9 @@
 #include "memory.h"
 #include "session.h"
 
-/* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not possible, further
- * allocations are not remembered: only the running totals of the header suffer, never the trace. */
+/* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not
+ * possible, further allocations are not remembered: the running totals of the header get wrong, never the
+ * trace. */
 enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
 enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
 
@@ -21,10 +22,10 @@ struct vt_live_entry {
     uint64_t device : 8;
 };
 
-/* The allocation that this thread's last free took out of the table: the free may yet turn out to have failed. */
+/* The allocation that this thread's latest free took out of the table: the free may still fail. */
 static __thread struct vt_live_entry last_taken __attribute__((tls_model("initial-exec")));
 
-/* False after some 20 ms in vain: whoever holds it was stopped there, or runs at a lower priority than we do. */
+/* False after about 20 ms: the holder was stopped there, or has a lower priority. */
 static bool lock(struct vt_live_table *table)
 {
     for (int turn = 0; atomic_exchange_explicit(&table->busy, 1, memory_order_acquire); turn++) {
@@ -151,7 +152,8 @@ static void remember(struct vt_session *session, struct vt_live_entry entry)
 void vt_live_driver(struct vt_session *session, struct vt_event *event)
 {
     const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
-    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) && !(event->flags & not_device);
+    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
+                !(event->flags & not_device);
     bool gone = event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
     bool kept = event->kind == VT_EVENT_FREE_FAILED && event->address == last_taken.address;
     if ((!made && !gone && !kept) || !event->address)

@@ -1,5 +1,6 @@
-/* The header's running totals, and the size of each live driver allocation, so that a free can tell its bytes.
- * Threads: any; a short lock, never held across a call out of this file, and not waited for without end. */
+/* The header's running totals, and the size of each live driver allocation, so that a free is recorded with
+ * its bytes. Threads: any; a short lock, never held across a call out of this file; waits for it are bounded.
+ */
 #ifndef VT_LIVE_H
 #define VT_LIVE_H
 
@@ -11,11 +12,11 @@
 struct vt_session;
 struct vt_live_entry;
 
-/* A part of the session: so a forked child has its own, and no lock that a thread of its parent held. */
+/* A part of the session: a forked child has its own, without a lock that a thread of its parent held. */
 struct vt_live_table {
-    struct vt_live_entry *entries; /* made with the first of them */
-    uint32_t used, bits; /* 1 << bits entries */
-    _Atomic int busy, stuck; /* stuck: somebody waited in vain for who is busy */
+    struct vt_live_entry *entries; /* NULL until the first of them */
+    uint32_t used, bits;           /* 1 << bits entries */
+    _Atomic int busy, stuck;       /* stuck: a wait for the holder of `busy` has failed */
 };
 
 /* In a forked child: memory.h. */

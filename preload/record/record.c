@@ -128,7 +128,8 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
 static bool write_stack(struct vt_session *session, const struct captured_stack *stack, uint32_t id,
                         uint16_t function)
 {
-    /* Each code's address in the frames is replaced by its id: a second list would need the caller's stack. */
+    /* Each code's address in the frames is replaced by its id: a second list would need the caller's stack.
+     */
     const void *code_before = NULL;
     uintptr_t code_id = 0;
     for (size_t i = 0; i < stack->python_frames; i++) {
@@ -231,7 +232,8 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
     }
     size_t depth = SHALLOW_DEPTH;
     if ((buffer = take_deep_buffer(session)) >= 0) {
-        stack->python = atomic_load_explicit(&session->deep_buffers, memory_order_relaxed) + (size_t)buffer * VT_PYTHON_DEPTH;
+        stack->python = atomic_load_explicit(&session->deep_buffers, memory_order_relaxed) +
+                        (size_t)buffer * VT_PYTHON_DEPTH;
         depth = VT_PYTHON_DEPTH;
     }
     stack->hash = seed;
@@ -265,8 +267,8 @@ static void push_node(struct vt_session *session, uint64_t sequence, uint64_t pa
                                      .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
-/* An allocation from the same frames says all that the node would. From other frames, it belongs to a later operator that made
- * no node. */
+/* An allocation from the same frames says all that the node would. From other frames, it belongs to a later
+ * operator that made no node. */
 static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t python_hash)
 {
     if (thread.node.sequence != sequence || thread.node.python_hash != python_hash)
@@ -361,7 +363,8 @@ void vt_record_node(uint64_t sequence, uint64_t parent)
 /* The id of a text, 0 if it could not be stored. */
 static uint32_t intern_string(struct vt_session *session, const char *text, size_t bytes)
 {
-    struct vt_intern_entry *entry = vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
+    struct vt_intern_entry *entry =
+        vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
         count_dropped(&session->ring.header->dropped_definitions);
@@ -432,7 +435,8 @@ static size_t inspection_part_bytes(const struct vt_session *session, const char
     return end ? (size_t)(end + 1 - text) : limit;
 }
 
-void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns)
+void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
+                          uint64_t started_ns)
 {
     struct vt_session *session = vt_session_active();
     uint32_t parts = 0;

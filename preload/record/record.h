@@ -1,8 +1,8 @@
-/* Recording one event: what every hook calls. Stacks, interning, the ring and the file lie behind it.
+/* Recording one event, with its stack: called by every hook, between vt_enter and vt_leave (guard.h).
  *
- * Threads: any; no lock is held and nothing here calls into the host, except the lazy start at the first
- * event of the process (a file and a thread are made). Call between vt_enter and vt_leave (guard.h).
- * Errors: none are returned; what cannot be recorded is counted in the trace. */
+ * Threads: any; no lock is held and nothing here calls into the host, except at the first event of the
+ * process, which starts the session (a file and a thread). Errors: none are returned; what cannot be recorded
+ * is counted in the trace. */
 #ifndef VT_RECORD_H
 #define VT_RECORD_H
 
@@ -29,45 +29,47 @@ struct vt_observation {
 
 void vt_record(const struct vt_observation *seen);
 
-/* An autograd node was made on this thread (`sequence` as in vt_observation): a VT_EVENT_NODE with this
- * moment's Python frames follows, unless the thread's next allocation has the same sequence and frames. With
- * `parent`, the sequence of the node that runs here, it follows at once. Nothing outside of a session. */
+/* An autograd node was made on this thread (`sequence` as in vt_observation). Records a VT_EVENT_NODE with
+ * the current Python frames, unless the thread's next allocation has the same sequence and frames. With
+ * `parent`, the sequence of the node that runs here, it is recorded at once. Without a session nothing
+ * happens. */
 void vt_record_node(uint64_t sequence, uint64_t parent);
 
 /* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
  * VT_EVENT_RANGE_PUSH) with it. False if it was dropped. */
 bool vt_record_named(enum vt_event_kind kind, const char *text);
 
-/* The event that comes next is of the backward pass of this graph task. */
+/* The next event belongs to the backward pass of this graph task. */
 void vt_record_backward(int graph_task);
 
-/* Asks for a look at live objects for that reason (enum vt_inspection_reason). False if nothing is recorded. */
+/* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
 bool vt_record_ask_inspection(unsigned reason);
 
-/* One look's text (format.h, struct vt_inspection_part), in as many parts as it takes, then its event. Main thread of the
- * interpreter. `started_ns`: of the look, CLOCK_MONOTONIC. */
-void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes, uint64_t started_ns);
+/* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
+ * its event. Main thread of the interpreter. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
+void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
+                          uint64_t started_ns);
 
-/* Tells device `device_index` to the trace, once per process; later calls return at once. The caller has
- * asked the driver for name and size. */
+/* Defines device `device_index`, once per process; later calls return at once. */
 bool vt_record_device_known(int device_index);
 void vt_record_device(int device_index, const char *name, uint64_t total_bytes);
 
-/* The runtime call that the calling thread is in (function id, 0 = none): a label for driver events made
- * inside it. Returns the previous one, to be put back by the caller at the end of the call. */
+/* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
+ * inside it. Returns the previous one, which the caller restores at the end of the call. */
 uint16_t vt_set_runtime_label(uint16_t function);
 
-/* Counts driver events recorded by the calling thread: a runtime hook compares it before and after the real
- * call to see whether the driver layer saw the allocation. */
+/* The number of driver events that the calling thread has recorded: a runtime hook compares it before and
+ * after the real call to see whether the driver layer saw the allocation. */
 uint64_t vt_driver_events_of_thread(void);
 
-/* An event that is not recorded, since it came within another one of its thread: a signal handler's. */
+/* Counts an event that is not recorded because it came within another one of its thread: a signal handler's.
+ */
 void vt_record_missed(void);
 
-/* A free, of which nothing is recorded as long as nothing was allocated: counted if recording has ended. */
+/* A free before the first allocation, which is not recorded: counted if recording has ended. */
 void vt_record_missed_free(void);
 
-/* True once recording began in this process (or stopped again): false means that no CUDA event came yet. */
+/* True while this process records. */
 bool vt_recording(void);
 
 #endif

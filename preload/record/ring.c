@@ -9,7 +9,7 @@
 #include "guard.h"
 #include "memory.h"
 
-/* A full ring: how long a producer waits for the writer, in all. */
+/* How long a producer waits for the writer at a full ring. */
 enum { WAIT_TURNS = 20, WAIT_TURN_NS = 500 * 1000 };
 
 static uint8_t *slot_at(const struct vt_ring *ring, uint64_t position)
@@ -19,14 +19,16 @@ static uint8_t *slot_at(const struct vt_ring *ring, uint64_t position)
 
 static void begin_record(uint8_t *slot, enum vt_record_kind kind, uint64_t slots, uint32_t bytes)
 {
-    struct vt_record_head head = {.slots = (uint16_t)slots, .kind = (uint8_t)kind, .committed = 0, .bytes = bytes};
+    struct vt_record_head head = {
+        .slots = (uint16_t)slots, .kind = (uint8_t)kind, .committed = 0, .bytes = bytes};
     uint64_t word;
     memcpy(&word, &head, sizeof word);
     __atomic_store_n((uint64_t *)(void *)slot, word, __ATOMIC_RELAXED);
 }
 
-/* True if there may be room now. Once a wait was in vain nobody waits again until the writer has moved. */
-static bool wait_for_room(struct vt_ring *ring, int *turn)
+/* True if there may be free slots now. Once a wait has failed no producer waits again until the writer has
+ * made progress. */
+static bool wait_for_slots(struct vt_ring *ring, int *turn)
 {
     uint64_t consumed = __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_ACQUIRE);
     if (atomic_load_explicit(&ring->gave_up_at, memory_order_relaxed) == consumed + 1)
@@ -53,9 +55,10 @@ static void fill_with_pad(struct vt_ring *ring, uint64_t position, uint64_t slot
     }
 }
 
-/* Slots from `position` to past the first run of dead ones that the next `slots` slots meet; 0: they meet none. A whole run,
- * which begins with a slot before the lost record: so no head ever comes to lie where a lost producer may write. */
-static uint64_t to_past_the_dead(const struct vt_ring *ring, uint64_t position, uint64_t slots)
+/* If the next `slots` slots contain a dead one: the number of slots from `position` to the end of its run,
+ * else 0. A run begins with the slot before the lost record, so that no head is ever stored where a lost
+ * producer may write. */
+static uint64_t slots_past_dead(const struct vt_ring *ring, uint64_t position, uint64_t slots)
 {
     const uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_acquire);
     const uint64_t mask = ring->slot_count - 1;
@@ -81,16 +84,16 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     if (bytes > VT_RECORD_MAXIMUM_BYTES || slots > ring->slot_count / 4)
         return NULL;
     for (;;) {
-        /* First, so that a slot which came free is not taken for one that was never lost. */
+        /* Read first, so that a slot freed meanwhile is not taken for one that was never lost. */
         const uint64_t consumed = __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE);
         const uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
         pad = slots > left ? left : 0;
-        skipped = to_past_the_dead(ring, reserved, pad + slots);
+        skipped = slots_past_dead(ring, reserved, pad + slots);
         const uint64_t taken = skipped ? skipped : pad + slots;
-        /* Below 0: `reserved` is older than what was consumed, so the exchange will fail. */
+        /* Below 0: `reserved` is older than `consumed`, so the exchange will fail. */
         const int64_t in_use = (int64_t)(reserved + taken - consumed);
         if (__builtin_expect(in_use > (int64_t)ring->slot_count, 0)) {
-            if (!wait_for_room(ring, &turn))
+            if (!wait_for_slots(ring, &turn))
                 return NULL;
             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
             continue;
@@ -100,13 +103,13 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
             continue;
         if (__builtin_expect(!skipped, 1))
             break;
-        fill_with_pad(ring, reserved, skipped); /* the only record that may wrap round the end */
+        fill_with_pad(ring, reserved, skipped); /* the only record that may wrap around the end */
         reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     }
     fill_with_pad(ring, reserved, pad);
     uint8_t *record = slot_at(ring, reserved + pad);
     begin_record(record, kind, slots, bytes);
-    /* The writer looks by itself now and then; a burst must not fill the ring before it does. */
+    /* The writer polls; a burst must not fill the ring before its next poll. */
     if (__builtin_expect((reserved ^ (reserved + pad + slots)) & ~(ring->slot_count / 4 - 1), 0))
         vt_ring_wake(ring);
     return record;
@@ -118,7 +121,7 @@ const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *po
         if (*position == __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE))
             return NULL;
         const struct vt_record_head *head = (const void *)slot_at(ring, *position);
-        /* What cannot be is the end of a lost producer's work: not committed, as far as anybody knows. */
+        /* An impossible head is what a lost producer wrote late: it counts as not committed. */
         if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE) || !head->slots ||
             (head->kind > VT_RECORD_EVENT && head->bytes > (uint32_t)head->slots * VT_SLOT_BYTES))
             return NULL;
@@ -134,12 +137,14 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
     const uint8_t kind = head->kind;
     uint8_t *dead = atomic_load_explicit(&ring->dead, memory_order_relaxed);
     uint64_t last = *position + head->slots;
-    if (!head->slots) /* up to the next record whose head stands */
-        for (last = *position + 1; last < end && !((const struct vt_record_head *)(const void *)slot_at(ring, last))->slots;)
+    if (!head->slots) /* up to the next record with a head */
+        for (last = *position + 1;
+             last < end && !((const struct vt_record_head *)(const void *)slot_at(ring, last))->slots;)
             last++;
     if (!dead)
         dead = vt_memory_grow(NULL, 0, ring->slot_count);
-    for (uint64_t i = *position - 1; dead && i != last; i++) /* with the slot before, for the head of what fills the gap */
+    for (uint64_t i = *position - 1; dead && i != last;
+         i++) /* and the slot before, for the head of the pad that will fill the gap */
         dead[i & (ring->slot_count - 1)] = 1;
     atomic_store_explicit(&ring->dead, dead, memory_order_release);
     *position = last;

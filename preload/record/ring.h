@@ -1,7 +1,7 @@
 /* The ring of the trace file (include/vramtrace/format.h): many producers, one consumer, no locks.
  *
  * Threads: reserve and commit from any; the rest from the writer thread. A producer never waits for another
- * producer; for room it waits a few milliseconds, then the record is dropped and counted. */
+ * producer; for free slots it waits at most 10 ms, then drops the record. */
 #ifndef VT_RING_H
 #define VT_RING_H
 
@@ -16,13 +16,14 @@ struct vt_ring {
     uint8_t *slots;                /* mapped shared */
     uint64_t slot_count;           /* a power of two */
     _Atomic uint32_t wake;         /* futex: raised to wake the writer */
-    _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer waited in vain, plus one; 0 = never */
-    _Atomic(uint8_t *) dead;       /* a byte for each slot: 1 if an abandoned producer may yet write to it; NULL: none */
+    _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer's wait failed, plus one; 0 = never */
+    _Atomic(uint8_t *)
+        dead; /* a byte for each slot: 1 if a lost producer may still write to it; NULL: none */
 };
 
 enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
 
-/* A record of `bytes` (head included), its head filled and not committed; NULL if there is no room. */
+/* A record of `bytes` (head included), its head filled and not committed; NULL without free slots. */
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes);
 
 static inline void vt_ring_commit(void *record)
@@ -31,15 +32,15 @@ static inline void vt_ring_commit(void *record)
     __atomic_store_n(&head->committed, 1, __ATOMIC_RELEASE);
 }
 
-/* The committed record at *position (pads are stepped over), or NULL. */
+/* The committed record at *position (pads are skipped), or NULL. */
 const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position);
 
-/* Steps over the record at *position whose producer will not commit it: it was ended, jumped out of, or stands still. Its
- * slots, at most up to position `end`, are never given out again, since it may yet write there. Returns its kind, 0 if
- * not even that was stored. */
+/* Skips the record at *position whose producer will not commit it: the thread was ended, jumped out, or is
+ * stopped. Its slots, at most up to position `end`, are never reserved again, since the producer may still
+ * write there. Returns its kind, 0 if not even that was stored. */
 uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end);
 
-/* Gives the slots from ring_consumed to `position` back, zeroed. */
+/* Frees the slots from ring_consumed to `position`, zeroed. */
 void vt_ring_consume(struct vt_ring *ring, uint64_t position);
 
 void vt_ring_wake(struct vt_ring *ring);

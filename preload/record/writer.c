@@ -28,9 +28,10 @@
 #include "stacks/native.h"
 
 enum {
-    POLL_MS = 100,             /* new addresses are named within this time, while their code is still loaded */
-    CHUNK_AGE_POLLS = 30,      /* events alone may stay this long in the ring: they are as safe there */
-    CHUNK_DEFINITIONS_BYTES = 3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
+    POLL_MS = 100,        /* new addresses are named within this time, while their code is still loaded */
+    CHUNK_AGE_POLLS = 30, /* events alone may stay this long in the ring: they are as safe there */
+    CHUNK_DEFINITIONS_BYTES =
+        3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
     LAST_TURNS = 100,
     LAST_TURN_NS = 1000000,
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
@@ -53,13 +54,14 @@ struct writer {
     } stuck; /* at a record that is not committed */
 };
 
-/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the chunk is written,
- * and producers that find none wait for a few milliseconds only. */
+/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
+ * chunk is written, and producers that find none wait for a few milliseconds only. */
 static void take_records(struct writer *writer)
 {
     const struct vt_ring *ring = &writer->session->ring;
     const struct vt_record_head *head;
-    while (writer->chunk.event_count < VT_CHUNK_EVENTS && writer->chunk.definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    while (writer->chunk.event_count < VT_CHUNK_EVENTS &&
+           writer->chunk.definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
            (head = vt_ring_at(&writer->session->ring, &writer->position))) {
         writer->position += head->slots;
@@ -79,7 +81,8 @@ static void take_records(struct writer *writer)
         memset((char *)copy + padded - 8, 0, 8);
         memcpy(copy, head, head->bytes);
         if (head->kind == VT_RECORD_STACK)
-            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head, &writer->chunk.definitions);
+            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head,
+                                &writer->chunk.definitions);
     }
 }
 
@@ -104,11 +107,14 @@ static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offse
 static int append_chunk(struct writer *writer)
 {
     struct vt_file_header *header = writer->session->ring.header;
-    if (!writer->chunk.event_count && !writer->chunk.definitions.bytes && writer->position == header->ring_consumed)
+    if (!writer->chunk.event_count && !writer->chunk.definitions.bytes &&
+        writer->position == header->ring_consumed)
         return 0;
     int result = vt_chunk_pack(&writer->chunk, writer->position);
     int file = result ? result : vt_session_file(writer->session);
-    result = file < 0 ? file : write_all(file, writer->chunk.stored.data, writer->chunk.stored.bytes, header->chunks_end);
+    result = file < 0
+                 ? file
+                 : write_all(file, writer->chunk.stored.data, writer->chunk.stored.bytes, header->chunks_end);
     if (result)
         return result;
     header->events += writer->chunk.event_count;
@@ -135,14 +141,16 @@ static void abandon(struct writer *writer, uint64_t end)
 {
     struct vt_file_header *header = writer->session->ring.header;
     uint8_t kind = vt_ring_abandon(&writer->session->ring, &writer->position, end);
-    __atomic_fetch_add(kind > VT_RECORD_EVENT ? &header->dropped_definitions : &header->dropped, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(kind > VT_RECORD_EVENT ? &header->dropped_definitions : &header->dropped, 1,
+                       __ATOMIC_RELAXED);
 }
 
 /* A thread that was ended, or is stopped, in the middle of a record must not hold up all others. */
 static void abandon_if_stuck(struct writer *writer)
 {
     const struct vt_file_header *header = writer->session->ring.header;
-    uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
+    uint64_t now = vt_clock_ns(CLOCK_MONOTONIC),
+             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     if (vt_ring_at(&writer->session->ring, &writer->position) || writer->position == reserved ||
         writer->position != writer->stuck.position || !writer->stuck.since_ns) {
         writer->stuck.position = writer->position;
@@ -193,15 +201,16 @@ static bool defines_interpreter(const struct vt_elf *object, void *unused)
     return vt_elf_symbol(object, "PyGILState_GetThisThreadState", NULL) != NULL;
 }
 
-/* All that takes the loader's lock, which the host's threads may hold while they wait for each other: in this thread, not in
- * theirs. */
+/* All that takes the loader's lock, which the host's threads may hold while they wait for each other: in this
+ * thread, not in theirs. */
 static void do_round(struct writer *writer)
 {
     const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
     if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
-    /* A failing lookup would allocate an error text: the loader is asked only if there is something to find. */
+    /* A failing lookup would allocate an error text: the loader is asked only if there is something to find.
+     */
     if (changes.loads != writer->libraries.loads)
         writer->has_interpreter = vt_elf_find(defines_interpreter, NULL);
     writer->libraries = changes;
@@ -217,8 +226,9 @@ static void do_round(struct writer *writer)
     vt_gate_leave(gate);
 }
 
-/* The process ends with its last thread, and this one must not keep it alive: main may have ended by pthread_exit. The kernel
- * clears the id of a thread that ended; while the first thread's is there, /proc is not read. */
+/* The process ends with its last thread, and this one must not keep it alive: main may have ended by
+ * pthread_exit. The kernel clears the id of a thread that ended; while the first thread's is there, /proc is
+ * not read. */
 static bool is_last_thread(const struct vt_session *session)
 {
     struct stat status;
@@ -340,7 +350,8 @@ static void *writer_main(void *context)
         fail(session, result);
         result = write_until_stopped(writer, true);
     }
-    if (result == LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
+    if (result ==
+        LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
@@ -390,7 +401,8 @@ void vt_writer_finish(struct vt_session *session)
     }
     atomic_store(&session->stopping, 1);
     vt_ring_wake(&session->ring);
-    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session, turn); turn++) {
+    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session, turn);
+         turn++) {
         syscall(SYS_futex, &session->writer_done, FUTEX_WAIT_PRIVATE, 0,
                 &(struct timespec){.tv_nsec = FINISH_TURN_MS * 1000000L}, NULL, 0);
         if (vt_ring_consumed(&session->ring) != consumed) {

@@ -17,7 +17,8 @@ struct vt_buffer {
 };
 /* Grows the buffer by `bytes` and returns their address, or NULL. */
 void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
-/* A definition record with `body_bytes` after the struct of `struct_bytes`: zeroed, padded to 8, head filled. */
+/* A definition record with `body_bytes` after the struct of `struct_bytes`: zeroed, padded to 8, head filled.
+ */
 void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
                            size_t body_bytes);
 
@@ -34,8 +35,8 @@ bool vt_chunk_start(struct vt_chunk *chunk);
 /* Fills chunk->stored: header and compressed payload. Returns 0 or -ENOMEM. */
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 
-/* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads, and for each new
- * stack the symbols and modules of its addresses and its functions' names. */
+/* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads,
+ * and for each new stack the symbols and modules of its addresses and its functions' names. */
 struct vt_seen; /* what was defined already */
 struct vt_seen *vt_seen_make(void);
 void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);

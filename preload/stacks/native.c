@@ -14,7 +14,7 @@ static _Atomic bool enabled;
 
 /* The interpreter's evaluation function: [start, end), published by start. */
 static _Atomic uintptr_t interpreter_start, interpreter_end;
-/* Return address in the loop of autograd's engine: what lies behind it is the same for all of backward. */
+/* Return address in the loop of autograd's engine: the callers above it are the same for all of backward. */
 static _Atomic uintptr_t engine_loop;
 #define ENGINE_LOOP "_ZN5torch8autograd6Engine11thread_mainE"
 
@@ -26,12 +26,12 @@ void vt_native_start(bool wanted)
 
 void vt_native_find_interpreter(void)
 {
-    static bool looked;
+    static bool searched;
     Dl_info information;
     ElfW(Sym) *symbol = NULL;
-    if (looked || !vt_python_loaded())
+    if (searched || !vt_python_loaded())
         return;
-    looked = true;
+    searched = true;
     void *evaluate = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
     if (!evaluate || !dladdr1(evaluate, &information, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
         return;
@@ -45,10 +45,10 @@ void vt_native_note_symbol(uint64_t return_address, const char *linkage_name)
         atomic_store_explicit(&engine_loop, return_address, memory_order_relaxed);
 }
 
-/* ---- what is gathered ---- */
+/* ---- the result ---- */
 
-/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): told by
- * address, since inlining changes their number. */
+/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): by address,
+ * since inlining changes their number. */
 extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 
@@ -79,16 +79,15 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
 
 #if defined __x86_64__
 
-/* ---- steps, remembered ----
+/* ---- remembered steps ----
  *
- * One word for each return address, so that threads share them without a lock: what is needed to find the
- * caller's stack pointer (the CFA) and base pointer, in words of 8 bytes. The place in the table and the tag
- * together are the address, scrambled. */
+ * One word for each return address, so that threads share them without a lock: how to find the caller's stack
+ * pointer (the CFA) and base pointer, in words of 8 bytes. Index and tag together are the address, hashed. */
 enum {
     ADDRESS_BITS = 47,
     TAG_BITS = 33,
-    PAIR_BITS =
-        ADDRESS_BITS - TAG_BITS, /* two words for each, so that two addresses of one place do not fight */
+    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each index, so that two addresses with the same one
+                                            do not evict each other */
     BASE_BITS = 13,
     CFA_BITS = 16,
     KIND_SHIFT = BASE_BITS + CFA_BITS,
@@ -131,7 +130,7 @@ static uint64_t pack(enum step_kind kind, int64_t cfa, uint64_t base)
 
 enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
 
-/* "base pointer + offset", and what follows it. */
+/* Parses "base pointer + offset"; *rest is what follows. */
 static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, const uint8_t **rest)
 {
     const uint8_t *at = rule->expression, *end = at + rule->offset;
@@ -221,7 +220,7 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
         ;
 }
 
-/* False where it takes walk_full. */
+/* False if it takes walk_full. */
 static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base, uintptr_t address)
 {
     struct vt_stack_range range = vt_stack_range_of(stack);
@@ -269,7 +268,7 @@ static void walk_stack(struct walk *walk, const uint64_t *frame)
 
 #elif defined __aarch64__
 
-/* This platform's rules ask every function for a frame record: the caller's, and the address to return to. */
+/* This platform's ABI gives every function a frame record: the caller's record, and the return address. */
 void vt_native_forget(void) {}
 
 static void walk_stack(struct walk *walk, const uint64_t *frame)

@@ -2,7 +2,7 @@
  *
  * A walk reads the thread's own stack and the unwind tables of the loaded libraries, nothing else: no lock,
  * no allocation, no descriptor; a system call only for the first walk of a thread and on stacks whose end is
- * not known (unwind.h). What one step up from a return address takes is remembered for all threads. */
+ * not known (unwind.h). The step up from each return address is remembered for all threads. */
 #ifndef VT_STACK_NATIVE_H
 #define VT_STACK_NATIVE_H
 
@@ -16,11 +16,11 @@ enum { VT_NATIVE_DEPTH = 128 };
  * are recorded. */
 void vt_native_start(bool wanted);
 
-/* Libraries were unloaded: other code may lie at their addresses soon. Any thread. */
+/* Libraries were unloaded: other code may soon be at their addresses. Any thread. */
 void vt_native_forget(void);
 
-/* Looks, once Python is there, for the interpreter's evaluation function, where native stacks end and Python
- * frames take over. In the writer thread. */
+/* Once Python is loaded, finds the interpreter's evaluation function, where native stacks end and Python
+ * frames begin. In the writer thread. */
 void vt_native_find_interpreter(void);
 
 /* In the writer thread: the function of a frame's return address, as a linkage name. Native stacks also end

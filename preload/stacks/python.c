@@ -40,9 +40,9 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Samples a string: where it lies, its length, and its hash (names are interned, so theirs is known), else
- * its first and last 8 bytes. A compact string is never smaller than header + 8; another kind tells only
- * where it is. A hash that comes to be known later makes one more code object of one, no more. */
+/* Samples a string: its address, length, and hash (known for names, which are interned), else its first and
+ * last 8 bytes. A compact string is never smaller than header + 8; another kind gives only its address. If a
+ * hash becomes known later, its code object counts as two. */
 static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
 {
     uint64_t sample = (uintptr_t)text;
@@ -59,9 +59,9 @@ static inline uint64_t sample_text(const struct vt_python_layout *layout, const 
     return (sample + rotate(length, 48)) ^ (vt_word_at(data, 0) + rotate(tail, 29)) * VT_HASH_4;
 }
 
-/* A code object's address comes back when it dies; what else changes then? From 3.12 on its version number,
- * which is never given twice. Before, something of what a description would tell: name, file, first line,
- * line table. Where all that is sampled here is the same, two code objects pass for one. */
+/* The address of a code object that dies is used again, so more than the address must identify it. From 3.12
+ * on that is its version number, which no other code object gets. Before, samples of its description: name,
+ * file, first line, line table. If all these are the same, two code objects pass for one. */
 static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, const char *code)
 {
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) const char *first_frame(const struc
     return first;
 }
 
-/* Skips what sys._getframe leaves out: the shim that stands on the C stack for each entry from C, and frames
+/* Skips what sys._getframe leaves out: the entry frame on the C stack for each call from C, and frames
  * that have not reached their first traceable instruction (they are still making their cells, and have no
  * locals yet). */
 static inline __attribute__((always_inline)) enum frame_state

@@ -1,7 +1,7 @@
-/* Python frames of the calling thread, by reading its own frame chain: no GIL, no lock, no allocation.
+/* Python frames of the calling thread, read from its own frame chain: no GIL, no lock, no allocation.
  *
- * A thread that is inside a C call stands still in its own frames, whether it holds the GIL or not, so what
- * is read here cannot change or go away meanwhile. Threads: any. */
+ * While a thread is inside a C call its Python frames do not run, whether it holds the GIL or not: what is
+ * read here cannot change or go away meanwhile. Threads: any. */
 #ifndef VT_STACK_PYTHON_H
 #define VT_STACK_PYTHON_H
 
@@ -17,16 +17,15 @@ struct vt_raw_python_frame {
     uint64_t self_address;      /* of the module or optimizer that the frame runs in, 0 = none; never read */
 };
 
-/* Walks the calling thread's frames, innermost first. Returns how many there are in `frames` (0 without
- * Python) and mixes them into *hash: two walks that differ in code, in place or in self differ in hash, also
- * where another code object took the address of one that died.
- * *truncated: there were more than `capacity`. *unreadable: the chain did not look as it should from there
- * on. */
+/* Walks the calling thread's frames, innermost first. Returns the number stored in `frames` (0 without
+ * Python) and mixes them into *hash: two walks that differ in code, instruction or self differ in hash, also
+ * where another code object got the address of one that died. *truncated: there were more than `capacity`.
+ * *unreadable: the chain is not valid from there on. */
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
                       bool *unreadable);
 
 struct vt_python_code_view {
-    /* Given by the caller: room for names that are not ASCII, both together; what does not fit is cut off. */
+    /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */
     char *buffer;
     size_t buffer_bytes;
 
@@ -34,21 +33,23 @@ struct vt_python_code_view {
     size_t file_bytes;
     const char *name; /* the qualified name from 3.11 on */
     size_t name_bytes;
-    const uint8_t *line_table; /* as the version has it: co_lnotab in 3.9, co_linetable from 3.10 on */
+    const uint8_t *line_table; /* in the version's format: co_lnotab in 3.9, co_linetable from 3.10 on */
     size_t line_table_bytes;
     int32_t first_line;
     uint16_t python_minor;
 };
 
-/* Tells what a code object of the last walk is. Same thread, before anything runs that could end its frames.
- * The view's pointers live as long as the code object. False: it is none, nothing is told. */
+/* Describes a code object of the last walk. Same thread, before anything runs that could end its frames. The
+ * view's pointers live as long as the code object. False: it is no code object, and the view is not filled.
+ */
 bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
 
-/* Local variables, read raw: `frame.f_locals` would leave a dict behind that keeps the objects alive for as long as the
- * frame runs. Threads: the one whose frames they are, holding the GIL, so that objects stay alive during the visit.
+/* Local variables, read raw: `frame.f_locals` would leave a dict behind that keeps the objects alive for as
+ * long as the frame runs. Threads: the one whose frames they are, holding the GIL, so that objects stay alive
+ * during the visit.
  *
- * `function` (the qualified name from 3.11 on) and `name` are Python strings, `value` a Python object; all borrowed.
- * False ends the visit. */
+ * `function` (the qualified name from 3.11 on) and `name` are Python strings, `value` a Python object; all
+ * borrowed. False ends the visit. */
 typedef bool vt_python_local_visit(void *context, const void *function, const void *name, const void *value);
 
 /* Innermost frame first, at most `frames` of them. Nothing is visited where the layout is not known. */

@@ -13,8 +13,8 @@
 
 enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
 
-/* A layout is proven by a thread whose state names that thread. A state can be used on another thread than
- * the one that made it, so a mismatch condemns the layout only when it keeps happening. */
+/* A thread proves the layout if its state has that thread's id. A state can be used on another thread than
+ * the one that made it, so only repeated mismatches disprove the layout. */
 #define PROOF_ATTEMPTS 64u
 
 static _Atomic int state = ABSENT; /* `found` is written before UNPROVEN is stored and never after */
@@ -33,7 +33,7 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *path)
 }
 
 /* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
- * is found by its name, without a look at any file; the program itself has no name there and stays anyway.
+ * is found by its name, without reading any file; the program itself has no name there and stays anyway.
  * False if it may still be unloaded: then nothing of it may be kept. */
 static bool pin(void *symbol)
 {
@@ -149,7 +149,7 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
         return false;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const char *type = dlsym(scope, types[i].name);
-        /* With another object header (Py_TRACE_REFS, free-threaded) something else stands here. */
+        /* With another object header (Py_TRACE_REFS, free-threaded) something else is here. */
         if (type == NULL || vt_word_at(type, VT_OBJECT_TYPE) != (uintptr_t)type_type ||
             vt_word_at(type, VT_TYPE_BASIC_SIZE) != types[i].basic_bytes)
             return false;
@@ -215,7 +215,7 @@ void vt_python_look_up(void)
         decline(version, ABSENT);
 }
 
-/* The state of a thread tells that thread's id behind all the fields that a walk needs. */
+/* A thread's state has the thread's id after all the fields that a walk needs. */
 static bool prove(const char *thread)
 {
     int unproven = UNPROVEN;

@@ -1,11 +1,11 @@
-/* Where CPython keeps what a stack walk reads: one table per minor version, and the interpreter of this
- * process once its layout is known to be one of them.
+/* The layout of CPython's structs: a table for each minor version, and the interpreter of this process once
+ * its layout is proven to be one of them.
  *
  * Nothing here takes the GIL, allocates, or calls into the interpreter, except for symbol lookups,
  * Py_GetVersion (before 3.11) and PyGILState_GetThisThreadState. Threads: any.
  *
  * A version without a table, a build with another object header (free-threaded, Py_TRACE_REFS) and a layout
- * that contradicts its table are declined: no frames, and vt_python_unsupported_minor says so. */
+ * that contradicts its table are declined: no frames, and vt_python_unsupported_minor returns the version. */
 #ifndef VT_PYTHON_LAYOUT_H
 #define VT_PYTHON_LAYOUT_H
 
@@ -20,8 +20,8 @@ enum vt_python_chain {
 
 #define VT_NO_OWNER 0xffu /* no frame has this owner */
 
-/* A table for each minor version; layouts.def has the fields. In the header, so that a walk made for one version has its
- * offsets as constants. */
+/* A table for each minor version; layouts.def has the fields. In the header, so that a walk made for one
+ * version has its offsets as constants. */
 struct vt_python_layout {
 #define VT_LAYOUT(field, v9, v10, v11, v12, v13) uint16_t field;
 #include "stacks/layouts.def"
@@ -58,7 +58,7 @@ enum {
     VT_VAR_OBJECT_SIZE = 16,
     VT_TUPLE_ITEMS = 24,
     VT_CELL_CONTENTS = 16,
-    VT_FRAME_OBJECT_FRAME = 24, /* from 3.11: what the frame object stands for */
+    VT_FRAME_OBJECT_FRAME = 24, /* from 3.11: the interpreter frame */
     VT_BYTES_DATA = 32,
     VT_UNICODE_LENGTH = 16,
     VT_UNICODE_HASH = 24,
@@ -85,18 +85,18 @@ struct vt_python {
     int (*is_finalizing)(void);
 };
 
-/* Looks for an interpreter if none was found so far. From one thread at a time, and one that holds no lock of the host:
- * it takes the loader's lock, and leaves its failures in dlerror. */
+/* Looks for an interpreter if none was found so far. From one thread at a time that holds no lock of the
+ * host: it takes the loader's lock, and leaves its failures in dlerror. */
 void vt_python_look_up(void);
 
 /* The thread state of the calling thread and, in *python, the interpreter; NULL if there is no Python, if it
  * is declined, or if it ends. */
 const char *vt_python_current_thread(const struct vt_python **python);
 
-/* The interpreter, NULL until a walk found its layout to be known. */
+/* The interpreter; NULL until a walk has proven its layout. */
 const struct vt_python *vt_python_known(void);
 
-/* Where its symbols are to be looked up (for dlsym), once vt_python_loaded. */
+/* The handle for dlsym of its symbols, once vt_python_loaded. */
 void *vt_python_scope(void);
 
 /* True while an interpreter whose layout is known ends, and after. */

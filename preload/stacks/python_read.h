@@ -1,5 +1,5 @@
-/* The interpreter's memory, read at offsets; and what the walk (python.c) and the reading of code objects (python_code.c)
- * share. Threads: any. */
+/* The interpreter's memory, read at offsets; and what the walk (python.c) and the reading of code objects
+ * (python_code.c) share. Threads: any. */
 #ifndef VT_PYTHON_READ_H
 #define VT_PYTHON_READ_H
 
@@ -43,7 +43,8 @@ static inline bool vt_has_type(const char *object, const void *type)
 enum { VT_SELF_NONE = 0, VT_SELF_PLAIN = 1, VT_SELF_CELL = 2 };
 enum { VT_SELF_KIND_BITS = 2, VT_SELF_NOTE_BITS = 16, VT_SELF_KIND_MASK = (1 << VT_SELF_KIND_BITS) - 1 };
 
-/* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be read. */
+/* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be
+ * read. */
 uint64_t vt_python_self_note(const struct vt_python *python, const char *code);
 
 #endif

@@ -14,14 +14,14 @@ enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYT
 
 /* ---- memory that may be read ---- */
 
-/* The kernel copies the mask in before it finds that there is no such action: EFAULT or EINVAL, and nothing
- * happens. A call that every sandbox lets pass. */
+/* The kernel reads the mask before it sees that there is no such action: EFAULT or EINVAL, and nothing
+ * happens. Every sandbox allows this call. */
 static bool is_readable(uintptr_t address)
 {
     return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
 }
 
-/* Valgrind, which has its libraries preloaded, would report such a call as a fault of the host. */
+/* Valgrind, which preloads its libraries, would report such a call as an error of the host. */
 static _Atomic bool under_valgrind;
 
 static bool is_valgrinds(const struct vt_elf *object, void *unused)
@@ -47,24 +47,25 @@ static bool all_readable(uintptr_t low, uintptr_t high)
     return true;
 }
 
-/* The calling thread's own stack, as far down as it was looked at; low 0: not yet. It stays as long as the
+/* The calling thread's own stack, as far down as it was checked; low 0: not yet. It stays as long as the
  * thread. */
 static __thread struct vt_stack_range own __attribute__((tls_model("initial-exec")));
 
-/* Where another kind of stack was seen last, so that a coroutine's walks do not look again and again. */
+/* Where another kind of stack was seen last, so that a coroutine's walks do not check every time. */
 static __thread uintptr_t foreign __attribute__((tls_model("initial-exec")));
 enum { FOREIGN_SHIFT = 16 };
 
 /* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of
- * the first thread's. Where neither lies shortly above, with nothing but memory between, it is another kind
- * of stack. */
+ * the first thread's. If neither is close above, with only readable memory between, it is another kind of
+ * stack. */
 static bool find_own(uintptr_t stack_pointer)
 {
     if (stack_pointer >> FOREIGN_SHIFT == foreign)
         return false;
     const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
     for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
-        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES && all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
+        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES &&
+            all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
             own = (struct vt_stack_range){stack_pointer & -(uintptr_t)PAGE_BYTES, tops[i], true};
             return true;
         }
@@ -412,7 +413,7 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range)
         if (!apply(frame, range, rule, i, cfa, &caller.registers[i]))
             return false;
     }
-    /* A stack grows down, but for a frame that was interrupted, which may lie on another. */
+    /* A stack grows down; only an interrupted frame may be on another stack. */
     if (!row.signal_frame && caller.registers[VT_REGISTER_RSP] <= frame->registers[VT_REGISTER_RSP])
         return false;
     if (row.signal_frame)

@@ -11,9 +11,9 @@
 /* Once per session, before the first walk, from a thread that may take the loader's lock. */
 void vt_unwind_start(void);
 
-/* The part of memory that a walk may read: the calling thread's stack from `low` on. `high` is its end; where
- * the end is not known (coroutines, signal stacks) it is the end of what the kernel said is readable, and
- * moves up. */
+/* The memory that a walk may read: the calling thread's stack from `low` to its end, `high`. Where the end is
+ * not known (coroutines, signal stacks), `high` is the end of what the kernel says is readable, and moves up.
+ */
 struct vt_stack_range {
     uintptr_t low, high;
     bool end_known;
@@ -25,7 +25,7 @@ struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer);
 /* The word at `address`. False if it is not in the range, or not readable. */
 static inline bool vt_stack_read(struct vt_stack_range *range, uintptr_t address, uint64_t *word);
 
-/* All registers of a frame that its caller can be found by. */
+/* The registers of a frame that its caller's are computed from. */
 struct vt_unwind_frame {
     uint64_t registers[VT_REGISTERS]; /* [VT_REGISTER_RETURN]: where the frame executes */
     bool exact;                       /* that address is not a return address: the frame was interrupted */
@@ -44,8 +44,8 @@ struct vt_unwind_frame {
         (frame)->exact = true;                                                                               \
     } while (0)
 
-/* Makes `frame` its caller. False at the outermost frame, where no table knows the code, or where what it
- * says cannot be. */
+/* Makes `frame` its caller. False at the outermost frame, where no table has the code, or where the table is
+ * wrong. */
 bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range);
 
 bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address);

@@ -15,7 +15,7 @@ struct image {
     const uint8_t *index;
 };
 
-/* Bytes of a table that are still to be read. A read past the end sets `failed`, and gives 0. */
+/* The unread bytes of a table. A read past the end sets `failed`, and returns 0. */
 struct cursor {
     const uint8_t *at, *end;
     bool failed;
@@ -151,7 +151,7 @@ static int64_t take_signed(struct cursor *cursor)
  * counts from. */
 enum {
     ENCODED_ABSOLUTE = 0x00,
-    ENCODED_RELATIVE = 0x10, /* to where it stands */
+    ENCODED_RELATIVE = 0x10, /* to its own address */
     ENCODED_TO_INDEX = 0x30, /* to the start of .eh_frame_hdr */
     ENCODED_OMITTED = 0xff,
 };
@@ -211,8 +211,8 @@ struct common {
     struct cursor instructions;
 };
 
-/* Length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which nobody writes
- * here. */
+/* Length and body of the entry at `at`. False for the end mark, and for 64-bit DWARF, which no compiler
+ * writes here. */
 static bool open_entry(const struct image *image, const uint8_t *at, struct cursor *body)
 {
     if (at < image->start || at >= image->end)
@@ -251,7 +251,7 @@ static bool read_augmentation(struct common *common, struct cursor *body, const 
             common->signal_frame = true;
             break;
         default:
-            return false; /* what follows cannot be told apart */
+            return false; /* what follows cannot be parsed */
         }
     }
     body->at = end;
@@ -312,11 +312,11 @@ static const uint8_t *find_entry(const struct image *image, uintptr_t address)
 
 struct program {
     const struct common *common;
-    struct vt_unwind_row row;     /* as it stands */
+    struct vt_unwind_row row;     /* so far */
     struct vt_unwind_row initial; /* after the common part */
     struct vt_unwind_row remembered[REMEMBERED_MAXIMUM];
     unsigned remembered_count;
-    struct vt_rule ignored; /* of registers that nobody asks for: vectors and the like */
+    struct vt_rule ignored; /* of registers that nobody needs: vectors and the like */
     uintptr_t location, address;
 };
 
@@ -492,7 +492,7 @@ static void step_extended(struct program *program, struct cursor *code, uint8_t 
     }
 }
 
-/* Until the row of program->address stands. */
+/* Runs until the row of program->address is complete. */
 static bool run(struct program *program, struct cursor *code)
 {
     while (!code->failed && code->at < code->end && program->location <= program->address) {

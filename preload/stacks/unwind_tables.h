@@ -42,11 +42,11 @@ struct vt_unwind_row {
     struct vt_rule registers[VT_REGISTERS];
 };
 
-/* The rules at `address`, which lies inside the function (of a return address: one less). False: no table
- * knows it. */
+/* The rules at `address`, which is inside the function (for a return address: one less). False: no table has
+ * it. */
 bool vt_unwind_find(uintptr_t address, struct vt_unwind_row *row);
 
-/* Once, from a thread that may take the loader's lock: looks for glibc's search without a lock. */
+/* Once, from a thread that may take the loader's lock: looks up glibc's lock-free search. */
 void vt_unwind_tables_start(void);
 
 /* One value of DWARF's variable-length encodings. */
