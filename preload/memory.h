@@ -9,6 +9,31 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* New memory, zero, that the kernel reserves only as it is touched and that a forked child does not inherit.
+ * NULL without memory. */
+static inline void *vt_memory_make(size_t bytes)
+{
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, bytes, MADV_DONTFORK);
+    return memory;
+}
+
+/* New memory, zero, that the kernel zeroes in a forked child. NULL if it cannot be had (Linux before 4.14).
+ */
+static inline void *vt_memory_make_wiped(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (madvise(memory, bytes, MADV_WIPEONFORK) == 0)
+        return memory;
+    munmap(memory, bytes);
+    return NULL;
+}
+
 static inline void vt_memory_free(void *memory, size_t bytes)
 {
     if (memory)

@@ -85,17 +85,13 @@ static struct process_state *state_page(void)
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (page)
         return page;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory =
+        vt_memory_make_wiped(bytes); /* without it a forked child would write to its parent's ring */
+    if (!memory)
         return NULL;
-    /* Without it (Linux before 4.14) a forked child would write to its parent's ring: record nothing. */
-    if (madvise(memory, bytes, MADV_WIPEONFORK)) {
-        munmap(memory, bytes);
-        return NULL;
-    }
     if (atomic_compare_exchange_strong(&process_state, &page, memory))
         return memory;
-    munmap(memory, bytes);
+    vt_memory_free(memory, bytes); /* another thread was first */
     return page;
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -16,6 +15,7 @@
 #include "inspect/code.h"
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
+#include "memory.h"
 #include "record/record.h"
 
 /* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the
@@ -64,13 +64,11 @@ void vt_inspect_look_up(void)
         return;
     if (!vt_python_api_find(vt_python_scope()))
         return;
-    void *memory =
-        mmap(NULL, sizeof(struct process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = vt_memory_make_wiped(sizeof(struct process));
+    if (!memory)
         return;
-    if (madvise(memory, sizeof(struct process), MADV_WIPEONFORK) ||
-        pthread_atfork(NULL, NULL, vt_collected_in_child)) {
-        munmap(memory, sizeof(struct process));
+    if (pthread_atfork(NULL, NULL, vt_collected_in_child)) {
+        vt_memory_free(memory, sizeof(struct process));
         return;
     }
     atomic_store(&process, memory);

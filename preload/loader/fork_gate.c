@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-enum { TURNS = 400, TURN_NS = 50000 }; /* some 40 ms */
+enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with the slack of timers */
 
 struct vt_fork_gate vt_fork_gate;
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 #include "memory.h"
 
@@ -17,15 +16,13 @@ static size_t level_entries(const struct vt_intern *table, int level)
 static struct vt_intern_entry *make_level(struct vt_intern *table, int level)
 {
     size_t bytes = level_entries(table, level) * sizeof(struct vt_intern_entry);
-    void *memory =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = vt_memory_make(bytes);
     struct vt_intern_entry *there = NULL;
-    if (memory == MAP_FAILED)
+    if (!memory)
         return NULL;
-    madvise(memory, bytes, MADV_DONTFORK);
     if (atomic_compare_exchange_strong(&table->levels[level], &there, memory))
         return memory;
-    munmap(memory, bytes); /* another thread was first */
+    vt_memory_free(memory, bytes); /* another thread was first */
     return there;
 }
 
@@ -40,8 +37,7 @@ void vt_intern_free(struct vt_intern *table)
 {
     for (int level = 0; level < VT_INTERN_LEVELS; level++) {
         struct vt_intern_entry *entries = atomic_load(&table->levels[level]);
-        if (entries)
-            munmap(entries, level_entries(table, level) * sizeof *entries);
+        vt_memory_free(entries, level_entries(table, level) * sizeof *entries);
         atomic_store(&table->levels[level], NULL);
     }
 }

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 #include "guard.h"
 #include "hash.h"
@@ -84,20 +83,16 @@ static bool make_place(struct vt_live_table *table)
     if (count && table->used < count / 4 * 3)
         return true;
     unsigned bits = before.entries ? before.bits + GROWTH_BITS : FIRST_BITS;
-    void *memory = bits > MAXIMUM_BITS ? MAP_FAILED
-                                       : mmap(NULL, table_bytes(bits), PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = bits > MAXIMUM_BITS ? NULL : vt_memory_make(table_bytes(bits));
+    if (!memory)
         return table->used + 1 < count;
-    madvise(memory, table_bytes(bits), MADV_DONTFORK);
     table->entries = memory;
     table->bits = bits;
     table->used = 0;
     for (size_t i = 0; i < count; i++)
         if (before.entries[i].address)
             put(table, before.entries[i]);
-    if (count)
-        munmap(before.entries, table_bytes(before.bits));
+    vt_memory_free(before.entries, table_bytes(before.bits));
     return true;
 }
 

@@ -1,7 +1,6 @@
 #include "record/record.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "guard.h"
 #include "hash.h"
 #include "inspect/inspect.h"
+#include "memory.h"
 #include "record/live.h"
 #include "session.h"
 #include "stacks/native.h"
@@ -186,13 +186,11 @@ static bool make_deep_buffers(struct vt_session *session)
     struct vt_raw_python_frame *none = NULL;
     if (atomic_load_explicit(&session->deep_buffers, memory_order_acquire))
         return true;
-    void *memory =
-        mmap(NULL, VT_DEEP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory = vt_memory_make(VT_DEEP_BYTES);
+    if (!memory)
         return false;
-    madvise(memory, VT_DEEP_BYTES, MADV_DONTFORK);
     if (!atomic_compare_exchange_strong(&session->deep_buffers, &none, memory))
-        munmap(memory, VT_DEEP_BYTES); /* another thread was first */
+        vt_memory_free(memory, VT_DEEP_BYTES); /* another thread was first */
     return true;
 }
 
