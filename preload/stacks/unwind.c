@@ -200,27 +200,65 @@ enum {
     OP_NOTHING = 0x96,
 };
 
-static void binary(struct machine *machine, uint8_t operation)
+/* False if it is none of these, or if the stack is too short. */
+static bool binary(struct machine *machine, uint8_t operation)
 {
-    uint64_t right = pop(machine), left = pop(machine);
+    uint64_t right = pop(machine), left = pop(machine), result;
     int64_t right_signed = (int64_t)right, left_signed = (int64_t)left;
     uint64_t shift = right & 63;
-    uint64_t result = operation == OP_AND                  ? left & right
-                      : operation == OP_MINUS              ? left - right
-                      : operation == OP_MULTIPLY           ? left * right
-                      : operation == OP_OR                 ? left | right
-                      : operation == OP_PLUS               ? left + right
-                      : operation == OP_SHIFT_LEFT         ? left << shift
-                      : operation == OP_SHIFT_RIGHT        ? left >> shift
-                      : operation == OP_SHIFT_RIGHT_SIGNED ? (uint64_t)(left_signed >> shift)
-                      : operation == OP_XOR                ? left ^ right
-                      : operation == OP_EQUAL              ? left == right
-                      : operation == OP_GREATER_EQUAL      ? left_signed >= right_signed
-                      : operation == OP_GREATER            ? left_signed > right_signed
-                      : operation == OP_LESS_EQUAL         ? left_signed <= right_signed
-                      : operation == OP_LESS               ? left_signed < right_signed
-                                                           : left != right;
+    switch (operation) {
+#define X(name, value)                                                                                       \
+    case name:                                                                                               \
+        result = value;                                                                                      \
+        break;
+        X(OP_AND, left & right)
+        X(OP_MINUS, left - right)
+        X(OP_MULTIPLY, left * right)
+        X(OP_OR, left | right)
+        X(OP_PLUS, left + right)
+        X(OP_SHIFT_LEFT, left << shift)
+        X(OP_SHIFT_RIGHT, left >> shift)
+        X(OP_SHIFT_RIGHT_SIGNED, (uint64_t)(left_signed >> shift))
+        X(OP_XOR, left ^ right)
+        X(OP_EQUAL, left == right)
+        X(OP_GREATER_EQUAL, left_signed >= right_signed)
+        X(OP_GREATER, left_signed > right_signed)
+        X(OP_LESS_EQUAL, left_signed <= right_signed)
+        X(OP_LESS, left_signed < right_signed)
+        X(OP_NOT_EQUAL, left != right)
+#undef X
+    default:
+        return false;
+    }
     push(machine, result);
+    return !machine->failed;
+}
+
+/* Moves values on the stack. False if it is none of these. */
+static bool rearrange(struct machine *machine, uint8_t operation)
+{
+    switch (operation) {
+    case OP_DUPLICATE:
+        push(machine, pick(machine, 0));
+        return true;
+    case OP_DROP:
+        pop(machine);
+        return true;
+    case OP_OVER:
+        push(machine, pick(machine, 1));
+        return true;
+    case OP_PICK:
+        push(machine, pick(machine, operand(machine, 1, false)));
+        return true;
+    case OP_SWAP: {
+        uint64_t top = pop(machine), below = pop(machine);
+        push(machine, top);
+        push(machine, below);
+        return true;
+    }
+    default:
+        return false;
+    }
 }
 
 static void dereference(struct machine *machine, uint64_t bytes)
@@ -278,24 +316,6 @@ static void operate(struct machine *machine)
     case OP_CONSTANT_S:
         push(machine, operand_signed(machine));
         break;
-    case OP_DUPLICATE:
-        push(machine, pick(machine, 0));
-        break;
-    case OP_DROP:
-        pop(machine);
-        break;
-    case OP_OVER:
-        push(machine, pick(machine, 1));
-        break;
-    case OP_PICK:
-        push(machine, pick(machine, operand(machine, 1, false)));
-        break;
-    case OP_SWAP: {
-        uint64_t top = pop(machine), below = pop(machine);
-        push(machine, top);
-        push(machine, below);
-        break;
-    }
     case OP_ABSOLUTE:
         value = pop(machine);
         push(machine, (int64_t)value < 0 ? -value : value);
@@ -322,25 +342,9 @@ static void operate(struct machine *machine)
         break;
     case OP_NOTHING:
         break;
-    case OP_AND:
-    case OP_MINUS:
-    case OP_MULTIPLY:
-    case OP_OR:
-    case OP_PLUS:
-    case OP_SHIFT_LEFT:
-    case OP_SHIFT_RIGHT:
-    case OP_SHIFT_RIGHT_SIGNED:
-    case OP_XOR:
-    case OP_EQUAL:
-    case OP_GREATER_EQUAL:
-    case OP_GREATER:
-    case OP_LESS_EQUAL:
-    case OP_LESS:
-    case OP_NOT_EQUAL:
-        binary(machine, operation);
-        break;
     default:
-        machine->failed = true;
+        if (!rearrange(machine, operation) && !binary(machine, operation))
+            machine->failed = true;
     }
 }
 

@@ -421,8 +421,12 @@ static void step_register(struct program *program, struct cursor *code, uint8_t 
     case RESTORE_EXTENDED:
         restore(program, number);
         break;
-    default:
+    case UNDEFINED:
+    case SAME_VALUE:
         *rule = (struct vt_rule){.kind = operation == UNDEFINED ? VT_RULE_UNDEFINED : VT_RULE_SAME};
+        break;
+    default:
+        code->failed = true;
     }
 }
 
@@ -474,21 +478,8 @@ static void step_extended(struct program *program, struct cursor *code, uint8_t 
     case GNU_ARGUMENTS_SIZE:
         take_unsigned(code);
         break;
-    case OFFSET_EXTENDED:
-    case RESTORE_EXTENDED:
-    case UNDEFINED:
-    case SAME_VALUE:
-    case REGISTER:
-    case EXPRESSION:
-    case OFFSET_EXTENDED_SIGNED:
-    case VALUE_OFFSET:
-    case VALUE_OFFSET_SIGNED:
-    case VALUE_EXPRESSION:
-    case GNU_NEGATIVE_OFFSET_EXTENDED:
-        step_register(program, code, operation);
-        break;
     default:
-        code->failed = true;
+        step_register(program, code, operation);
     }
 }
 
