@@ -160,9 +160,11 @@ GIVEN = dict(
 
 
 def run(name, given):
-    scope = dict(given)
+    """As code.c does: the file is the body of a class, whose code is run in a namespace of its own."""
     with open(os.path.join(FOLDER, name)) as file:
-        exec(compile(file.read(), "<vramtrace>", "exec"), scope)
+        text = "class body:\n" + "".join(" " + line for line in file)
+    scope, module = dict(given), compile(text, "<vramtrace>", "exec")
+    exec(next(constant for constant in module.co_consts if type(constant) is types.CodeType), scope)
     return scope
 
 
