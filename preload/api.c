@@ -2,7 +2,7 @@
 #include <stddef.h>
 
 #include "guard.h"
-#include "record.h"
+#include "record/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);

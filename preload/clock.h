@@ -1,4 +1,4 @@
-/* Time in nanoseconds. Any thread; never fails for the clocks that are asked for here. */
+/* Time in nanoseconds. Any thread; never fails for the clocks used here. */
 #ifndef VT_CLOCK_H
 #define VT_CLOCK_H
 

@@ -1,11 +1,11 @@
 #include "guard.h"
 
-#include "unwind.h"
+#include "stacks/unwind.h"
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* A stack grows down: a hook called by the one that this thread is in has its frame below. Only of the
- * thread's own stack is that known; a signal handler may run on another. */
+/* A stack grows down: a hook called within another one has its frame below. That holds on the thread's own
+ * stack only; a signal handler may run on another. */
 bool vt_guard_abandoned(uintptr_t frame)
 {
     if (vt_guard.frame == VT_GUARD_OWN_THREAD || frame < vt_guard.frame ||

@@ -1,8 +1,8 @@
-/* Re-entry guard: what our own code causes (a driver call of ours, a lookup) is passed through unrecorded.
- * Within it the thread cannot be cancelled: it would end with a record half written, and with what its caller
- * holds.
+/* Re-entry guard: calls that our own code causes (a driver call, a lookup) are passed through unrecorded.
+ * Within it the thread cannot be cancelled: it would end with a record half written, and with the locks that
+ * its caller holds.
  *
- * Initial-exec thread-local words, so that reading them is one instruction and never allocates. */
+ * Initial-exec thread-local words: reading them is one instruction and never allocates. */
 #ifndef VT_GUARD_H
 #define VT_GUARD_H
 
@@ -16,16 +16,16 @@
 #include <unistd.h>
 
 struct vt_guard {
-    uintptr_t frame;  /* of the hook that this thread is in; 0: in none */
+    uintptr_t frame;  /* of the hook that this thread is in; 0: none */
     int cancel_state; /* the host's */
 };
 extern __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* A thread of our own: whatever it causes is ours. */
+/* In our own threads: nothing that they do is recorded. */
 #define VT_GUARD_OWN_THREAD UINTPTR_MAX
 
-/* Whether the hook that this thread was in is gone: a signal handler of the host jumped out of it. That shows in a
- * call from the same depth of the stack or above. Then what the hook left is put in order. */
+/* Whether the hook that this thread was in is gone because a signal handler of the host jumped out of it:
+ * then a call comes from the same depth of the stack or above. If so, leaves the guard in its place. */
 bool vt_guard_abandoned(uintptr_t frame);
 
 /* True if the caller may record; then it must call vt_leave with the same `saved_errno`, a local variable. */
@@ -42,7 +42,7 @@ static inline bool vt_enter(int *saved_errno)
     return true;
 }
 
-/* The same for an event of the host: one that cannot be recorded now is counted (record.h). */
+/* The same for an event of the host, which is counted if it cannot be recorded now (record.h). */
 void vt_record_missed(void);
 static inline bool vt_enter_event(int *saved_errno)
 {
@@ -62,7 +62,7 @@ static inline void vt_leave(int saved_errno)
     errno = saved_errno;
 }
 
-/* A sleep that is no cancellation point: the host's thread must not end inside us. */
+/* A sleep that is no cancellation point: the host's thread must not end in our code. */
 static inline void vt_nap(long nanoseconds)
 {
     syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = nanoseconds}, NULL);

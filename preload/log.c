@@ -33,8 +33,8 @@ static bool is_stderr_still(void)
            status.st_ino == at_start.inode;
 }
 
-/* Nobody may read stderr any more. The host, which might never have written to it again, is not to die of that:
- * a SIGPIPE of ours is taken back. Nor is the write a place where its thread may be cancelled. */
+/* stderr may be a pipe without a reader. Our write must not kill the host, which might never have written to
+ * it again: our SIGPIPE is taken back. Nor may the host's thread be cancelled in it. */
 static void write_quietly(const char *line, size_t bytes)
 {
     sigset_t pipe_only, before, pending;

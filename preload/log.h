@@ -1,5 +1,6 @@
-/* What the shim says on stderr: one write, one line, prefixed "vramtrace: ". Nothing where quiet is asked, nor where
- * descriptor 2 is no longer the file that it was when the process began: it may be the host's data by now. */
+/* The shim's messages on stderr: one write, one line, prefixed "vramtrace: ". None with VRAMTRACE_QUIET=1,
+ * and none if descriptor 2 is no longer the file that it was when the process began: it may be a file of the
+ * host by now. */
 #ifndef VT_LOG_H
 #define VT_LOG_H
 

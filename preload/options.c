@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "text.h"
 
 enum { RING_MINIMUM_BYTES = 256 << 10, RING_MAXIMUM_BYTES = 1 << 30 };
 
@@ -44,13 +45,15 @@ static bool parse_bytes(const char *text, uint64_t *value)
     return false;
 }
 
-/* Settings that are not understood, for one line later: the host may be about to make descriptor 2 its own. */
+/* The first setting that is not understood, for a later line on stderr: now the host may be about to reuse
+ * descriptor 2. */
 static char complaint[512];
 
 static void complain(const char *name, const char *text, const char *wanted, const char *standard)
 {
     if (!complaint[0])
-        snprintf(complaint, sizeof complaint, "%s=%.200s is not understood (%s); using %s", name, text, wanted, standard);
+        snprintf(complaint, sizeof complaint, "%s=%.200s is not understood (%s); using %s", name, text,
+                 wanted, standard);
 }
 
 static void read_SWITCH(const char *name, const char *standard, bool *value)
@@ -66,8 +69,7 @@ static void read_TEXT(const char *name, const char *standard, char (*value)[4096
     const char *text = getenv(name);
     if (!text || !*text)
         text = standard;
-    if (strlen(text) < sizeof *value) /* else "", which no file can be called either */
-        memcpy(*value, text, strlen(text) + 1);
+    vt_text_copy(*value, sizeof *value, text); /* else "", which is no file's name either */
 }
 
 static void read_BYTES(const char *name, const char *standard, uint64_t *value)
@@ -83,7 +85,7 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
         *value = bytes;
 }
 
-/* The launchers' names for the rank of a process among all of a run. */
+/* The launchers' variables for the rank of a process in a run. */
 static void read_rank(char rank[16])
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -106,7 +108,7 @@ static void read_all(void)
     vt_log_start(as_loaded.quiet);
 }
 
-/* Another library's constructor may use CUDA before ours runs: then at that moment. */
+/* Another library's constructor may use CUDA before ours runs: then the settings are read at that moment. */
 __attribute__((constructor)) static void at_load(void)
 {
     if (!atomic_exchange(&was_read, true))
@@ -150,10 +152,12 @@ int vt_options_path(const struct vt_options *options, const char *host, int atte
     size_t used = 0;
     const size_t out_bytes = strlen(options->out);
     const bool exists = stat(options->out, &status) == 0;
-    const bool folder = (out_bytes && options->out[out_bytes - 1] == '/') || (exists && S_ISDIR(status.st_mode));
+    const bool folder =
+        (out_bytes && options->out[out_bytes - 1] == '/') || (exists && S_ISDIR(status.st_mode));
     if (!out_bytes)
         return -ENAMETOOLONG;
-    if (exists && !folder && !S_ISREG(status.st_mode)) /* a device, a pipe: nothing is to be made beside it */
+    if (exists && !folder &&
+        !S_ISREG(status.st_mode)) /* a device, a pipe: nothing may be created beside it */
         return -EINVAL;
     if (snprintf(pattern, sizeof pattern, "%s%s", options->out, folder ? "/vramtrace.%h.%r.vrt" : "") >=
         (int)sizeof pattern)

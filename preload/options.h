@@ -1,5 +1,5 @@
-/* The shim's settings: options.def, read from the environment when the library is loaded. Later no thread of ours may:
- * another may be changing it. */
+/* The shim's settings (options.def), read from the environment when the library is loaded; later another
+ * thread may be changing the environment. */
 #ifndef VT_OPTIONS_H
 #define VT_OPTIONS_H
 
@@ -17,11 +17,13 @@ struct vt_options {
 /* As read. A wrong value is replaced by its default. Any thread. */
 const struct vt_options *vt_options(void);
 
-/* Says on stderr, once, which value was wrong. Writer thread. */
+/* Prints on stderr, once, which value was wrong. Writer thread. */
 void vt_options_complain(void);
 
-/* Fills `path` from the pattern in options->out; `attempt` > 0 makes another name of it for the case that the
- * file exists. Returns 0, -ENAMETOOLONG, or -EINVAL where what it names is neither a folder nor a file. */
-int vt_options_path(const struct vt_options *options, const char *host, int attempt, char *path, size_t bytes);
+/* Fills `path` from the pattern in options->out; each `attempt` > 0 gives another name, for when the file
+ * exists. Returns 0, -ENAMETOOLONG, or -EINVAL if the pattern names what is neither a folder nor a regular
+ * file. */
+int vt_options_path(const struct vt_options *options, const char *host, int attempt, char *path,
+                    size_t bytes);
 
 #endif

@@ -16,39 +16,40 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "fork_gate.h"
+#include "loader/fork_gate.h"
 #include "guard.h"
 #include "log.h"
 #include "memory.h"
-#include "record.h"
+#include "record/record.h"
 #include "vramtrace/version.h"
 
-/* Of a process. OPENED: the file is there, and the writer looks for what only it may look for. */
+/* Of a process. OPENED: the file exists, and the writer does the lookups that take the loader's lock. */
 enum { STATE_NONE = 0, STATE_STARTING, STATE_OPENED, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED };
 enum { NAME_ATTEMPTS = 1000, WAIT_TURN_NS = 100 * 1000 * 1000 };
-/* For the file, on a slow disk or a busy machine; then for the rest. */
+/* The first wait is for the file, on a slow disk or a busy machine; the second for the rest. */
 #define OPEN_WAIT_NS UINT64_C(5000000000)
 #define READY_WAIT_NS UINT64_C(1000000000)
 
-/* Hosts that close every descriptor, or count on the lowest free one, seldom come to those above this. Where so many are
- * not allowed: the upper half of those that are. */
+/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. Where
+ * the limit is lower: the upper half of what it allows. */
 enum { HIGH_DESCRIPTOR = 900 };
 
-/* In a page of its own that fork wipes to zero, so STATE_NONE. */
+/* In a page of its own that fork wipes to zero: STATE_NONE. */
 struct process_state {
     _Atomic int state; /* futex */
     _Atomic(struct vt_session *) session;
-    _Atomic uint64_t missed; /* events before the session stood */
-    _Atomic int waited;      /* for the session, in vain: nobody waits again */
+    _Atomic uint64_t missed;           /* events before there was a session */
+    _Atomic int waited;                /* for the session, without success: nobody waits again */
     _Atomic(struct vt_session *) over; /* it has ended, or stopped by an error */
 };
 
 static _Atomic(struct process_state *) process_state;
-static uint32_t generations; /* under STATE_STARTING */
+static uint32_t generations;      /* under STATE_STARTING */
 static struct vt_session *latest; /* as published; a forked child sees its parent's */
 
-/* When the library was loaded into this process; in a forked child: when CUDA began. `main_thread`: the one that runs main,
- * whose descriptor is never freed; 0 where that is not the process's first thread (another one forked). */
+/* When the library was loaded into this process; in a forked child: at its first CUDA event. `main_thread`:
+ * the thread that runs main, whose descriptor is never freed; 0 if that is not the process's first thread
+ * (another one forked). */
 static struct {
     int pid;
     uint64_t boottime_ns;
@@ -84,17 +85,13 @@ static struct process_state *state_page(void)
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     if (page)
         return page;
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    void *memory =
+        vt_memory_make_wiped(bytes); /* without it a forked child would write to its parent's ring */
+    if (!memory)
         return NULL;
-    /* Without this (Linux before 4.14) a forked child would write into its parent's ring: record nothing. */
-    if (madvise(memory, bytes, MADV_WIPEONFORK)) {
-        munmap(memory, bytes);
-        return NULL;
-    }
     if (atomic_compare_exchange_strong(&process_state, &page, memory))
         return memory;
-    munmap(memory, bytes);
+    vt_memory_free(memory, bytes); /* another thread was first */
     return page;
 }
 
@@ -140,7 +137,7 @@ int vt_session_file(struct vt_session *session)
             close(file);
         return -EBADF;
     }
-    return session->file = file; /* the number before it is the host's now */
+    return session->file = file; /* the old number is the host's now */
 }
 
 /* Makes the file under a name that did not exist. Returns the descriptor or -errno. */
@@ -182,7 +179,8 @@ static void fill_header(struct vt_file_header *header, uint64_t ring_slots, cons
     memcpy(header->magic, VT_MAGIC, sizeof header->magic); /* last: now it is a trace */
 }
 
-/* Real room is taken for the mapped part: a store into a hole of a full disk would kill the process. */
+/* The mapped part is really allocated on the disk: a store to a hole of a full disk would kill the process.
+ */
 static int map_file(struct vt_session *session, const char *host)
 {
     uint64_t slots = 1;
@@ -190,7 +188,7 @@ static int map_file(struct vt_session *session, const char *host)
         slots *= 2;
     size_t bytes = VT_HEADER_BYTES + slots * VT_SLOT_BYTES;
     struct rlimit limit;
-    /* Going over this limit is a signal that ends the host. (The writer, later, has that signal blocked.) */
+    /* Exceeding this limit is a signal that ends the host. (The writer, later, has that signal blocked.) */
     if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
         return -EFBIG;
     int error = posix_fallocate(session->file, 0, (off_t)bytes);
@@ -201,13 +199,14 @@ static int map_file(struct vt_session *session, const char *host)
         return -errno;
     madvise(memory, bytes, MADV_DONTFORK);
     session->mapped_bytes = bytes;
-    session->ring = (struct vt_ring){
-        .header = (struct vt_file_header *)(void *)memory, .slots = memory + VT_HEADER_BYTES, .slot_count = slots};
+    session->ring = (struct vt_ring){.header = (struct vt_file_header *)(void *)memory,
+                                     .slots = memory + VT_HEADER_BYTES,
+                                     .slot_count = slots};
     fill_header(session->ring.header, slots, host);
     return 0;
 }
 
-/* Up to some 2 million stacks, half a million code objects, 100,000 texts. */
+/* Up to about 2 million stacks, half a million code objects, 100,000 texts. */
 static int make_tables(struct vt_session *session)
 {
     int result = vt_intern_make(&session->stacks, 12);
@@ -215,12 +214,12 @@ static int make_tables(struct vt_session *session)
         result = vt_intern_make(&session->codes, 10);
     if (!result)
         result = vt_intern_make(&session->strings, 8);
-    atomic_init(&session->free_rooms, UINT32_MAX);
+    atomic_init(&session->free_deep, UINT32_MAX);
     return result;
 }
 
-/* Undoes a start that failed: the file goes too, since it holds nothing. The session itself stays: its maker may be
- * looking at it. */
+/* Undoes a start that failed, and removes the file, which holds nothing. The session itself stays: its maker
+ * may be reading it. */
 static void discard(struct vt_session *session)
 {
     vt_intern_free(&session->stacks);
@@ -234,7 +233,8 @@ static void discard(struct vt_session *session)
     }
 }
 
-/* A thread's descriptor (struct pthread) is no interface: the place is the one where both threads' ids stand. */
+/* A thread's descriptor (struct pthread) is no interface: the offset is the one at which both threads' ids
+ * are found. */
 const int *vt_session_first_thread_id(void)
 {
     enum { SEARCHED_BYTES = 1024 };
@@ -250,28 +250,29 @@ const int *vt_session_first_thread_id(void)
     return NULL;
 }
 
-/* Wakes those who wait for the session. */
+/* Wakes the threads that wait for the session. */
 static void set_state(struct process_state *process, int state)
 {
     atomic_store(&process->state, state);
     syscall(SYS_futex, &process->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A signal handler that interrupted a hook has forked. In the child it may return to that hook, which then goes on with its
- * parent's session: with memory that the child has not, so it gets other memory in the same places. */
+/* For a signal handler that interrupted a hook and forked: in the child it may return to that hook, which
+ * then goes on with the parent's session. The child has none of that memory, so it gets other memory at the
+ * same addresses. */
 static void go_on_in_child(void)
 {
     struct vt_session *session = latest;
     if (!vt_guard.frame || !session)
         return;
-    vt_guard.frame = 0; /* what the handler does now is the child's own */
+    vt_guard.frame = 0; /* from now on the handler's events are the child's */
     vt_replace_memory(session->ring.header, session->mapped_bytes);
     vt_intern_replace_memory(&session->stacks);
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
     vt_live_replace_memory(&session->live);
-    if (session->rooms)
-        vt_replace_memory(session->rooms, VT_ROOMS_BYTES);
+    if (session->deep_buffers)
+        vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
 }
 
 int vt_session_open(struct vt_session *session)
@@ -290,7 +291,7 @@ int vt_session_open(struct vt_session *session)
     return result;
 }
 
-static void tell_missed(struct process_state *process, struct vt_session *session)
+static void count_missed(struct process_state *process, struct vt_session *session)
 {
     uint64_t missed = session ? atomic_exchange(&process->missed, 0) : 0;
     if (missed)
@@ -306,7 +307,7 @@ void vt_session_publish(struct vt_session *session)
     latest = session;
     atomic_store(&process->session, session);
     set_state(process, STATE_RUNNING);
-    tell_missed(process, session);
+    count_missed(process, session);
 }
 
 void vt_session_discard(struct vt_session *session)
@@ -316,7 +317,7 @@ void vt_session_discard(struct vt_session *session)
     discard(session);
 }
 
-/* Makes the session with its writer thread, which makes the rest: file, ring, tables. */
+/* Makes the session and its writer thread, which makes the rest: file, ring, tables. */
 static int start(struct vt_session **made)
 {
     struct vt_session *session =
@@ -326,7 +327,7 @@ static int start(struct vt_session **made)
         return -ENOMEM;
     session->file = -1;
     session->options = *vt_options();
-    if (at_load.pid != getpid()) { /* a forked child, whose first thread is the one that forked */
+    if (at_load.pid != getpid()) { /* a forked child: its first thread is the one that forked */
         note_process();
         if (syscall(SYS_gettid) != at_load.pid || pthread_self() != at_load.main_thread)
             at_load.main_thread = 0;
@@ -340,19 +341,21 @@ static int start(struct vt_session **made)
         *made = session;
         result = vt_writer_start(session);
         if (result)
-            vt_log("nothing is recorded: no thread: %s", strerror(-result));
+            vt_log("nothing is recorded: cannot start a thread: %s", strerror(-result));
     }
     if (result)
         munmap(session, sizeof *session);
     return result;
 }
 
-/* While the session is being made: its maker, and who comes meanwhile. Once somebody waited in vain nobody does. */
+/* For all threads with an event while the session is being made. Once one wait has failed no thread waits
+ * again. */
 static void wait_for_session(struct process_state *process)
 {
     uint64_t since = vt_clock_ns(CLOCK_MONOTONIC);
     bool opened = false;
-    for (int state; !atomic_load(&process->waited) && (state = atomic_load(&process->state)) < STATE_RUNNING;) {
+    for (int state;
+         !atomic_load(&process->waited) && (state = atomic_load(&process->state)) < STATE_RUNNING;) {
         uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
         if (!opened && state >= STATE_OPENED) {
             opened = true;
@@ -361,8 +364,8 @@ static void wait_for_session(struct process_state *process)
         if (now - since >= (opened ? READY_WAIT_NS : OPEN_WAIT_NS))
             atomic_store(&process->waited, 1);
         else
-            syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state, &(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL,
-                    0);
+            syscall(SYS_futex, &process->state, FUTEX_WAIT_PRIVATE, state,
+                    &(struct timespec){.tv_nsec = WAIT_TURN_NS}, NULL, 0);
     }
 }
 
@@ -381,7 +384,7 @@ void vt_session_missed(void)
     if (!process || vt_session_too_late() || atomic_load(&process->state) == STATE_ENDED)
         return;
     atomic_fetch_add(&process->missed, 1);
-    tell_missed(process, atomic_load(&process->session)); /* it may have come meanwhile */
+    count_missed(process, atomic_load(&process->session)); /* there may be one by now */
 }
 
 struct vt_session *vt_session_get(void)
@@ -399,8 +402,9 @@ struct vt_session *vt_session_get(void)
             return NULL;
         }
         wait_for_session(process);
-        /* The writer may be held up: it looks for the interpreter under the loader's lock, whose holder may be running a
-         * constructor that waits for a lock of our caller, or be our caller. So we do without, rather than wait. */
+        /* The writer may be blocked: it looks for the interpreter under the loader's lock, whose holder may
+         * be our caller, or may be running a constructor that waits for a lock of our caller. So start
+         * without it rather than wait. */
         vt_session_publish(session);
     } else if (state < STATE_RUNNING) {
         wait_for_session(process);
@@ -436,7 +440,7 @@ static void format_bytes(uint64_t bytes, char text[32])
 void vt_session_say_goodbye(const struct vt_session *session)
 {
     if (session->ring.header->state == VT_STATE_STOPPED) {
-        vt_log("recording stopped, %s: %s; what came before is in the trace", session->path,
+        vt_log("recording stopped: %s: %s; earlier events are in the trace", session->path,
                strerror(atomic_load(&session->stop_error)));
         return;
     }
@@ -448,13 +452,16 @@ void vt_session_say_goodbye(const struct vt_session *session)
         if (!peak)
             continue;
         format_bytes(peak, bytes);
-        used += (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
+        used +=
+            (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }
-    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", session->path, session->path);
+    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", session->path,
+           session->path);
 }
 
-/* The ring is empty now: its room on the disk goes back, the file stays as long as it looks. A thread that took the
- * session just before it ended may still write there: to other memory, since a hole of a full disk would kill it. */
+/* The ring is empty now: frees its disk space; the file's length stays. A thread that took the session just
+ * before its end may still write to the ring, so that becomes other memory: a store to a hole of a full disk
+ * would kill it. */
 void vt_session_release_ring_space(struct vt_session *session)
 {
     struct vt_file_header *header = session->ring.header;
@@ -473,7 +480,7 @@ __attribute__((destructor)) static void end_process(void)
     int saved_errno = errno;
     if (!process || vt_guard.frame == VT_GUARD_OWN_THREAD)
         return;
-    /* Not entered: a signal handler that interrupted a hook calls exit. That hook's record is given up. */
+    /* Not entered: a signal handler that interrupted a hook calls exit. That hook's record is lost. */
     const bool entered = vt_enter(&saved_errno);
     struct vt_session *session = atomic_load(&process->session);
     if (session) {

@@ -1,7 +1,8 @@
 /* One process's recording: its file, ring, tables and writer thread; made at the first event, ended at exit.
  *
- * All pointers to a session are kept in one page that the kernel wipes in a forked child (MADV_WIPEONFORK):
- * the child finds no session, whichever way it was forked, and starts its own at its own first event. */
+ * All pointers to a session are in one page that the kernel wipes in a forked child (MADV_WIPEONFORK): the
+ * child finds no session, however it was forked, and starts its own at its own first event. Threads: any,
+ * unless said otherwise. */
 #ifndef VT_SESSION_H
 #define VT_SESSION_H
 
@@ -9,39 +10,46 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "intern.h"
-#include "live.h"
+#include "record/intern.h"
+#include "record/live.h"
 #include "options.h"
-#include "ring.h"
-#include "stack_python.h"
+#include "record/ring.h"
+#include "stacks/python.h"
 
-enum { VT_PYTHON_DEPTH = 1024, VT_ROOMS = 32, VT_ROOMS_BYTES = VT_ROOMS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame) };
+enum {
+    VT_PYTHON_DEPTH = 1024,
+    VT_DEEP_BUFFERS = 32,
+    VT_DEEP_BYTES = VT_DEEP_BUFFERS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame)
+};
 
 struct vt_session {
     struct vt_options options;
     struct vt_ring ring;
-    int file; /* may be closed by the host, and its number used again: ask vt_session_file */
+    int file;                  /* the host may close it and reuse its number: call vt_session_file */
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
     uint64_t file_device, file_inode;
     char path[4096];
     size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;
-    /* VT_ROOMS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL till the first of them. */
-    _Atomic(struct vt_raw_python_frame *) rooms;
-    _Atomic uint32_t free_rooms;    /* bit per room */
+    /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
+     * first of them. */
+    _Atomic(struct vt_raw_python_frame *) deep_buffers;
+    _Atomic uint32_t free_deep;     /* bit per deep buffer */
     _Atomic uint64_t known_devices; /* bit per device index */
-    _Atomic int stopping;           /* the writer is to take what there is and end */
+    _Atomic int stopping;           /* the writer must write what there is and end */
     _Atomic int writer_done;        /* futex */
-    _Atomic int writer_left;        /* as the process's last thread: whoever ends the process writes what is left */
-    _Atomic int writer_thread_id;   /* the kernel's, 0 = not yet */
-    struct writer *writer;          /* the writer thread's own; NULL till it is ready */
-    int maker_thread_id;            /* the kernel's, of the thread that made the session */
-    char maker_name[16];            /* and its name, "" if it has none */
-    sigset_t host_signals;          /* the mask of the thread that made the session */
-    _Atomic int stop_error;         /* errno of what stopped it */
-    const int *first_thread_id;     /* where the C library has the kernel's id of main's thread; 0 in it: it has ended */
-    uint32_t generation; /* tells thread-local caches of an older session apart */
+    _Atomic int
+        writer_left; /* as the process's last thread: the thread that ends the process writes the rest */
+    _Atomic int writer_thread_id; /* the kernel's, 0 = not yet */
+    struct writer *writer;        /* the writer thread's own; NULL until it is ready */
+    int maker_thread_id;          /* the kernel's, of the thread that made the session */
+    char maker_name[16];          /* and its name, "" if it has none */
+    sigset_t host_signals;        /* the mask of the thread that made the session */
+    _Atomic int stop_error;       /* errno of what stopped it */
+    const int *first_thread_id;   /* where the C library keeps the kernel's id of main's thread; *it is 0 once
+                                     that has ended */
+    uint32_t generation;          /* so that thread-local caches of an older session are noticed */
 };
 
 /* The session if the process records, else NULL. Two loads. */
@@ -50,31 +58,33 @@ struct vt_session *vt_session_active(void);
 /* The same, but makes it if this is the process's first event. NULL if it cannot be, or was stopped. */
 struct vt_session *vt_session_get(void);
 
-/* Counts an event that is not recorded: one that came while the session was still being made, or within another event of
- * its thread (a signal handler's), is told as dropped; one that came after the end, as such. */
+/* Counts an event that is not recorded: as dropped if it came while the session was being made, or within
+ * another event of its thread (a signal handler's); else as too late. */
 void vt_session_missed(void);
 
-/* For the writer thread: makes file, ring and tables (0 or -errno, which it says on stderr); then lets the host's threads
- * record (they may have begun by themselves); or, where that failed, frees it all. */
+/* For the writer thread. open: makes file, ring and tables; returns 0 or -errno, with a message on stderr.
+ * publish: lets the host's threads record (they may have begun by themselves). discard: frees it all after a
+ * failure. */
 int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);
 
-/* The last line on stderr; and the ring's room on the disk, once it is empty. */
+/* Prints the last line on stderr; frees the disk space of an empty ring. */
 void vt_session_say_goodbye(const struct vt_session *session);
 void vt_session_release_ring_space(struct vt_session *session);
 
-/* True if the session has ended or stopped: then the event is counted as one that came too late. */
+/* True if the session has ended or stopped: then it counts the event as too late. */
 bool vt_session_too_late(void);
 
-/* The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened again by its name. */
+/* Writer thread. The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened
+ * again by name. */
 int vt_session_file(struct vt_session *session);
 
-/* Where the C library has the kernel's id of main's thread, which the kernel clears when that thread ends. Not for that
- * thread itself to ask. NULL where it is not found. */
+/* Where the C library keeps the kernel's id of main's thread, which the kernel clears when that thread ends.
+ * Not for that thread to call. NULL if not found. */
 const int *vt_session_first_thread_id(void);
 
-/* Stops recording for good: what is in the ring stays readable. Any thread. */
+/* Stops recording for good; what is in the ring stays readable. */
 void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);
 
 /* The writer thread (writer.c). Returns 0 or -errno. */

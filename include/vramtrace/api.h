@@ -1,4 +1,4 @@
-/* Marks that a program may put into its own trace.
+/* Marks that a program puts into its own trace.
  *
  * Every symbol is weak: a program that uses this header links and runs the same where libvramtrace.so is
  * not loaded, and each call is then one test of a null pointer. From Python without this header:
@@ -16,9 +16,9 @@ extern "C" {
  * Reports can be taken there: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_mark(const char *name);
 
-/* The same, and asks for a look at the live Python objects just after it, with a census of the CUDA tensors that they
- * hold: what they are called, and which name keeps each. It takes place when the interpreter's main thread next comes to
- * a safe point, however long it takes. Returns 1 if recorded, else 0. */
+/* The same, and asks for an inspection of the live Python objects, with a census of the CUDA tensors that they hold: what
+ * these are called, and which name keeps each. It runs when the interpreter's main thread next reaches a safe point, however
+ * long it takes. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_inspect(const char *name);
 
 /* Opens and closes a named range on the calling thread, like NVTX's push and pop; ranges nest.

@@ -4,21 +4,19 @@
  *     ring_offset         ring of ring_slots slots of VT_SLOT_BYTES; mapped shared while recording
  *     chunks_offset       chunks, one after the other, up to header.chunks_end
  *
- * Everything is little-endian and naturally aligned. A process's records go through the ring in one global
- * order; a writer thread moves them from the ring to compressed chunks. What is committed to the ring lives
- * in the page cache, so it survives the death of the process: a reader takes the chunks, then what the ring
- * still holds.
+ * Everything is little-endian and naturally aligned. A process's records go through the ring in one global order; a writer
+ * thread moves them from the ring to compressed chunks. Committed records in the ring are in the page cache, so they survive
+ * the death of the process: a reader takes the chunks, then the rest from the ring.
  *
- * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and
- * never wraps round the end of the ring (a VT_RECORD_PAD fills the rest; one that fills a gap of lost slots may
- * wrap). A producer
+ * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and never wraps around
+ * the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots may wrap). A producer
  *   1. raises header.ring_reserved by the record's slots;
- *   2. stores the record's head with committed = 0 (so that a reader can step over a record whose producer
+ *   2. stores the record's head with committed = 0 (so that a reader can skip a record whose producer
  *      died while filling it; before this store all its slots are zero);
  *   3. fills the record;
  *   4. stores the head again with committed = 1 (release).
  * The writer appends a chunk, stores header.chunks_end, zeroes the slots, then raises header.ring_consumed.
- * A chunk tells the ring position that follows it, so no kill in between loses or doubles a record.
+ * A chunk has the ring position that follows it, so no kill in between loses or doubles a record.
  *
  * Untrusted input: a reader checks every length here against what it has. */
 #ifndef VRAMTRACE_FORMAT_H
@@ -43,9 +41,9 @@ enum vt_file_state {
 
 /* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
 struct vt_live_device {
-    uint64_t driver_bytes; /* alive by driver allocations seen (not contexts) */
+    uint64_t driver_bytes; /* of live driver allocations (without contexts) */
     uint64_t driver_peak_bytes;
-    uint64_t block_bytes; /* alive by framework blocks */
+    uint64_t block_bytes; /* of live framework blocks */
     uint64_t block_peak_bytes;
 };
 
@@ -80,11 +78,11 @@ struct vt_file_header {
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
     uint64_t after_end;     /* events that came once recording had ended or stopped */
-    uint64_t without_stack; /* events whose stack is not told, since too many different ones had been */
+    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
 };
 
 enum vt_feature {
-    VT_FEATURE_EVENT_THREADS = 1, /* each event tells its thread; without it each stack belongs to one */
+    VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread; without it each stack belongs to one */
 };
 
 enum vt_stop_reason {
@@ -155,8 +153,8 @@ enum vt_event_kind {
     VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
     VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
-    VT_EVENT_DELTA = 14,         /* bytes = signed change of what is used on the device across one call of
-                                    `function` that allocates without saying so (module load, limit, graph upload) */
+    VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
+                                    `function` that is no allocation (module load, limit, graph upload) */
     VT_EVENT_CONTEXT_CREATE = 15,  /* address = context */
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
@@ -164,12 +162,12 @@ enum vt_event_kind {
     VT_EVENT_MARK = 19,            /* detail = string id */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
-    VT_EVENT_INSPECTION = 22, /* live objects were looked at just before: detail = look id (VT_RECORD_INSPECTION) */
-    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, from where nothing was allocated for it.
+    VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */
+    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, where nothing was allocated for it.
                            Made in backward: detail = sequence of the node that ran */
     /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
-     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives, and
-     * is its own device's, while it is bound. With the end of its object a binding ends too. */
+     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives while it
+     * is bound, on its own device. A binding ends with its object at the latest. */
     VT_EVENT_MULTICAST_CREATE = 24, /* address = handle of the object, bytes = its size */
     VT_EVENT_BIND = 25,             /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
                                        in the object; device_index -1: that of the memory */
@@ -180,11 +178,11 @@ enum vt_event_kind {
 enum vt_event_flag {
     VT_FLAG_HOST = 1,     /* page-locked host memory, not the device's */
     VT_FLAG_MANAGED = 2,  /* may live on the device or the host */
-    VT_FLAG_ASYNC = 4,    /* from a pool: its bytes lie in the pool's reserved bytes */
+    VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
     VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
-    VT_FLAG_ESTIMATE = 64,   /* bytes follow from a descriptor, not from the driver */
+    VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
 };
 
 /* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
@@ -201,9 +199,9 @@ struct vt_event {
     uint64_t bytes;
     uint64_t detail;
     uint64_t total_bytes;
-    uint64_t sequence; /* autograd: 0 none, 1 in backward of a node whose number is not known (gradients accumulate in such),
-                          else node number * 2 + (1 in backward) + 2, and above that the number that PyTorch gives to
-                          the thread that made the node, since each counts for itself */
+    uint64_t sequence; /* autograd: 0 none; 1 in backward, number not known (as of all nodes that accumulate gradients);
+                          else node number * 2 + (1 in backward) + 2, and in the upper bits PyTorch's number of the
+                          thread that made the node, since each thread counts its own nodes */
     uint32_t stack_id; /* 0 = none recorded */
     uint8_t kind;      /* enum vt_event_kind */
     uint8_t layer;     /* enum vt_layer */
@@ -211,15 +209,15 @@ struct vt_event {
     uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* The hooked function would not fit one cache line beside the rest: it is part of the stack (struct vt_stack), which is
- * one per function anyway. */
+/* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would not fit into the
+ * cache line. */
 
 #define VT_EVENT_COLUMNS(X)                                                                                  \
     X(t_ns) X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer)            \
     X(device_index) X(flags)
 #define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
-_Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits its place");
+_Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
 
 struct vt_process {
     struct vt_record_head head;
@@ -253,7 +251,7 @@ struct vt_stack {
     uint32_t stack_id;  /* from 1 */
     uint32_t thread_id; /* 0; without VT_FEATURE_EVENT_THREADS the kernel's id of the thread that the stack belongs to */
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
-    uint16_t label;     /* function id of the runtime call round it (cudaMalloc …), 0 = none */
+    uint16_t label;     /* function id of the runtime call around it (cudaMalloc …), 0 = none */
     uint16_t native_frames;
     uint16_t python_frames;
     uint32_t flags; /* enum vt_stack_flag */
@@ -264,7 +262,7 @@ struct vt_stack {
 enum vt_stack_flag {
     VT_STACK_NATIVE_TRUNCATED = 1,
     VT_STACK_PYTHON_TRUNCATED = 2,
-    VT_STACK_PYTHON_UNREADABLE = 4, /* the walk met something it did not trust and stopped there */
+    VT_STACK_PYTHON_UNREADABLE = 4, /* the walk stopped at an invalid frame */
 };
 
 struct vt_python_frame {
@@ -287,18 +285,18 @@ struct vt_code {
 
 struct vt_symbol {
     struct vt_record_head head;
-    uint64_t address;   /* as it stands in stacks (a return address) */
+    uint64_t address;   /* as in stacks (a return address) */
     uint64_t symbol_address; /* start of the function, 0 = unknown */
     uint64_t module_base;    /* of the VT_RECORD_MODULE, 0 = unknown */
     /* linkage name (mangled) to the end of the record; may be empty */
 };
 
-/* What one look at the host's live Python objects found. Its parts, in order, are one text, of lines ended by \n
+/* The result of one inspection of the host's live Python objects. Its parts, in order, are one text, of lines ended by \n
  * with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\; addresses and numbers
- * are decimal. Lines of another first field are stepped over. An empty field: not known.
+ * are decimal. A reader skips lines with another first field. An empty field: not known.
  *
- *   R root address class holder       a module that no other module found holds. root: its number, from 0, the same in
- *                                     every look of a process. address: as self_address in stacks. holder: the variable
+ *   R root address class holder       a module that no other module holds. root: its number, from 0, the same in
+ *                                     every inspection of a process. address: as self_address in stacks. holder: the variable
  *                                     or attribute that holds it ("model", "trainer.model")
  *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
  *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
@@ -307,28 +305,28 @@ struct vt_symbol {
  *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
  *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
  *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
- *                                     elements that the tensor shows, storage_bytes: of all that it lies in. shape:
+ *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
  *                                     "64x256", "" for a scalar. optimizer: of state, else ""
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
  *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
  *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
- *   E what                            the look, or a part of it, failed; what came before holds */
+ *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
     uint32_t inspection_id; /* from 1 */
     uint32_t reason;  /* enum vt_inspection_reason, bits */
     uint32_t part;    /* from 0 */
     uint32_t parts;
-    uint64_t duration_ns; /* what the look cost the host, so far */
+    uint64_t duration_ns; /* what the inspection has cost the host so far */
     /* text to the end of the record */
 };
 
 enum vt_inspection_reason {
     VT_INSPECTION_NEW_OBJECT = 1, /* a module or optimizer not seen before was called */
     VT_INSPECTION_BACKWARD = 2,   /* a backward pass ended */
-    VT_INSPECTION_PEAK = 4,       /* a new peak stood */
+    VT_INSPECTION_PEAK = 4,       /* there was a new peak */
     VT_INSPECTION_EXIT = 8,
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */

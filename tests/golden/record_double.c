@@ -1,8 +1,8 @@
-/* A stand-in for the recorder (preload/record.h): appends each observation as one line of text to the file
+/* A stand-in for the recorder (preload/record/record.h): appends each observation as one line of text to the file
  * named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
 #include "guard.h"
-#include "hooks.h"
-#include "record.h"
+#include "hooks/hooks.h"
+#include "record/record.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>

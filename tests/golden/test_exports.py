@@ -5,7 +5,7 @@ import subprocess
 from harness import HERE, LIBRARIES
 
 ROOT = HERE.parent.parent
-TABLE = re.findall(r"^(VT_\w+)\((\w+)", (ROOT / "preload" / "hooks.def").read_text(), re.M)
+TABLE = re.findall(r"^(VT_\w+)\((\w+)", (ROOT / "preload" / "hooks" / "hooks.def").read_text(), re.M)
 RELEASES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
 
 # What the recorder's files add to the hooks' own library.
@@ -63,6 +63,6 @@ def test_table_is_sorted_and_unique():
 
 
 def test_unhooked_rows_say_why():
-    text = (ROOT / "preload" / "hooks.def").read_text()
+    text = (ROOT / "preload" / "hooks" / "hooks.def").read_text()
     assert all(why for why in re.findall(r'VT_UNHOOKED\(\w+, "(.*)"\)', text))
     assert len(re.findall(r'VT_UNHOOKED\(\w+, ".+"\)', text)) == len(names("VT_UNHOOKED"))

@@ -14,7 +14,7 @@ import pytest
 from harness import HERE, run
 
 CACHE = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache" / "vramtrace")) / "wheels"
-HOOKED = set(re.findall(r"^VT_WRAPPED\((\w+)", (HERE.parent.parent / "preload" / "hooks.def").read_text(), re.M))
+HOOKED = set(re.findall(r"^VT_WRAPPED\((\w+)", (HERE.parent.parent / "preload" / "hooks" / "hooks.def").read_text(), re.M))
 RELEASES = {  # package, its version, the library's name, hooked functions that it keeps
     "11.8": ("nvidia-cuda-runtime-cu11", "11.8.*", "libcudart.so.11.0", 52),
     "12.8": ("nvidia-cuda-runtime-cu12", "12.8.*", "libcudart.so.12", 61),

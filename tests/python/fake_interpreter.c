@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "stack_python.h"
+#include "stacks/python.h"
 
 #define EXPORT __attribute__((visibility("default")))
 typedef uint64_t words[512];

@@ -7,8 +7,7 @@
 #include <time.h>
 
 #include "python_lines.h"
-#include "python_locals.h"
-#include "stack_python.h"
+#include "stacks/python.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "python_lines.h"
-#include "stack_python.h"
+#include "stacks/python.h"
 
 static int passed, failed;
 static bool pins_fail; /* what is loaded already cannot be opened again */

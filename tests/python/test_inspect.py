@@ -12,7 +12,7 @@ import weakref
 import frames_support as support
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = [os.path.join(HERE, "..", "..", "preload", name) for name in ("inspect.py", "census.py")]
+FOLDER = os.path.join(HERE, "..", "..", "preload", "inspect")
 CENSUS_TIME = 10**10  # ns
 
 
@@ -131,7 +131,7 @@ def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
 
 
 def frame_variables(frame):
-    """In the place of inspect_methods.c's; the tests' own variables are none of the program's."""
+    """In the place of methods.c's; the tests' own variables are none of the program's."""
     if frame.f_code.co_name.startswith("test_"):
         return []
     where = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
@@ -151,7 +151,7 @@ def own_attributes(thing):
             return descriptor.__get__(thing) or None  # what has none yet is not to be given one
 
 
-# What inspect.c gives, by other means.
+# What code.c gives, by other means.
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
@@ -159,15 +159,24 @@ GIVEN = dict(
     frame_variables=frame_variables, function_parts=function_parts, find_unreached=find_unreached)
 
 
+def run(name, given):
+    """As code.c does: the file is the body of a class, whose code is run in a namespace of its own."""
+    with open(os.path.join(FOLDER, name)) as file:
+        text = "class body:\n" + "".join(" " + line for line in file)
+    scope, module = dict(given), compile(text, "<vramtrace>", "exec")
+    exec(next(constant for constant in module.co_consts if type(constant) is types.CodeType), scope)
+    return scope
+
+
 def load(memory=None, **instead):
     memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
-    scope = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
-    text = "".join(open(path).read() for path in SOURCES)
-    exec(compile(text, "<vramtrace>", "exec"), scope)
-    return scope["look"]
+    given = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
+    inspect = run("inspect.py", given)
+    inspect["take_census"] = run("census.py", {**given, **inspect["FOR_CENSUS"]})["take_census"]
+    return inspect["inspect"]
 
 
-def look(census_ns=0, memory=None, **variables):
+def inspect(census_ns=0, memory=None, **variables):
     flat = [part for name, value in variables.items() for part in ("main", name, value)]
     return [line.split("\t") for line in load(memory)(flat, 0, 0, census_ns).splitlines()]
 
@@ -182,7 +191,7 @@ def test_names():
     first.gradient = Tensor(4, 8)
     optimizer = Optimizer([first])
     optimizer.state[first] = {"exp_avg": Tensor(4, 8), "step": 3}
-    lines = look(net=net, optimizer=optimizer)
+    lines = inspect(net=net, optimizer=optimizer)
     assert kinds(lines, "R") == [["0", str(id(net)), "Module", "net"]]
     assert [line[3] for line in kinds(lines, "M")] == ["", "first", "norm"]
     assert kinds(lines, "O") == [["0", str(id(optimizer)), "Optimizer", "optimizer"]]
@@ -201,14 +210,14 @@ def test_wrappers_and_several():
     inner = Linear(weight=Parameter(2))
     wrapped = DistributedDataParallel(module=inner)
     other = Linear(weight=Parameter(3))
-    lines = look(inner=inner, wrapped=wrapped, models={"other": other}, self=types.SimpleNamespace(own=other))
+    lines = inspect(inner=inner, wrapped=wrapped, models={"other": other}, self=types.SimpleNamespace(own=other))
     assert sorted(line[3] for line in kinds(lines, "R")) == ["own", "wrapped"]
     assert sorted(line[2] for line in kinds(lines, "T")) == ["weight", "weight"]
 
 
 def test_raw_tensors():
     weight, unnamed = Tensor(5), Tensor(6)
-    lines = look(weight=weight, optimizer=Optimizer([weight, unnamed]))
+    lines = inspect(weight=weight, optimizer=Optimizer([weight, unnamed]))
     assert [line[1:3] for line in kinds(lines, "T")] == [["-1", "weight"], ["-1", "optimizer.param_groups.0.params.1"]]
 
 
@@ -217,14 +226,14 @@ def test_distributed_tensors():
     whole._local_tensor = Tensor(4)
     net = Module(unset=Parameter(1))
     net._parameters = {"weight": whole, "unset": DistributedTensor(2)}
-    lines = look(net=net)
+    lines = inspect(net=net)
     assert [(line[2], int(line[3]), line[8]) for line in kinds(lines, "T")] == [
         ("weight", whole._local_tensor.address, "4")]
 
 
 def test_odd_names():
     net = Module(**{"a\tb\nc\\d": Parameter(1), "\u6587": Parameter(1), "\ud800": Parameter(1)})
-    lines = look(net=net)
+    lines = inspect(net=net)
     assert [line[2] for line in kinds(lines, "T")] == ["a\\tb\\nc\\\\d", "\u6587", "?"]
 
 
@@ -268,7 +277,7 @@ def test_holders():
     node.self, node.tensor = node, Tensor(6)
     del node
     alone = Tensor(7)
-    lines = look(CENSUS_TIME, trainer=trainer, hook=hook, error=error, alone=alone, generator=generator)
+    lines = inspect(CENSUS_TIME, trainer=trainer, hook=hook, error=error, alone=alone, generator=generator)
     holders = {line[8]: line[:2] for line in kinds(lines, "H")}
     assert holders["1"] == ["attribute", "list Trainer.losses, 1 item"]
     assert holders["2"][0] == "cell" and holders["2"][1].startswith("closure cell 'features' of ") and "hook" in holders["2"][1]
@@ -287,10 +296,10 @@ class State:
 
 
 def test_cycles_are_told_alike():
-    """However often they were looked at: from 3.11 on, the first look makes an object's dict."""
+    """However often they are inspected: from 3.11 on, the first inspection makes an object's dict."""
     gc.collect(), gc.disable()
     State(Tensor(8))
-    told = [kinds(look(CENSUS_TIME), "H") for _ in range(3)]
+    told = [kinds(inspect(CENSUS_TIME), "H") for _ in range(3)]
     assert [line[:2] for line in told[0]] == [["cycle", "reference cycle State -> function -> State"]], told
     assert told[1] == told[2] == told[0], told
     gc.enable()
@@ -342,7 +351,7 @@ def test_user_code():
     counter.held = Tensor(59)
     gc.disable()
     calls.clear(), armed.append(1)
-    lines = look(CENSUS_TIME, things=things, odd=things[0], net=net, optimizer=optimizer, hostile=names)
+    lines = inspect(CENSUS_TIME, things=things, odd=things[0], net=net, optimizer=optimizer, hostile=names)
     ran = list(calls)
     gc.enable(), armed.clear()
     del sys.modules["program"]
@@ -352,32 +361,32 @@ def test_user_code():
 
 
 def test_partial():
-    lines = look(CENSUS_TIME, hook=functools.partial(max, Tensor(61), key=Tensor(62)))
+    lines = inspect(CENSUS_TIME, hook=functools.partial(max, Tensor(61), key=Tensor(62)))
     holders = {line[8]: line[1] for line in kinds(lines, "H")}
     assert holders["61"] == holders["62"] == "local 'hook' of main()"
 
 
-def test_too_dear():
-    """A look that does not end in its time tells nothing but what it would take."""
+def test_too_expensive():
+    """An inspection that does not end in its time reports nothing but what it would take."""
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(4000)})
     readings, flat = itertools.count(0, 1_000_000), ["main", "net", net]
 
     def tell(started_ns, budget_ns):
         return load(now_ns=lambda: next(readings))(flat, started_ns, budget_ns, 0)  # a machine has other things to do
 
-    dear = tell(0, 3_000_000)
-    assert dear.startswith("dear ") and 3_000_000 < int(dear[5:]) < 10**10
-    assert tell(next(readings), 2 * int(dear[5:])).count("\nT\t") == 4000
+    expensive = tell(0, 3_000_000)
+    assert expensive.startswith("expensive ") and 3_000_000 < int(expensive.split()[1]) < 10**10
+    assert tell(next(readings), 2 * int(expensive.split()[1])).count("\nT\t") == 4000
     assert tell(0, 0).count("\nT\t") == 4000
 
 
 def test_waiting_is_counted():
-    """What the program waited before the look began, for the GIL or for a processor, is no more its own than the rest."""
+    """The time that the program waited before the inspection began, for the GIL or for a processor, counts too."""
     net = Module(**{f"layer{number}": Linear(weight=Parameter(2)) for number in range(300)})
     waited_ns, second = 700_000_000, 1_000_000_000
     tell = load(now_ns=lambda: 5 * second)
-    dear = tell(["main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
-    assert dear.startswith("dear ") and int(dear[5:]) >= waited_ns
+    expensive = tell(["main", "net", net], 5 * second - waited_ns, waited_ns - 1, 0)
+    assert expensive.startswith("expensive ") and int(expensive.split()[1]) >= waited_ns
     deadlines = []
     tell = load(now_ns=lambda: 5 * second, find_unreached=lambda *given: deadlines.append(given[4]) or True)
     for budget_ns, census_ns, deadline_ns in ((second, second, 5 * second + second - waited_ns), (0, second, 6 * second),
@@ -387,16 +396,16 @@ def test_waiting_is_counted():
 
 
 def test_remembers():
-    """The next look calls roots and optimizers by their numbers, and those that are gone are not called again."""
+    """The next inspection calls roots and optimizers by their numbers; the numbers of those that are gone are not given again."""
     memory = dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
     one, two = Linear(weight=Parameter(2)), Linear(weight=Parameter(3))
     first, second = Optimizer([one._parameters["weight"]]), Optimizer([two._parameters["weight"]])
-    told = look(0, memory, one=one, two=two, first=first, second=second)
+    told = inspect(0, memory, one=one, two=two, first=first, second=second)
     numbers = {line[1]: line[0] for letter in "RO" for line in kinds(told, letter)}
     del one, first
     gc.collect()
     three, third = Linear(weight=Parameter(4)), Optimizer([two._parameters["weight"]])
-    told = look(0, memory, three=three, third=third)
+    told = inspect(0, memory, three=three, third=third)
     assert [line[0] for line in kinds(told, "R")] == [numbers[str(id(two))], "2"]
     assert [line[0] for line in kinds(told, "O")] == [numbers[str(id(second))], "2"]
     assert [line[3] for line in kinds(told, "R")] == ["two", "three"]
@@ -407,7 +416,7 @@ def test_leaves_nothing():
     gc.disable()
     tensor, module = Tensor(9), Linear(weight=Parameter(2))
     references = [weakref.ref(tensor), weakref.ref(module)]
-    lines = look(CENSUS_TIME, tensor=tensor, module=module, things=[tensor, {"module": module}])
+    lines = inspect(CENSUS_TIME, tensor=tensor, module=module, things=[tensor, {"module": module}])
     del tensor, module
     gone = [reference() is None for reference in references]
     gc.enable()

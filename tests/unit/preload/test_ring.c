@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ring.h"
+#include "record/ring.h"
 
 enum { SLOTS = 1024, PRODUCERS = 4, RECORDS = 100000 };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "intern.h"
-#include "live.h"
+#include "record/intern.h"
+#include "record/live.h"
 #include "session.h"
 
 static uint64_t scramble(uint64_t value)

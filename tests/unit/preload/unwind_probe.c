@@ -1,11 +1,11 @@
 /* The walk of native stacks, as a library of its own: its own frames are the ones that a walk leaves out. */
-#include "stack_native.h"
+#include "stacks/native.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fork_gate.h"
-#include "python_layout.h"
+#include "loader/fork_gate.h"
+#include "stacks/python_layout.h"
 
 __attribute__((visibility("default"))) size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated,
                                                     uint64_t *hash);

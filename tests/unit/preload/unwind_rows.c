@@ -5,7 +5,7 @@
 #include <link.h>
 #include <stdio.h>
 
-#include "unwind_tables.h"
+#include "stacks/unwind_tables.h"
 
 static const char *const names[] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
                                     "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};

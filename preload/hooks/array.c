@@ -1,0 +1,91 @@
+/* Arrays and mipmapped arrays. No call reports their size, so their bytes are an estimate from the
+ * descriptor, without the padding of the hardware's layout. */
+#include "hooks/driver.h"
+
+/* Bytes of one channel; formats of compressed blocks and planes count as 1. */
+static unsigned channel_bytes(CUarray_format format)
+{
+    switch ((int)format) {
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+struct extent {
+    uint64_t width, height, depth; /* height and depth 0: fewer dimensions */
+    CUarray_format format;
+    unsigned channels, flags;
+};
+
+static uint64_t estimate(const struct extent *extent, unsigned levels)
+{
+    /* Their memory comes later, by mapping. */
+    if (extent->flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+        return 0;
+    uint64_t bytes = 0, width = extent->width, height = extent->height, depth = extent->depth;
+    bool layered = extent->flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+    for (unsigned level = 0; level < levels && level < 64; level++) {
+        bytes += (width != 0 ? width : 1) * (height != 0 ? height : 1) * (depth != 0 ? depth : 1) *
+                 channel_bytes(extent->format) * extent->channels;
+        width /= 2;
+        height /= 2;
+        if (!layered)
+            depth /= 2;
+    }
+    return bytes;
+}
+
+/* The descriptors of the two ABIs have the same members of different widths. */
+#define EXTENT_2D(descriptor)                                                                                \
+    {                                                                                                        \
+        .width = (descriptor)->Width, .height = (descriptor)->Height, .format = (descriptor)->Format,        \
+        .channels = (descriptor)->NumChannels                                                                \
+    }
+#define EXTENT_3D(descriptor)                                                                                \
+    {                                                                                                        \
+        .width = (descriptor)->Width, .height = (descriptor)->Height, .depth = (descriptor)->Depth,          \
+        .format = (descriptor)->Format, .channels = (descriptor)->NumChannels, .flags = (descriptor)->Flags  \
+    }
+
+/* A failure for another reason than memory is not recorded: there may be no descriptor. */
+#define CREATE(symbol, extent_of, levels_value, parameters, arguments)                                       \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        int8_t device_index = vt_before_allocation();                                                        \
+        CUresult result = real arguments;                                                                    \
+        if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {                                  \
+            struct extent extent = extent_of(descriptor);                                                    \
+            vt_after_allocation(                                                                             \
+                &(struct vt_allocation){.function = VT_FUNCTION_##symbol,                                    \
+                                        .flags = VT_FLAG_ESTIMATE,                                           \
+                                        .device_index = device_index,                                        \
+                                        .address = result == CUDA_SUCCESS ? (uintptr_t)*array : 0,           \
+                                        .bytes = estimate(&extent, levels_value)},                           \
+                result);                                                                                     \
+        }                                                                                                    \
+        return result;                                                                                       \
+    }
+#define CREATE_ARRAY(symbol, descriptor_type, extent_of)                                                     \
+    CREATE(symbol, extent_of, 1, (CUarray * array, const descriptor_type *descriptor), (array, descriptor))
+CREATE_ARRAY(cuArrayCreate_v2, CUDA_ARRAY_DESCRIPTOR, EXTENT_2D)
+CREATE_ARRAY(cuArrayCreate, CUDA_ARRAY_DESCRIPTOR_v1, EXTENT_2D)
+CREATE_ARRAY(cuArray3DCreate_v2, CUDA_ARRAY3D_DESCRIPTOR, EXTENT_3D)
+CREATE_ARRAY(cuArray3DCreate, CUDA_ARRAY3D_DESCRIPTOR_v1, EXTENT_3D)
+CREATE(cuMipmappedArrayCreate, EXTENT_3D, levels,
+       (CUmipmappedArray * array, const CUDA_ARRAY3D_DESCRIPTOR *descriptor, unsigned int levels),
+       (array, descriptor, levels))
+
+#define DESTROY(symbol, type)                                                                                \
+    VT_HOOK_FREE(symbol, VT_EVENT_FREE, (type array), (array), .flags = VT_FLAG_ESTIMATE,                    \
+                 .address = (uintptr_t)array)
+DESTROY(cuArrayDestroy, CUarray)
+DESTROY(cuMipmappedArrayDestroy, CUmipmappedArray)

@@ -1,0 +1,133 @@
+/* Contexts. Their memory shows in the memory information read beside these events. Creation and destruction
+ * are both recorded after the call: taking back the end of a context that refused would be harder than one
+ * address used again too early. */
+#include "hooks/driver.h"
+
+#include <stdatomic.h>
+
+/* The primary context of each device, as recorded last; 0 = none alive. */
+static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
+
+/* Without a cuCtxAttach, the first cuCtxDetach destroys. */
+static _Atomic bool attached;
+
+static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)
+{
+    vt_driver_event(&(struct vt_allocation){.function = function,
+                                            .kind = (uint8_t)kind,
+                                            .device_index = vt_device_index(device),
+                                            .address = context});
+}
+
+/* The new context is current: used memory now includes it. */
+static void created(enum vt_function function, CUdevice device, CUcontext context)
+{
+    record(function, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)context);
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
+        vt_record_memory_info(vt_device_index(device), true);
+    vt_query_end(&query);
+}
+
+#define CREATE(symbol, parameters, arguments)                                                                \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real arguments;                                                                    \
+        if (result == CUDA_SUCCESS && context != NULL)                                                       \
+            created(VT_FUNCTION_##symbol, device, *context);                                                 \
+        return result;                                                                                       \
+    }
+CREATE(cuCtxCreate, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
+CREATE(cuCtxCreate_v2, (CUcontext * context, unsigned int flags, CUdevice device), (context, flags, device))
+CREATE(cuCtxCreate_v3,
+       (CUcontext * context, CUexecAffinityParam *affinity, int affinities, unsigned int flags,
+        CUdevice device),
+       (context, affinity, affinities, flags, device))
+CREATE(cuCtxCreate_v4,
+       (CUcontext * context, CUctxCreateParams *parameters, unsigned int flags, CUdevice device),
+       (context, parameters, flags, device))
+
+#define DESTROY(symbol)                                                                                      \
+    VT_HOOK(symbol, (CUcontext context))                                                                     \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real(context);                                                                     \
+        if (result == CUDA_SUCCESS)                                                                          \
+            record(VT_FUNCTION_##symbol, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);                  \
+        return result;                                                                                       \
+    }
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)
+
+VT_HOOK(cuCtxAttach, (CUcontext * context, unsigned int flags))
+{
+    VT_REAL(cuCtxAttach);
+    atomic_store_explicit(&attached, true, memory_order_relaxed);
+    return real(context, flags);
+}
+
+VT_HOOK(cuCtxDetach, (CUcontext context))
+{
+    VT_REAL(cuCtxDetach);
+    CUresult result = real(context);
+    if (result == CUDA_SUCCESS && !atomic_load_explicit(&attached, memory_order_relaxed))
+        record(VT_FUNCTION_cuCtxDetach, VT_EVENT_CONTEXT_DESTROY, -1, (uintptr_t)context);
+    return result;
+}
+
+VT_HOOK(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))
+{
+    VT_REAL(cuDevicePrimaryCtxRetain);
+    CUresult result = real(context, device);
+    int8_t device_index = vt_device_index(device);
+    if (result == CUDA_SUCCESS && context != NULL && device_index >= 0 &&
+        atomic_exchange(&primary_contexts[device_index], (uintptr_t)*context) != (uintptr_t)*context)
+        record(VT_FUNCTION_cuDevicePrimaryCtxRetain, VT_EVENT_CONTEXT_CREATE, device, (uintptr_t)*context);
+    return result;
+}
+
+/* The whole process's retains and releases count, so the driver is asked whether this was the last. */
+static bool is_active(CUdevice device)
+{
+    VT_NEED(get_state, cuDevicePrimaryCtxGetState);
+    unsigned int flags;
+    int active = 1;
+    struct vt_query query = vt_query_begin();
+    if (query.begun && (get_state == NULL || get_state(device, &flags, &active) != CUDA_SUCCESS))
+        active = 1;
+    vt_query_end(&query);
+    return active != 0;
+}
+
+static void primary_gone(enum vt_function function, CUdevice device)
+{
+    int8_t device_index = vt_device_index(device);
+    uint64_t context = device_index >= 0 ? atomic_exchange(&primary_contexts[device_index], 0) : 0;
+    if (context != 0)
+        record(function, VT_EVENT_CONTEXT_DESTROY, device, context);
+}
+
+#define RELEASE(symbol)                                                                                      \
+    VT_HOOK(symbol, (CUdevice device))                                                                       \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real(device);                                                                      \
+        if (result == CUDA_SUCCESS && !is_active(device))                                                    \
+            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+        return result;                                                                                       \
+    }
+RELEASE(cuDevicePrimaryCtxRelease)
+RELEASE(cuDevicePrimaryCtxRelease_v2)
+
+#define RESET(symbol)                                                                                        \
+    VT_HOOK(symbol, (CUdevice device))                                                                       \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real(device);                                                                      \
+        if (result == CUDA_SUCCESS)                                                                          \
+            primary_gone(VT_FUNCTION_##symbol, device);                                                      \
+        return result;                                                                                       \
+    }
+RESET(cuDevicePrimaryCtxReset)
+RESET(cuDevicePrimaryCtxReset_v2)

@@ -1,0 +1,273 @@
+/* What the wrappers share: devices, memory information, and making events of calls. */
+#include "clock.h"
+#include "hooks/driver.h"
+
+#include "guard.h"
+#include "record/record.h"
+
+#include <stdatomic.h>
+
+/* With a real driver cuMemGetInfo is a system call: after the first, at most one in this time for each
+ * device. */
+#define INTERVAL_NS 10000000u
+
+static _Atomic uint64_t last_memory_info_ns[VT_MAX_DEVICES];
+
+/* Counts driver events of all threads that change used memory: if it moved during a bracket, nobody knows
+ * whose the difference is. */
+static _Atomic uint64_t changes;
+
+bool vt_interval_passed(_Atomic uint64_t *last_ns)
+{
+    uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), last = atomic_load_explicit(last_ns, memory_order_relaxed);
+    return (last == 0 || now - last >= INTERVAL_NS) &&
+           atomic_compare_exchange_strong_explicit(last_ns, &last, now, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+static int8_t current_device(void)
+{
+    VT_NEED(get_device, cuCtxGetDevice);
+    CUdevice device;
+    return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
+}
+
+void vt_query_open(struct vt_query *query)
+{
+    *query = (struct vt_query){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    query->begun = vt_enter(&query->saved_errno);
+    if (!query->begun)
+        return;
+    VT_NEED(exchange_mode, cuThreadExchangeStreamCaptureMode);
+    query->mode_changed = exchange_mode != NULL && exchange_mode(&query->mode) == CUDA_SUCCESS;
+}
+
+void vt_query_end(struct vt_query *query)
+{
+    if (!query->begun)
+        return;
+    VT_NEED(exchange_mode, cuThreadExchangeStreamCaptureMode);
+    if (query->mode_changed && exchange_mode != NULL)
+        exchange_mode(&query->mode);
+    vt_leave(query->saved_errno);
+}
+
+static void record_device(int8_t device_index)
+{
+    if (vt_record_device_known(device_index))
+        return;
+    VT_NEED(get_name, cuDeviceGetName);
+    VT_NEED(get_total, cuDeviceTotalMem_v2);
+    char name[256] = "";
+    size_t total_bytes = 0;
+    if (get_name == NULL || get_name(name, sizeof(name), device_index) != CUDA_SUCCESS)
+        name[0] = '\0';
+    if (get_total == NULL || get_total(&total_bytes, device_index) != CUDA_SUCCESS)
+        total_bytes = 0;
+    name[sizeof(name) - 1] = '\0';
+    vt_record_device(device_index, name, total_bytes);
+}
+
+static bool memory_info(size_t *free_bytes, size_t *total_bytes)
+{
+    VT_NEED(get_info, cuMemGetInfo_v2);
+    return get_info != NULL && get_info(free_bytes, total_bytes) == CUDA_SUCCESS;
+}
+
+void vt_record_memory_info(int8_t device_index, bool even_if_recent)
+{
+    /* The driver reports the current context's device only. */
+    if (device_index < 0 || current_device() != device_index)
+        return;
+    _Atomic uint64_t *last_ns = &last_memory_info_ns[device_index];
+    if (!vt_interval_passed(last_ns) && !even_if_recent)
+        return;
+    size_t free_bytes, total_bytes;
+    if (!memory_info(&free_bytes, &total_bytes))
+        return;
+    vt_record(&(struct vt_observation){.kind = VT_EVENT_MEMORY_INFO,
+                                       .layer = VT_LAYER_DRIVER,
+                                       .device_index = device_index,
+                                       .bytes = free_bytes,
+                                       .total_bytes = total_bytes});
+}
+
+int8_t vt_before_allocation(void)
+{
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return VT_NO_DEVICE;
+    int8_t device_index = current_device();
+    bool first = device_index >= 0 &&
+                 atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed) == 0;
+    vt_leave(saved_errno);
+    if (first) {
+        struct vt_query query = vt_query_begin();
+        if (query.begun) {
+            record_device(device_index);
+            vt_record_memory_info(device_index, false);
+        }
+        vt_query_end(&query);
+    }
+    return device_index;
+}
+
+static void record(const struct vt_allocation *event, bool with_stack)
+{
+    if (event->device_index >= 0)
+        record_device(event->device_index);
+    atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
+    vt_record(&(struct vt_observation){.kind = event->kind != 0 ? event->kind : VT_EVENT_ALLOC,
+                                       .layer = VT_LAYER_DRIVER,
+                                       .device_index = event->device_index,
+                                       .flags = event->flags,
+                                       .function = (uint16_t)event->function,
+                                       .with_stack = with_stack,
+                                       .address = event->address,
+                                       .bytes = event->bytes,
+                                       .detail = event->detail,
+                                       .total_bytes = event->total_bytes});
+}
+
+void vt_driver_event(const struct vt_allocation *event)
+{
+    int saved_errno;
+    if (!vt_enter_event(&saved_errno))
+        return;
+    record(event, true);
+    vt_leave(saved_errno);
+}
+
+void vt_driver_event_within(const struct vt_allocation *event)
+{
+    record(event, false);
+}
+
+uint64_t vt_range_bytes(CUdeviceptr address)
+{
+    VT_NEED(get_range, cuMemGetAddressRange_v2);
+    CUdeviceptr start;
+    size_t bytes = 0;
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return 0;
+    if (get_range == NULL || get_range(&start, &bytes, address) != CUDA_SUCCESS)
+        bytes = 0;
+    vt_leave(saved_errno);
+    return bytes;
+}
+
+/* Reads memory information if it is due, or at once after a failure. */
+static void follow_up(int8_t device_index, bool failed)
+{
+    if (device_index < 0)
+        return;
+    uint64_t last = atomic_load_explicit(&last_memory_info_ns[device_index], memory_order_relaxed);
+    if (!failed && vt_clock_ns(CLOCK_MONOTONIC) - last < INTERVAL_NS)
+        return;
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
+        vt_record_memory_info(device_index, failed);
+    vt_query_end(&query);
+}
+
+void vt_after_allocation(const struct vt_allocation *made, CUresult result)
+{
+    int saved_errno;
+    if (result == CUDA_SUCCESS && made->address == 0)
+        return;
+    /* A call that fails for lack of a context or a device is no use of CUDA: it begins no trace. */
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !vt_recording())
+        return;
+    if (!vt_enter_event(&saved_errno))
+        return;
+    struct vt_allocation event = *made;
+    if (result != CUDA_SUCCESS) {
+        event.kind = VT_EVENT_ALLOC_FAILED;
+        event.address = 0;
+        event.detail = result;
+        event.total_bytes = 0;
+    }
+    record(&event, true);
+    vt_leave(saved_errno);
+    if (!(event.flags & VT_FLAG_HOST) && event.kind != VT_EVENT_RESERVE)
+        follow_up(event.device_index, result != CUDA_SUCCESS);
+}
+
+void vt_before_free(const struct vt_allocation *freed)
+{
+    int saved_errno;
+    if (freed->address == 0)
+        return;
+    if (!vt_recording()) {
+        vt_record_missed_free();
+        return;
+    }
+    if (!vt_enter_event(&saved_errno))
+        return;
+    record(freed, false);
+    vt_leave(saved_errno);
+}
+
+void vt_after_free(const struct vt_allocation *freed, CUresult result)
+{
+    int saved_errno;
+    if (freed->address == 0 || !vt_recording())
+        return;
+    if (result != CUDA_SUCCESS) {
+        struct vt_allocation kept = *freed;
+        kept.kind = VT_EVENT_FREE_FAILED;
+        kept.bytes = 0;
+        vt_before_free(&kept);
+        return;
+    }
+    if (!vt_enter(&saved_errno))
+        return;
+    int8_t device_index = current_device();
+    vt_leave(saved_errno);
+    follow_up(device_index, false);
+}
+
+static bool used_bytes(uint64_t *used)
+{
+    size_t free_bytes, total_bytes;
+    if (!memory_info(&free_bytes, &total_bytes))
+        return false;
+    *used = total_bytes - free_bytes;
+    return true;
+}
+
+struct vt_bracket vt_bracket_open(void)
+{
+    struct vt_bracket bracket = {.device_index = VT_NO_DEVICE};
+    struct vt_query query = vt_query_begin();
+    if (query.begun)
+        bracket.device_index = current_device();
+    if (bracket.device_index >= 0) {
+        record_device(bracket.device_index);
+        bracket.changes = atomic_load_explicit(&changes, memory_order_relaxed);
+        bracket.open = used_bytes(&bracket.used_bytes);
+    }
+    vt_query_end(&query);
+    return bracket;
+}
+
+void vt_bracket_close(const struct vt_bracket *bracket, enum vt_function function)
+{
+    uint64_t used;
+    if (!bracket->open)
+        return;
+    struct vt_query query = vt_query_begin();
+    if (query.begun && current_device() == bracket->device_index && used_bytes(&used) &&
+        used != bracket->used_bytes) {
+        if (atomic_load_explicit(&changes, memory_order_relaxed) == bracket->changes)
+            record(&(struct vt_allocation){.function = function,
+                                           .kind = VT_EVENT_DELTA,
+                                           .device_index = bracket->device_index,
+                                           .bytes = used - bracket->used_bytes},
+                   true);
+        else
+            vt_record_memory_info(bracket->device_index, true);
+    }
+    vt_query_end(&query);
+}

@@ -1,0 +1,318 @@
+/* PyTorch. Its caching allocators call c10::reportMemoryUsageToProfiler through the PLT for every block that
+ * they hand out or take back, and c10::reportOutOfMemoryToProfiler when they give up: a preloaded definition
+ * sees them all. We run inside the allocator's lock, mostly without the GIL: no lock, no Python here.
+ *
+ * c10::Device is passed in one register: the type in the low byte, the index in the next. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "guard.h"
+#include "loader/elf_walk.h"
+#include "record/record.h"
+
+/* ---- PyTorch's names ---- */
+
+/* Exported by us: X(symbol). Their signatures changed in 2.1: size_t totals since then (m), int64_t before
+ * (l). */
+#define USAGE_SYMBOLS(X)                                                                                     \
+    X(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)                                                 \
+    X(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
+#define OOM_SYMBOLS(X)                                                                                       \
+    X(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)                                                   \
+    X(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
+#define STRING_OF(symbol) #symbol
+#define STRING(symbol) STRING_OF(symbol)
+#define NEXT_SEQUENCE_SYMBOL _ZN2at15sequence_number17get_and_incrementEv
+
+/* Called by us: X(field of `torch`, result, parameters, symbol in LIBRARY). */
+#define LIBRARY "libtorch_cpu.so"
+#define AUTOGRAD_FUNCTIONS(X)                                                                                \
+    X(peek_sequence, uint64_t, (void), "_ZN2at15sequence_number4peekEv")                                     \
+    X(current_node, void, (struct node_pointer *), "_ZN5torch8autograd16get_current_nodeEv")                 \
+    X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
+    X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
+
+/* What get_current_node returns, through a hidden pointer: a shared_ptr<Node>, or a newer
+ * intrusive_ptr<Node>, which is its first word alone. */
+struct node_pointer {
+    char *node;
+    char *control; /* libstdc++: vtable, then int uses, int weak uses */
+};
+
+/* Its two kinds, told apart by a function that takes one as an argument. With neither, nodes are not read. */
+struct node_layout {
+    const char *proof; /* symbol in LIBRARY */
+    size_t sequence_offset, thread_offset;
+    bool counts_itself; /* uses are counted in the node, else in the control block; both at USES_OFFSET */
+};
+enum { USES_OFFSET = 8 };
+static const struct node_layout node_layouts[] = {
+    {"_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", 24, 48, false},
+    {"_ZNK5torch8autograd13SavedVariable6unpackEN3c1013intrusive_ptrINS0_4NodeENS2_6detail34intrusive_"
+     "target_default_null_typeIS4_EEEE",
+     16, 40, true},
+};
+
+enum { DEVICE_TYPE_CUDA = 1 };
+#define ACCUMULATES_GRADIENT UINT64_MAX /* all such nodes have this number: the engine takes them first */
+
+/* ---- finding its functions ---- */
+
+typedef void usage_function(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved,
+                            uint16_t device);
+typedef void oom_function(int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device);
+
+/* `usage` and `oom` are what the allocator would call without us; the autograd functions are looked up by the
+ * library's name, which never loads it. Until all are found, each event checks whether another library was
+ * loaded, and then searches again. */
+static struct {
+    _Atomic(usage_function *) usage;
+    _Atomic(oom_function *) oom;
+#define X(field, result, parameters, symbol) _Atomic(result(*) parameters) field;
+    AUTOGRAD_FUNCTIONS(X)
+#undef X
+    _Atomic(uint64_t (*)(void)) next_sequence;
+    _Atomic(const struct node_layout *) node_layout;
+    _Atomic uint64_t loads; /* of libraries at the latest search, plus one; 0: none yet */
+    _Atomic int complete;
+} torch;
+
+struct search {
+    const char *name;
+    void *address;
+};
+
+static bool is_library(const struct vt_elf *object, void *unused)
+{
+    (void)unused;
+    return strcmp(object->soname, LIBRARY) == 0;
+}
+
+static bool find_in_library(const struct vt_elf *object, void *context)
+{
+    struct search *search = context;
+    if (!is_library(object, NULL))
+        return false;
+    search->address = vt_elf_symbol(object, search->name, NULL);
+    return true;
+}
+
+/* Not by dlopen: its lock may be held by a thread that waits for the allocator's, which our caller holds. */
+static void *find(const char *name)
+{
+    struct search search = {name, NULL};
+    vt_elf_find(find_in_library, &search);
+    return search.address;
+}
+
+static void look_up_profiler(void)
+{
+    void *usage = NULL, *oom = NULL;
+#define X(symbol) usage = usage ? usage : vt_elf_next_definition(#symbol);
+    USAGE_SYMBOLS(X)
+#undef X
+#define X(symbol) oom = oom ? oom : vt_elf_next_definition(#symbol);
+    OOM_SYMBOLS(X)
+#undef X
+    atomic_store(&torch.oom, (oom_function *)oom);
+    atomic_store(&torch.usage, (usage_function *)usage); /* last: it says that this is done */
+}
+
+static void look_up_autograd(void)
+{
+    for (size_t i = 0; i < sizeof node_layouts / sizeof *node_layouts; i++)
+        if (find(node_layouts[i].proof))
+            atomic_store(&torch.node_layout, &node_layouts[i]);
+#define X(field, result, parameters, symbol) atomic_store(&torch.field, (result(*) parameters)find(symbol));
+    AUTOGRAD_FUNCTIONS(X)
+#undef X
+}
+
+/* A library that is loaded and lacks a function never gets it. */
+static void look_up(void)
+{
+    if (atomic_load_explicit(&torch.complete, memory_order_acquire))
+        return;
+    uint64_t loads = vt_elf_loads_seen() + 1;
+    if (atomic_load_explicit(&torch.loads, memory_order_relaxed) == loads)
+        return;
+    if (!atomic_load(&torch.usage))
+        look_up_profiler();
+    bool has_autograd = vt_elf_find(is_library, NULL);
+    if (has_autograd)
+        look_up_autograd();
+    if (has_autograd && atomic_load(&torch.usage))
+        atomic_store_explicit(&torch.complete, 1, memory_order_release);
+    atomic_store_explicit(&torch.loads, loads, memory_order_relaxed);
+}
+
+/* ---- nodes ---- */
+
+/* Each thread counts its nodes from 0, so a number needs PyTorch's number of its thread. */
+static uint64_t sequence_of(uint64_t number, uint64_t torch_thread, bool backward)
+{
+    if (number == ACCUMULATES_GRADIENT)
+        return VT_SEQUENCE_NO_NUMBER;
+    return torch_thread << VT_SEQUENCE_THREAD_SHIFT | (number * 2 + 2 + backward);
+}
+
+static uint64_t own_torch_thread(void)
+{
+    static __thread uint64_t known;
+    uint64_t (*current_thread)(void) = atomic_load_explicit(&torch.current_thread, memory_order_relaxed);
+    if (!known && current_thread)
+        known = current_thread();
+    return known;
+}
+
+static uint64_t current_node_sequence(const struct node_layout *layout,
+                                      void (*current_node)(struct node_pointer *))
+{
+    struct node_pointer current = {NULL, NULL};
+    uint64_t number, maker = 0;
+    current_node(&current);
+    const char *counter = layout->counts_itself ? current.node : current.control;
+    if (!current.node || !counter)
+        return VT_SEQUENCE_NO_NUMBER;
+    memcpy(&number, current.node + layout->sequence_offset, sizeof number);
+    if (atomic_load_explicit(&torch.current_thread, memory_order_relaxed))
+        memcpy(&maker, current.node + layout->thread_offset, sizeof maker);
+    /* Drop the reference. The engine's task and its guard hold two more, so this is never the last, nor, for
+     * a node with a Python object, the last but one. */
+    __atomic_fetch_sub((int *)(uintptr_t)(counter + USES_OFFSET), 1, __ATOMIC_ACQ_REL);
+    return sequence_of(number, maker, true);
+}
+
+/* That of the node that runs on this thread; 0 outside of backward. */
+static uint64_t backward_sequence(void)
+{
+    int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
+    void (*current_node)(struct node_pointer *) =
+        atomic_load_explicit(&torch.current_node, memory_order_relaxed);
+    const struct node_layout *layout = atomic_load_explicit(&torch.node_layout, memory_order_relaxed);
+    int task = graph_task ? graph_task() : -1;
+    if (task == -1)
+        return 0;
+    vt_record_backward(task);
+    return layout && current_node ? current_node_sequence(layout, current_node) : VT_SEQUENCE_NO_NUMBER;
+}
+
+/* The autograd node of this event (format.h, vt_event.sequence): in backward the running one, else the one
+ * that the forward operator made just before allocating its output. */
+static uint64_t autograd_sequence(void)
+{
+    uint64_t backward = backward_sequence();
+    if (backward)
+        return backward;
+    uint64_t (*peek)(void) = atomic_load_explicit(&torch.peek_sequence, memory_order_relaxed);
+    uint64_t next = peek ? peek() : 0;
+    return next ? sequence_of(next - 1, own_torch_thread(), false) : 0;
+}
+
+/* ---- new nodes ---- */
+
+static uint64_t count_alone(void)
+{
+    static __thread uint64_t next;
+    return next++;
+}
+
+/* Our caller was linked against a definition, so there is one, whatever the name of its library. If there
+ * were none, counting here would give the same numbers. */
+__attribute__((noinline)) static uint64_t (*find_next_sequence(void))(void)
+{
+    uint64_t (*none)(void) = NULL;
+    uint64_t (*found)(void) = (uint64_t(*)(void))vt_elf_next_definition(STRING(NEXT_SEQUENCE_SYMBOL));
+    if (!found)
+        found = count_alone;
+    return atomic_compare_exchange_strong(&torch.next_sequence, &none, found) ? found : none;
+}
+
+static void node_made(uint64_t number)
+{
+    int saved_errno;
+    if (!vt_enter(&saved_errno))
+        return;
+    if (atomic_load_explicit(&torch.complete, memory_order_acquire))
+        vt_record_node(sequence_of(number, own_torch_thread(), false), backward_sequence());
+    vt_leave(saved_errno);
+}
+
+/* at::sequence_number::get_and_increment(): every node takes its number here, but those that accumulate
+ * gradients. */
+__attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
+uint64_t NEXT_SEQUENCE_SYMBOL(void)
+{
+    uint64_t (*next)(void) = atomic_load_explicit(&torch.next_sequence, memory_order_relaxed);
+    uint64_t number = __builtin_expect(next != NULL, 1) ? next() : find_next_sequence()();
+    if (vt_recording())
+        node_made(number);
+    return number;
+}
+
+/* ---- memory ---- */
+
+static bool is_cuda(uint16_t device)
+{
+    return (device & 0xff) == DEVICE_TYPE_CUDA;
+}
+
+static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device)
+{
+    int saved_errno;
+    const bool made = bytes >= 0;
+    /* A free begins no trace: a forked worker may only be freeing what it inherited. */
+    const bool wanted = is_cuda(device) && (made || vt_recording());
+    if (!wanted && is_cuda(device))
+        vt_record_missed_free();
+    if (wanted ? vt_enter_event(&saved_errno) : vt_enter(&saved_errno)) {
+        look_up();
+        if (wanted) {
+            vt_record(&(struct vt_observation){.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,
+                                               .layer = VT_LAYER_FRAMEWORK,
+                                               .device_index = (int8_t)(device >> 8),
+                                               .with_stack = made,
+                                               .address = (uintptr_t)address,
+                                               .bytes = made ? (uint64_t)bytes : -(uint64_t)bytes,
+                                               .detail = reserved,
+                                               .total_bytes = allocated,
+                                               .sequence = made ? autograd_sequence() : 0});
+        }
+        vt_leave(saved_errno);
+    }
+    usage_function *real = atomic_load_explicit(&torch.usage, memory_order_relaxed);
+    if (real)
+        real(address, bytes, allocated, reserved, device);
+}
+
+static void report_oom(int64_t bytes, uint64_t allocated, uint64_t reserved, uint16_t device)
+{
+    int saved_errno;
+    if (vt_enter(&saved_errno)) {
+        look_up();
+        if (is_cuda(device))
+            vt_record(&(struct vt_observation){.kind = VT_EVENT_OOM,
+                                               .layer = VT_LAYER_FRAMEWORK,
+                                               .device_index = (int8_t)(device >> 8),
+                                               .with_stack = true,
+                                               .bytes = (uint64_t)bytes,
+                                               .detail = reserved,
+                                               .total_bytes = allocated,
+                                               .sequence = autograd_sequence()});
+        vt_record_ask_inspection(VT_INSPECTION_OUT_OF_MEMORY);
+        vt_leave(saved_errno);
+    }
+    oom_function *real = atomic_load_explicit(&torch.oom, memory_order_relaxed);
+    if (real)
+        real(bytes, allocated, reserved, device);
+}
+
+/* ---- exports ---- */
+
+#define X(symbol) extern usage_function symbol __attribute__((alias("report_usage"), visibility("default")));
+USAGE_SYMBOLS(X)
+#undef X
+#define X(symbol) extern oom_function symbol __attribute__((alias("report_oom"), visibility("default")));
+OOM_SYMBOLS(X)
+#undef X

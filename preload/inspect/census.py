@@ -1,0 +1,392 @@
+# The census: which Python name holds each live CUDA tensor. A search from the program's names (variables of running functions
+# and of its modules, exceptions) through the objects that they hold, breadth first, so that the shortest way to a tensor is
+# reported. A tensor that no name reaches and that is alive all the same is held by a cycle, or by C.
+#
+# Run like inspect.py, under the same rules, in a namespace of its own. Given: the same as inspect.py, and its FOR_CENSUS.
+# Gives: take_census.
+
+TENSOR, TORCH_MODULE, CLASS = 1, 2, 3
+OBJECTS_MAXIMUM = 200_000  # that one census visits
+TENSORS_MAXIMUM = 4096
+NODES_MAXIMUM = 4096  # of one tensor's autograd graph
+LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
+CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors reported, objects visited for one of them
+YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
+OLD_GENERATION_NS = 100_000_000  # time left for a census that also searches all old objects
+CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
+
+SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
+NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
+
+
+def is_library(module):
+    path = module.__dict__.get("__file__")  # not by getattr: a module may answer for what it does not have
+    return not isinstance(path, str) or "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
+
+
+def make_census(torch, inspection, deadline_ns):
+    queue = []  # (object, index of what holds it, kind of step, name, where)
+    collections, module_class = sys.modules["collections"], sys.modules["torch.nn.modules.module"].Module
+    sized = CONTAINERS | {id(kind) for kind in (
+        set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
+    return Namespace(
+        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, complete=True, queue=queue, sized=sized,
+        seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
+        collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
+        tensor_class=torch.Tensor, module_class=module_class,
+        wanted={id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE, id(type): CLASS},
+        array_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
+        found=[], shared=set())  # indices of tensors; names that stand for several objects
+
+
+def put(census, thing, parent, kind, name, where=""):
+    identity, its_kind = id(thing), id(type(thing))
+    if identity in census.seen or its_kind in census.plain or its_kind in census.sized and not len(thing):
+        return
+    census.seen.add(identity)
+    census.queue.append((thing, parent, kind, name, where))
+
+
+def put_module(census, module, parent):
+    """A model may have thousands, each with a dozen containers that are empty or that inspect.py has searched."""
+    kind = class_name(module)
+    for name, value in entries(attributes(module)):
+        if id(value) not in census.seen and id(type(value)) not in census.plain and key_name(name) not in NAMED_BY_INSPECTIONS:
+            put(census, value, parent, "attribute", key_name(name), kind)
+
+
+def put_items(census, items, parent, large):
+    items = list(items)  # another thread may add to it meanwhile
+    if large and all(id(type(item)) in PLAIN for item in items[:64]):
+        return
+    for item in items:
+        put(census, item, parent, "item", "")
+
+
+def put_function(census, function, parent):
+    arguments, free_names, closure, defaults, named_defaults, inside = function_parts(function)
+    for name, cell in zip(free_names, closure or ()):
+        try:
+            put(census, cell.cell_contents, parent, "cell", name, function.__qualname__)
+        except ValueError:
+            pass
+    for name, value in zip(arguments[-len(defaults):], defaults) if defaults else ():
+        put(census, value, parent, "default", name, function.__qualname__)
+    for name, value in entries(named_defaults or {}):
+        put(census, value, parent, "default", name, function.__qualname__)
+    for name, value in entries(inside or {}):
+        put(census, value, parent, "attribute", key_name(name), function.__qualname__)
+
+
+def put_exception(census, error, parent):
+    name = class_name(error)
+    own = BaseException  # its class may define these anew
+    put_items(census, own.args.__get__(error), parent, False)
+    for other in (own.__cause__.__get__(error), own.__context__.__get__(error)):
+        put(census, other, parent, "exception", class_name(other))
+    traceback = own.__traceback__.__get__(error)
+    while traceback is not None:
+        parts = referents(traceback)  # the next one, and a frame
+        for frame in parts:
+            found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of a running frame would keep them alive
+            for where, variable, value in zip(found[::3], found[1::3], found[2::3]):
+                put(census, value, parent, "traceback", variable, f"{where}\t{name}")
+        following = [part for part in parts if type(part) is TRACEBACK]
+        traceback = following[0] if following else None
+
+
+def put_attributes(census, thing, parent):
+    """Returns the dict that they are in, or None."""
+    inside = attributes(thing)
+    if inside is not None:
+        kind = class_name(thing)
+        for name, value in entries(inside):
+            put(census, value, parent, "attribute", key_name(name), kind)
+    return inside
+
+
+def expand(census, index):
+    thing = census.queue[index][0]
+    kind = type(thing)
+    if kind is list or kind is tuple:
+        put_items(census, thing, index, len(thing) > LARGE)
+    elif kind is dict:
+        if len(thing) > LARGE and all(id(type(value)) in PLAIN for value, _ in zip(thing.values(), range(64))):
+            return
+        for key, value in list(thing.items()):
+            put(census, value, index, "key", key if type(key) is str else "")
+    elif kind is FUNCTION:
+        put_function(census, thing, index)
+    elif kind is METHOD:
+        function, its_self = referents(thing)
+        name = function.__qualname__ if type(function) is FUNCTION else ""
+        put(census, its_self, index, "method", name)
+        put(census, function, index, "function", name)
+    elif kind is CELL:
+        put_items(census, referents(thing), index, False)
+    elif kind is GENERATOR:
+        parts = referents(thing)
+        for frame in [part for part in parts if type(part) is FRAME]:  # before 3.11
+            parts += referents(frame)
+        for value in parts:
+            if type(value) is not dict:  # its globals
+                put(census, value, index, "generator", "", thing.__qualname__)
+    elif has_class(thing, BaseException):
+        put_exception(census, thing, index)
+    elif id(kind) in census.collections:
+        put_items(census, [part for part in referents(thing) if part is not kind], index, False)
+        put_attributes(census, thing, index)
+    elif attributes(thing) is not None:  # it may hold more: slots, references that C keeps in a cache or a task
+        inside = put_attributes(census, thing, index)
+        put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index, False)
+    elif kind is census.array_class:
+        if thing.dtype.kind == "O":  # the collector does not know its items
+            put_items(census, thing.ravel().tolist(), index, thing.size > LARGE)
+    elif kind is not FRAME and kind is not CODE:  # iterators, objects with slots
+        put_items(census, [part for part in referents(thing) if part is not kind], index, False)
+
+
+def visit(census, thing, index):
+    kind = None
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        kind = census.wanted.get(id(parent))
+        if kind is not None:
+            break
+    if kind == TENSOR:
+        census.found.append(index)
+        put_attributes(census, thing, index)
+    elif kind == TORCH_MODULE:
+        put_module(census, thing, index)
+    elif kind is None and type(thing) is not MODULE:
+        expand(census, index)
+
+
+def search(census):
+    index = 0
+    while index < len(census.queue):
+        thing = census.queue[index][0]
+        try:
+            visit(census, thing, index)
+        except Exception:  # changed by another thread meanwhile, or odd: go on with the next
+            census.complete = False
+        index += 1
+        if index % CHECK_EVERY == 0 and (is_late(census) or index > OBJECTS_MAXIMUM):
+            census.complete = False
+            return
+
+
+def is_late(census):
+    late = now_ns() > census.deadline_ns
+    census.complete = census.complete and not late
+    return late
+
+
+# ---- reporting ----
+
+def named(census, index):
+    """The nearest object on the way that has a name of its own."""
+    while census.queue[index][1] >= 0 and (not census.queue[index][3] or census.queue[index][2] in ("key", "method", "function")):
+        index = census.queue[index][1]
+    return index
+
+
+def find_shared(census):
+    """Attributes that hold tensors of several objects: the common holder is not the attribute but what holds the objects."""
+    first = {}
+    for index in census.found[:TENSORS_MAXIMUM]:
+        at = named(census, index)
+        if first.setdefault(census.queue[at][2:], at) != at:
+            census.shared.add(census.queue[at][2:])
+
+
+def holder_of(census, index):
+    at = up = named(census, index)
+    while census.queue[at][2] == "attribute" and census.queue[at][2:] in census.shared:
+        up = census.queue[up][1]
+        if up < 0 or has_class(census.queue[up][0], census.module_class):
+            break  # no container: layers of a model have the same attributes
+        thing, _, kind, name, _ = census.queue[up]
+        if name and kind not in ("key", "method", "function") and is_container(census, thing):
+            return census.queue[up][0], *census.queue[up][2:]
+    return census.queue[at][0], *census.queue[at][2:]
+
+
+def is_container(census, thing):
+    return id(type(thing)) in census.sized
+
+
+def describe(census, index):
+    """(kind, holder, all steps from the tensor to a name)"""
+    named, steps = holder_of(census, index), []
+    while index >= 0:
+        thing, parent, kind, name, where = census.queue[index]
+        steps.append((thing, kind, name, where))
+        index = parent
+    way = " < ".join(filter(None, (step(census, *each) for each in steps)))
+    holder = step(census, *named)
+    for thing, kind, _, where in steps:
+        if kind == "traceback":
+            return "traceback", f"traceback of {where.partition(chr(9))[2]}, {holder}", way
+    return named[1], holder, way
+
+
+def step(census, thing, kind, name, where):
+    size = what = ""
+    if is_container(census, thing):
+        size, what = f", {len(thing)} item{'s' if len(thing) != 1 else ''}", class_name(thing)
+    if kind == "local":
+        return f"{what + ' ' if what else 'local '}'{name}' of {where}(){size}"
+    if kind == "global":
+        return f"{what or 'variable'} '{name}' in {where}{size}"
+    if kind == "attribute":
+        return f"{what or 'attribute'} {where}.{name}{size}"
+    if kind == "cell":
+        return f"closure cell '{name}' of {where}{size and ', ' + what + size}"
+    if kind == "default":
+        return f"default '{name}' of {where}(){size and ', ' + what + size}"
+    if kind == "context":
+        return f"context variable '{name}'{size and ', ' + what + size}"
+    if kind == "traceback":
+        return f"local '{name}' of {where.partition(chr(9))[0]}(){size}"
+    if kind == "key":
+        return f"key '{name}'" if name else ""
+    if kind == "generator":
+        return f"generator {where}()"
+    if kind == "exception":
+        return f"exception {name}"
+    return ""
+
+
+def graph(census, tensor):
+    """The name of the node that made it, and the numbers of the nodes that its graph keeps, as ranges."""
+    node = census.ask["grad_fn"](tensor)
+    if node is None:
+        return "", ""
+    numbers, waiting, seen = [], [node], {node}
+    for count, current in enumerate(waiting):
+        if count == NODES_MAXIMUM or count % CHECK_EVERY == CHECK_EVERY - 1 and is_late(census):
+            break
+        number = current._sequence_nr()
+        if number < 1 << 62:  # a leaf's node has no number
+            numbers.append(number)
+        for following, _ in current.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    ranges = []
+    for number in sorted(numbers):
+        if ranges and number <= ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return node.name(), ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+def report_census(census, lines):
+    find_shared(census)
+    for count, index in enumerate(census.found[:TENSORS_MAXIMUM]):
+        tensor = census.queue[index][0]
+        if count % REPORT_EVERY == 0 and is_late(census):
+            break
+        if id(tensor) in census.inspection.names:  # a parameter
+            continue
+        kind, holder, way = describe(census, index)
+        report_holder(census, lines, tensor, kind, holder, way)
+    if not census.complete or len(census.found) > TENSORS_MAXIMUM:
+        lines.append("E\tthe census stopped before its end: too many objects, or no time left\n")
+
+
+def report_holder(census, lines, tensor, kind, holder, way):
+    place = place_of(census.inspection, tensor)
+    try:
+        if place and (place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
+            name, ranges = graph(census, tensor)
+            lines.append(f"H\t{kind}\t{text(holder)}\t{text(way)}\t{place[1]}\t{name}\t{ranges}\n")
+    except Exception:  # another thread frees the graph
+        return
+
+
+def parts_of(thing):
+    """What it refers to; of a function without its module's globals."""
+    if type(thing) is FUNCTION:
+        _, _, closure, defaults, _, inside = function_parts(thing)
+        return [part for part in (closure, defaults, inside) if part]
+    return referents(thing)
+
+
+def cycle_of(thing):
+    """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which begins
+    the way: whether it has a dict yet does not depend on the program."""
+    parents, waiting = [-1], [thing]
+    seen = {id(thing), id(parents), id(waiting)}
+    for index, current in enumerate(waiting):
+        for part in parts_of(current):
+            if part is thing:
+                names, is_own_dict = [], attributes(current) is thing
+                while index >= 0:
+                    if attributes(waiting[index]) is not None:
+                        names.append(class_name(waiting[index]))
+                    index = parents[index]
+                waiting.clear()
+                return names[:1] + names[:0:-1] if is_own_dict else names[::-1]
+            if (id(part) not in seen and id(type(part)) not in SEARCHED_PLAIN and not has_class(part, type)
+                    and len(waiting) < CYCLE_OBJECTS_MAXIMUM):
+                seen.add(id(part))
+                waiting.append(part)
+                parents.append(index)
+    waiting.clear()
+    return None
+
+
+def report_unreached(census, lines):
+    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C."""
+    unreached, holders = [], []
+    try:
+        old = census.deadline_ns - now_ns() > OLD_GENERATION_NS
+        if not find_unreached(census.tensor_class, census.seen, SEARCHED_PLAIN, ALL_GENERATIONS if old else YOUNG_GENERATIONS,
+                              census.deadline_ns, unreached, holders):  # collected.h
+            return
+        holder_of_tensor = {}
+        for tensor, holder in zip(holders[::2], holders[1::2]):
+            holder_of_tensor.setdefault(id(tensor), holder)
+        for tensor in unreached[:CYCLES_MAXIMUM]:
+            holder = holder_of_tensor.get(id(tensor))
+            names = cycle_of(holder) if holder is not None else None
+            if names:
+                loop = "reference cycle " + " -> ".join(names + names[:1])
+                report_holder(census, lines, tensor, "cycle", loop, loop)
+    finally:
+        unreached.clear(), holders.clear()
+
+
+def put_class(census, kind, module):
+    """The attributes of a class that the program defines."""
+    inside = type.__getattribute__(kind, "__dict__")
+    home = inside.get("__module__")
+    if type(home) is str and home == module:
+        for name, part in list(inside.items()):
+            put(census, part, -1, "attribute", key_name(name), type.__getattribute__(kind, "__qualname__"))
+
+
+def take_census(variables, torch, inspection, deadline_ns, handled, context):
+    census = make_census(torch, inspection, deadline_ns)
+    for where, name, value in reversed(list(zip(variables[::3], variables[1::3], variables[2::3]))):  # outermost first
+        put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
+    for name, module in list(sys.modules.items()):
+        if type(module) is MODULE and (name == "__main__" or not is_library(module)):
+            for variable, value in entries(module.__dict__):
+                if not key_name(variable).startswith("__"):
+                    put(census, value, -1, "global", key_name(variable), name)
+                    if has_class(value, type):
+                        put_class(census, value, name)
+    for variable, value in context.items() if context is not None else ():
+        put(census, value, -1, "context", variable.name)
+    for error in (handled, getattr(sys, "last_value", None)):  # being handled; printed as the program ends
+        put(census, error, -1, "exception", class_name(error))
+    try:
+        search(census)
+        report_census(census, inspection.lines)
+        if census.complete:
+            report_unreached(census, inspection.lines)
+    finally:  # lists of all objects hold themselves
+        census.queue.clear()

@@ -1,0 +1,181 @@
+#include "inspect/code.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "stacks/python_read.h"
+
+typedef void object; /* PyObject */
+
+struct vt_python_api vt_python_api;
+static const struct vt_python_api *const python = &vt_python_api;
+
+bool vt_python_api_find(void *scope)
+{
+    struct vt_python_api *api = &vt_python_api;
+#define X(result, name, parameters)                                                                          \
+    {                                                                                                        \
+        void *symbol = dlsym(scope, #name);                                                                  \
+        if (!symbol)                                                                                         \
+            return false;                                                                                    \
+        memcpy(&api->name, &symbol, sizeof symbol);                                                          \
+    }
+    VT_PYTHON_FUNCTIONS(X)
+#undef X
+#define X(name, symbol)                                                                                      \
+    if (!(api->symbol = dlsym(scope, #symbol)))                                                              \
+        return false;
+    VT_PYTHON_TYPES(X)
+#undef X
+    if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
+        return false;
+    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
+         *leave = dlsym(scope, "PyThreadState_LeaveTracing");
+    if (get && enter && leave) {
+        memcpy(&api->PyThreadState_Get, &get, sizeof get);
+        memcpy(&api->PyThreadState_EnterTracing, &enter, sizeof enter);
+        memcpy(&api->PyThreadState_LeaveTracing, &leave, sizeof leave);
+    }
+    return true;
+}
+
+/* ---- what stays, also in a forked child ---- */
+
+/* One text, so that an audit hook sees one compilation; each class body is the code of one file. */
+static const char source[] = "class inspect:\n"
+#include "inspect.py.inc" /* made at build time */
+                             "class census:\n"
+#include "census.py.inc"
+    ;
+
+enum { FILES = 2 };
+static object *codes;             /* of the whole source */
+static object *file_codes[FILES]; /* constants of `codes` */
+
+enum { MEMORIES = 4 };
+static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers",
+                                                   "optimizer_holders"};
+static object *memory[MEMORIES];
+
+static bool is_held_by_one(const object *any)
+{
+    return vt_int_at(any, 0) == 1;
+}
+
+/* The collector must not know what stays. A weak reference may be one that the host made: Python has one for
+ * each object. */
+static void hide_memory(void)
+{
+    for (int i = 0; i < MEMORIES && memory[i]; i++) {
+        python->PyObject_GC_UnTrack(memory[i]);
+        for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
+            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, or text */
+            if (python->PyObject_IS_GC(item) && is_held_by_one(item))
+                python->PyObject_GC_UnTrack(item);
+        }
+    }
+}
+
+/* The same for the constants of code, and of the code in them. */
+static void hide_constants(object *any)
+{
+    if (vt_has_type(any, python->PyCode_Type)) {
+        object *constants = python->PyObject_GetAttrString(any, "co_consts");
+        if (constants)
+            hide_constants(constants);
+        vt_python_drop(constants);
+    } else if (vt_has_type(any, vt_python_known()->tuple_type)) {
+        for (intptr_t i = 0; i < python->PyTuple_Size(any); i++)
+            hide_constants(python->PyTuple_GetItem(any, i));
+    }
+    if (python->PyObject_IS_GC(any))
+        python->PyObject_GC_UnTrack(any);
+}
+
+static bool compile(void)
+{
+    if (codes)
+        return true;
+    codes = python->Py_CompileString(source, "<vramtrace>", VT_PYTHON_FILE_INPUT);
+    object *constants = codes ? python->PyObject_GetAttrString(codes, "co_consts") : NULL;
+    if (!constants) {
+        vt_python_drop(codes);
+        codes = NULL;
+        return false;
+    }
+    int files = 0;
+    for (intptr_t i = 0; files < FILES && i < python->PyTuple_Size(constants); i++) {
+        object *constant = python->PyTuple_GetItem(constants, i);
+        if (vt_has_type(constant, python->PyCode_Type))
+            file_codes[files++] = constant;
+    }
+    vt_python_drop(constants);
+    hide_constants(codes);
+    return true;
+}
+
+/* ---- one inspection ---- */
+
+static bool give(object *globals, const char *name, object *value)
+{
+    return value && python->PyDict_SetItemString(globals, name, value) == 0;
+}
+
+static bool give_own(object *globals, const char *name, object *value)
+{
+    bool given = give(globals, name, value);
+    vt_python_drop(value);
+    return given;
+}
+
+/* What both files are given. */
+static bool fill_globals(object *globals)
+{
+    bool filled = give(globals, "__builtins__", python->PyEval_GetBuiltins()) &&
+                  give(globals, "sys", python->PyDict_GetItemString(python->PyImport_GetModuleDict(), "sys"));
+#define X(name, symbol) filled = filled && give(globals, #name, python->symbol);
+    VT_PYTHON_TYPES(X)
+#undef X
+    for (int i = 0; filled && i < VT_INSPECT_METHODS; i++)
+        filled = give_own(globals, vt_inspect_methods[i].name,
+                          python->PyCFunction_NewEx(&vt_inspect_methods[i], NULL, NULL));
+    for (int i = 0; filled && i < MEMORIES; i++) {
+        if (!memory[i])
+            memory[i] = python->PyList_New(0);
+        filled = give(globals, memory_names[i], memory[i]);
+    }
+    return filled;
+}
+
+static bool run(object *code, object *globals)
+{
+    object *result = python->PyEval_EvalCode(code, globals, globals);
+    vt_python_drop(result);
+    return result != NULL;
+}
+
+bool vt_inspect_code_make(struct vt_inspect_code *code, bool *is_refused)
+{
+    *code = (struct vt_inspect_code){python->PyDict_New(), python->PyDict_New()};
+    if (!code->inspect || !code->census)
+        return false;
+    *is_refused = !compile();
+    return !*is_refused && fill_globals(code->inspect) && fill_globals(code->census) &&
+           run(file_codes[0], code->inspect) &&
+           python->PyDict_Update(code->census, python->PyDict_GetItemString(code->inspect, "FOR_CENSUS")) ==
+               0 &&
+           run(file_codes[1], code->census) &&
+           give(code->inspect, "take_census", python->PyDict_GetItemString(code->census, "take_census"));
+}
+
+void vt_inspect_code_end(struct vt_inspect_code *code)
+{
+    object *const dicts[] = {code->inspect, code->census};
+    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++)
+        if (dicts[i])
+            python->PyDict_Clear(dicts[i]); /* its functions hold it */
+    vt_python_drop(code->inspect);
+    vt_python_drop(code->census);
+    hide_memory();
+}

@@ -1,0 +1,41 @@
+/* The interpreter's garbage collector, read where it keeps its lists: its own functions raise audit events
+ * and make lists of all objects.
+ *
+ * Threads: one that holds the GIL, once vt_python_api_find has succeeded; vt_collected_in_child needs
+ * neither. */
+#ifndef VT_COLLECTED_H
+#define VT_COLLECTED_H
+
+#include <stdint.h>
+
+#include "inspect/python_api.h"
+
+/* Finds its lists. False if they are not where they should be: then nothing else may be called. */
+bool vt_collected_find(void);
+
+/* Objects made until vt_collected_resume neither begin a collection nor bring the host's next one forward. In
+ * a child forked meanwhile, vt_collected_in_child switches its collector on again. */
+void vt_collected_pause(void);
+void vt_collected_resume(void);
+void vt_collected_in_child(void);
+
+/* Calls `visit` for all that the object refers to, as gc.get_referents does, until a result is not 0. */
+typedef int vt_collected_visit(void *referent, void *context);
+int vt_collected_visit_referents(void *object, vt_collected_visit visit, void *context);
+
+/* A search among all objects that the collector knows. */
+struct vt_collected_search {
+    const void *class;    /* objects of exactly this class are wanted … */
+    void *seen;           /* … whose ids are not in this set */
+    void *plain;          /* a set: ids of classes whose objects hold nothing */
+    int generations;      /* to search, from the youngest */
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+    void *unreached;      /* a list that they are added to */
+    void
+        *holders; /* a list: for each reference to one of them, that object, then the one that refers to it */
+};
+
+/* 1 = done, 0 = the deadline passed, -1 = an exception is set. No other Python code runs meanwhile. */
+int vt_collected_find_unreached(const struct vt_collected_search *search);
+
+#endif

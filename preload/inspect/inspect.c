@@ -1,0 +1,449 @@
+#include "inspect/inspect.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "hash.h"
+#include "inspect/collected.h"
+#include "inspect/code.h"
+#include "stacks/python.h"
+#include "stacks/python_layout.h"
+#include "memory.h"
+#include "record/record.h"
+
+/* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the
+ * first. */
+enum { PART_OF_LIFE = 100, FIRST_INSPECTION_NS = 5 * 1000 * 1000 };
+enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
+enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that the program asks for */
+enum { CENSUS_SHARE = 4 };
+enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
+
+/* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
+static const char expensive[] = "expensive ";
+
+/* Python's and PyTorch's modules that must be there already: an import would show. */
+static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit",
+                  context_variables[] = "_contextvars";
+
+typedef void object; /* PyObject */
+
+static const struct vt_python_api *const python = &vt_python_api;
+
+/* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (like the
+ * session's). */
+struct process {
+    _Atomic unsigned wanted; /* enum vt_inspection_reason, bits */
+    _Atomic int pending;     /* the call is in the interpreter's queue, or runs */
+    _Atomic int failures;
+    _Atomic int next_graph_task, passes; /* next_graph_task: above all that were seen */
+    _Atomic uint64_t spent_ns, last_ns;  /* the time that the main thread waited */
+    _Atomic uint64_t seen_peak_bytes;
+    _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
+};
+static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
+
+static _Atomic bool ended; /* the interpreter's exit was seen */
+
+/* Under the GIL, one inspection at a time; kept in a forked child. */
+static struct {
+    uint32_t inspections;
+    bool registered_at_exit;
+} kept;
+
+void vt_inspect_look_up(void)
+{
+    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor())
+        return;
+    if (!vt_python_api_find(vt_python_scope()))
+        return;
+    void *memory = vt_memory_make_wiped(sizeof(struct process));
+    if (!memory)
+        return;
+    if (pthread_atfork(NULL, NULL, vt_collected_in_child)) {
+        vt_memory_free(memory, sizeof(struct process));
+        return;
+    }
+    atomic_store(&process, memory);
+}
+
+/* ---- asking ---- */
+
+/* NULL if nothing is inspected. */
+static struct process *active(const struct vt_session *session)
+{
+    return session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
+}
+
+/* What may be spent now. */
+static uint64_t budget_ns(struct process *state, const struct vt_session *session)
+{
+    uint64_t spent = atomic_load(&state->spent_ns),
+             life = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns;
+    return life / PART_OF_LIFE > spent ? life / PART_OF_LIFE - spent : 0;
+}
+
+static bool is_affordable(struct process *state, const struct vt_session *session)
+{
+    uint64_t last = atomic_load(&state->last_ns);
+    return (last ? last : FIRST_INSPECTION_NS) <= budget_ns(state, session);
+}
+
+/* The interpreter's end frees its queue of calls. */
+static bool is_over(struct process *state)
+{
+    return atomic_load(&state->failures) >= FAILURES_MAXIMUM || atomic_load(&ended) ||
+           vt_python_is_finalizing();
+}
+
+/* Nothing is read of an interpreter before its layout is proven, which any of its threads can do. */
+static bool is_readable(void)
+{
+    const struct vt_python *interpreter;
+    vt_python_current_thread(&interpreter);
+    return vt_python_known() != NULL;
+}
+
+static int inspection(void *asked_for);
+
+static void want(struct process *state, struct vt_session *session, unsigned reason)
+{
+    int idle = 0;
+    atomic_fetch_or(&state->wanted, reason);
+    if (!is_readable() || is_over(state) ||
+        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session)) ||
+        !atomic_compare_exchange_strong(&state->pending, &idle, 1))
+        return;
+    if (python->Py_AddPendingCall(inspection, session)) /* its queue is full: the next event asks again */
+        atomic_store(&state->pending, 0);
+}
+
+/* Returns whether it was known; from now on it is. */
+static bool know(struct process *state, uint64_t self_address)
+{
+    _Atomic uint64_t *seen = &state->selves[vt_hash(self_address) >> 32 & (SEEN_SELVES - 1)];
+    return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
+}
+
+void vt_inspect_note_self(struct vt_session *session, uint64_t self_address)
+{
+    struct process *state = active(session);
+    if (state && self_address && !know(state, self_address))
+        want(state, session, VT_INSPECTION_NEW_OBJECT);
+}
+
+static uint64_t peak_bytes(const struct vt_session *session)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
+        bytes += __atomic_load_n(&session->ring.header->live[i].block_peak_bytes, __ATOMIC_RELAXED);
+    return bytes;
+}
+
+/* True for one of the threads that have the first event of a pass. */
+static bool is_new_pass(struct process *state, int graph_task)
+{
+    int next = atomic_load_explicit(&state->next_graph_task, memory_order_relaxed);
+    while (graph_task >= next)
+        if (atomic_compare_exchange_weak_explicit(&state->next_graph_task, &next, graph_task + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return true;
+    return false;
+}
+
+void vt_inspect_note_backward(struct vt_session *session, int graph_task)
+{
+    struct process *state = active(session);
+    if (!state || __builtin_expect(!is_new_pass(state, graph_task), 1))
+        return;
+    unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
+    uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
+    unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
+    if (peak > seen + seen / PEAK_GROWTH) {
+        reason |= VT_INSPECTION_PEAK;
+        atomic_store(&state->seen_peak_bytes, peak);
+    }
+    if (reason || atomic_load_explicit(&state->wanted, memory_order_relaxed))
+        want(state, session, reason);
+}
+
+void vt_inspect_ask(struct vt_session *session, unsigned reason)
+{
+    struct process *state = active(session);
+    if (state)
+        want(state, session, reason);
+}
+
+/* ---- inspecting: the main thread, and the one that it waits for; the one that runs holds the GIL ---- */
+
+static bool is_imported(const char *module)
+{
+    return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
+}
+
+static object *inspection_at_exit(object *self, object *arguments)
+{
+    struct vt_session *session = vt_session_active();
+    struct process *state = session ? active(session) : NULL;
+    int idle = 0;
+    (void)self;
+    (void)arguments;
+    if (state && !is_over(state) && is_affordable(state, session) &&
+        atomic_compare_exchange_strong(&state->pending, &idle, 1)) {
+        atomic_fetch_or(&state->wanted, VT_INSPECTION_EXIT);
+        inspection(session);
+    }
+    atomic_store(&ended, true);
+    python->Py_IncRef(python->none);
+    return python->none;
+}
+
+static struct vt_python_method last_inspection = {"last_inspection", inspection_at_exit,
+                                                  VT_PYTHON_NO_ARGUMENTS, NULL};
+
+/* Once, and only where the program has imported atexit. */
+static void register_at_exit(object *globals)
+{
+    if (kept.registered_at_exit || !is_imported(exit_functions))
+        return;
+    kept.registered_at_exit = true;
+    object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
+    if (function) {
+        done = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect_at_exit"),
+                                                    function, NULL);
+        python->PyObject_GC_UnTrack(function); /* never freed: some versions would untrack it again then */
+    }
+    if (!done)
+        python->PyErr_Clear();
+    vt_python_drop(done);
+}
+
+/* What the census may take, 0 = there is none: a part of what is left, so that later ones can follow; all of
+ * it where none is expected. */
+static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
+{
+    uint64_t left = budget_ns(state, session);
+    if (reason & VT_INSPECTION_ASKED)
+        return ASKED_INSPECTION_NS;
+    if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY))
+        return left;
+    return reason & VT_INSPECTION_BACKWARD ? left / CENSUS_SHARE : 0;
+}
+
+/* The input and the result of an inspection. */
+struct errand {
+    struct process *state;
+    object *variables;             /* of the running frames: function, name, value in turn */
+    object *handled;               /* an exception that the host is handling, or None */
+    object *context;               /* the main thread's context variables, or None */
+    uint64_t started_ns;           /* CLOCK_MONOTONIC: the main thread waits from then on */
+    uint64_t budget_ns, census_ns; /* budget 0 = no limit; census 0 = none */
+    object *result;
+    const char *text; /* of the result, or a line that says why there is none */
+    intptr_t bytes;
+    char failure[256];
+};
+
+/* Makes a line of the current exception, and clears it. */
+static void take_failure(struct errand *errand)
+{
+    object *type, *value, *traceback;
+    python->PyErr_Fetch(&type, &value, &traceback);
+    object *words = value ? python->PyObject_Str(value) : type ? python->PyObject_Str(type) : NULL;
+    const char *message = words ? python->PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    snprintf(errand->failure, sizeof errand->failure, "E\t%s", message ? message : "");
+    for (char *c = errand->failure + 2; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    vt_python_drop(words);
+    vt_python_drop(type);
+    vt_python_drop(value);
+    vt_python_drop(traceback);
+    python->PyErr_Clear();
+}
+
+static object *call_inspection(struct errand *errand, object *globals)
+{
+    object *started = python->PyLong_FromUnsignedLong(errand->started_ns),
+           *budget = python->PyLong_FromUnsignedLong(errand->budget_ns),
+           *census = python->PyLong_FromUnsignedLong(errand->census_ns), *result = NULL;
+    if (started && budget && census)
+        result = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect"),
+                                                      errand->variables, started, budget, census,
+                                                      errand->handled, errand->context, NULL);
+    vt_python_drop(started);
+    vt_python_drop(budget);
+    vt_python_drop(census);
+    return result;
+}
+
+static void *run(void *context)
+{
+    struct errand *errand = context;
+    int gil = python->PyGILState_Ensure();
+    object *thread = python->PyThreadState_Get ? python->PyThreadState_Get() : NULL;
+    if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
+        python->PyThreadState_EnterTracing(thread);
+    bool is_refused = false;
+    struct vt_inspect_code code;
+    if (vt_inspect_code_make(&code, &is_refused)) {
+        register_at_exit(code.inspect);
+        errand->result = call_inspection(errand, code.inspect);
+    }
+    if (is_refused)
+        atomic_store(&errand->state->failures, FAILURES_MAXIMUM);
+    if (errand->result)
+        errand->text = python->PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
+    if (!errand->text)
+        take_failure(errand);
+    vt_inspect_code_end(&code);
+    if (thread)
+        python->PyThreadState_LeaveTracing(thread);
+    python->PyGILState_Release(gil);
+    return NULL;
+}
+
+/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
+ * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
+ * memory made at the first touch). */
+static void block_signals(sigset_t *before)
+{
+    static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t others;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++)
+        sigdelset(&others, caused[i]);
+    pthread_sigmask(SIG_BLOCK, &others, before);
+}
+
+/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
+ * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
+ * the depth of recursion, torch's modes and its compiler. */
+static void run_beside(struct errand *errand)
+{
+    sigset_t before;
+    pthread_t thread;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    block_signals(&before);
+    int error = pthread_create(&thread, NULL, run, errand);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) {
+        object *own = python->PyEval_SaveThread();
+        pthread_join(thread, NULL);
+        python->PyEval_RestoreThread(own);
+    } else {
+        snprintf(errand->failure, sizeof errand->failure, "E\tno thread: %s", strerror(error));
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* Roots and optimizers that an inspection has reported need none of their own when they are called. */
+static void remember_reported(struct process *state, const char *text, size_t bytes)
+{
+    for (const char *line = text, *end = text + bytes; line && line < end;
+         line = memchr(line, '\n', (size_t)(end - line))) {
+        line += *line == '\n';
+        const char *address =
+            line + 2 < end && (*line == 'R' || *line == 'O') ? strchr(line + 2, '\t') : NULL;
+        if (address)
+            know(state, strtoull(address + 1, NULL, 10));
+    }
+}
+
+/* Where _contextvars is not imported, reading the context would create one. */
+static object *copy_context(void)
+{
+    if (is_imported(context_variables))
+        return python->PyContext_CopyCurrent();
+    python->Py_IncRef(python->none);
+    return python->none;
+}
+
+static void run_errand(struct errand *errand)
+{
+    object *type = NULL, *value = NULL, *traceback = NULL;
+    if (!vt_collected_find()) {
+        snprintf(errand->failure, sizeof errand->failure,
+                 "E\tthe collector's lists are not where they should be");
+    } else {
+        vt_collected_pause();
+        errand->variables = python->PyList_New(0);
+        python->PyErr_GetExcInfo(&type, &value, &traceback);
+        errand->handled = value ? value : python->none;
+        errand->context = copy_context();
+        if (errand->variables && errand->context) {
+            vt_python_visit_locals(FRAMES_MAXIMUM, vt_inspect_add_variable, errand->variables);
+            python->PyErr_Clear(); /* no memory for all of them */
+            run_beside(errand);
+        }
+        vt_python_drop(errand->variables);
+        vt_python_drop(errand->context);
+        vt_python_drop(type);
+        vt_python_drop(value);
+        vt_python_drop(traceback);
+        vt_collected_resume();
+    }
+    if (errand->text)
+        return;
+    atomic_fetch_add(&errand->state->failures, 1);
+    errand->text = errand->failure;
+    errand->bytes = (intptr_t)strlen(errand->failure);
+}
+
+static void record_inspection(struct errand *errand, unsigned reason)
+{
+    kept.inspections++;
+    remember_reported(errand->state, errand->text, (size_t)errand->bytes);
+    vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
+}
+
+/* Where torch's modules are imported. */
+static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason)
+{
+    uint64_t needed_ns = 0;
+    object *type, *value, *traceback;
+    struct errand errand = {.state = state,
+                            .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
+                            .census_ns = census_ns(state, session, reason),
+                            .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_ns(state, session) + 1};
+    python->PyErr_Fetch(&type, &value, &traceback);
+    run_errand(&errand);
+    if (errand.bytes > (intptr_t)sizeof expensive &&
+        memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
+        needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
+        atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
+    } else if (errand.bytes > 0) {
+        record_inspection(&errand, reason);
+    }
+    vt_python_drop(errand.result);
+    python->PyErr_Restore(type, value, traceback);
+    uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - errand.started_ns;
+    atomic_fetch_add(&state->spent_ns, waited_ns);
+    atomic_store(&state->last_ns, needed_ns ? needed_ns : waited_ns);
+}
+
+static int inspection(void *asked_for)
+{
+    struct vt_session *session = vt_session_active();
+    struct process *state = session ? active(session) : NULL;
+    int idle = 1, saved_errno = errno;
+    if (!state || session != asked_for ||
+        atomic_load(&state->pending) != 1) /* of another process, or ended */
+        return 0;
+    unsigned reason = atomic_exchange(&state->wanted, 0);
+    if (is_imported(torch_modules))
+        inspection_at_modules(state, session, reason);
+    atomic_compare_exchange_strong(&state->pending, &idle, 0);
+    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
+        want(state, session, VT_INSPECTION_ASKED);
+    errno = saved_errno;
+    return 0;
+}

@@ -1,0 +1,380 @@
+# Run by inspect.c at a safe point of the host: finds out which live object each CUDA tensor of its modules and optimizers
+# is. format.h (struct vt_inspection_part) describes the lines that it returns.
+#
+# The host must not notice it. So no user code is run: only attributes are read, and torch's own methods are called with
+# overrides off. Nothing stays but weak references: all of this is run anew for each inspection and freed after it. There
+# are no classes (object.__subclasses__() would list them) and no imports. What raises audit events or creates something
+# that stays (a function's __code__, a frame's f_code, an object's __dict__, id) is read by methods.c.
+#
+# Given by code.c: sys, the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
+# to the next (roots and optimizers, as weak references, None where there can be none; and their holders), and take_census of
+# census.py. Given to census.py: FOR_CENSUS, at the end.
+
+TRANSPARENT = {  # steps of a path that the user did not write: (class of the wrapper, attribute)
+    ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
+    ("FullyShardedDataParallel", "_fsdp_wrapped_module"), ("CheckpointWrapper", "_checkpoint_wrapped_module"),
+    ("DeepSpeedEngine", "module"), ("_LightningModuleWrapperBase", "_forward_module"),
+}
+# By id, since a metaclass may define equality.
+PLAIN = {id(kind) for kind in (type(None), int, float, bool, str, bytes, complex, type, MODULE, type(len), FUNCTION)}
+SLOT = type(MODULE.__dict__["__dict__"])
+OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the interpreter
+CONTAINERS = {id(list), id(tuple), id(dict)}
+TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
+                   "storage_offset", "untyped_storage")
+ITEMS_MAXIMUM = 256  # of a container or an object that is searched
+CHECK_EVERY = 256  # tensors between two readings of the clock
+
+Namespace = type(sys.implementation)
+
+
+def attributes(thing):
+    """The object's own dict or a copy of it; None if its class answers for `__dict__` itself."""
+    try:
+        for parent in type.__getattribute__(type(thing), "__mro__"):
+            descriptor = type.__getattribute__(parent, "__dict__").get("__dict__")
+            if descriptor is not None:
+                found = (own_attributes(thing) or {}) if id(type(descriptor)) in OWN_DICT else None
+                return found if type(found) is dict else None
+    except Exception:
+        pass
+    return None
+
+
+def slot(thing, name):
+    """The value in the slot of that name, or None."""
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        descriptor = type.__getattribute__(parent, "__dict__").get(name)
+        if descriptor is not None:
+            return descriptor.__get__(thing) if type(descriptor) is SLOT else None
+    return None
+
+
+def class_name(thing):
+    return type.__getattribute__(type(thing), "__name__")
+
+
+def has_class(thing, wanted):
+    """isinstance, without asking the object or its class."""
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        if parent is wanted:
+            return True
+    return False
+
+
+def entries(thing):
+    """The items of a dict, whatever its class makes of them."""
+    if not has_class(thing, dict):  # torch.jit's
+        thing = (attributes(thing) or {}).get("_python_modules")
+    return list(dict.items(thing)) if has_class(thing, dict) else ()
+
+
+def items(thing):
+    return list.__getitem__(thing, slice(None)) if has_class(thing, list) else thing if type(thing) is tuple else ()
+
+
+def key_name(key):
+    return str.__str__(key) if has_class(key, str) else repr(key) if type(key) is int else ""
+
+
+def item_name(name, key):
+    return f"{name}[{key!r}]" if type(key) is str or type(key) is int else name
+
+
+def tensor_functions(torch, names):
+    """By name: torch's own functions of a tensor, whatever a subclass or a patch makes of them."""
+    base = torch._C.__dict__.get("TensorBase") or torch._C.__dict__["_TensorBase"]
+    own = {name: type.__getattribute__(base, "__dict__")[name] for name in names}
+    return {name: found if callable(found) else found.__get__ for name, found in own.items()}
+
+
+def text(value):
+    if value.isascii() and value.isprintable() and "\\" not in value:
+        return value
+    if "\\" in value or not value.isprintable():
+        value = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return value.encode("utf-8", "replace").decode()
+
+
+# ---- finding modules and optimizers: in variables, their attributes, and items of containers ----
+
+def make_finder(module_class, optimizer_class, tensor_class):
+    modules, found, tensors = {}, {}, {}  # id: (object, holder)
+    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(),
+                     wanted={id(module_class): modules, id(optimizer_class): found, id(tensor_class): tensors})
+
+
+def take(finder, name, value):
+    """True if it is one of those searched for."""
+    if id(type(value)) in PLAIN:
+        return True
+    for parent in type.__getattribute__(type(value), "__mro__"):
+        found = finder.wanted.get(id(parent))
+        if found is not None:
+            known = found.get(id(value))
+            if known is None or not known[1]:
+                found[id(value)] = (value, name)
+            return True
+    return False
+
+
+def search_inside(finder, name, value):
+    if id(value) in finder.seen:
+        return
+    finder.seen.add(id(value))
+    kind = type(value)
+    if id(kind) in CONTAINERS:
+        if len(value) > ITEMS_MAXIMUM:
+            return
+        for key, item in list(value.items() if kind is dict else enumerate(value)):
+            take(finder, item_name(name, key), item)
+        return
+    inside = attributes(value)
+    if inside is None or len(inside) > ITEMS_MAXIMUM:
+        return
+    for key, item in list(inside.items()):
+        if type(key) is not str:
+            continue
+        path = key if name == "self" else f"{name}.{key}"
+        if not take(finder, path, item) and id(type(item)) in CONTAINERS and len(item) <= ITEMS_MAXIMUM:
+            for inner, part in list(item.items() if type(item) is dict else enumerate(item)):
+                take(finder, item_name(path, inner), part)
+
+
+def add_variables(finder, variables):
+    """Variables first: a variable of its own is a better name than a place in something else."""
+    others = []
+    for name, value in variables:
+        name = "" if name in ("self", "module") else name
+        if not take(finder, name, value):
+            others.append((name or "self", value))
+    for name, value in others:
+        search_inside(finder, name, value)
+
+
+def children(module):
+    return [child for _, child in entries((attributes(module) or {}).get("_modules"))]
+
+
+def find_roots(finder):
+    """(number, module) of those that no other holds, numbered as in earlier inspections; and the ids of all modules."""
+    inner, walked = set(), set()
+    for value, _ in list(finder.modules.values()):
+        waiting = [value]
+        while waiting:
+            module = waiting.pop()
+            if id(module) in walked:
+                continue
+            walked.add(id(module))
+            for child in children(module):
+                if child is not None:
+                    inner.add(id(child))
+                    waiting.append(child)
+    numbers = {id(module): number for number, module in alive(roots)}
+    for identity, (value, holder) in finder.modules.items():
+        if identity in inner:
+            continue
+        if identity not in numbers:
+            remember(roots, root_holders, value, holder)
+        elif holder and not root_holders[numbers[identity]]:
+            root_holders[numbers[identity]] = holder
+    return [(number, root) for number, root in alive(roots) if id(root) not in inner], walked
+
+
+def alive(references):
+    """(number, object) of those that are remembered and still alive."""
+    things = [(number, reference()) for number, reference in enumerate(references) if reference is not None]
+    return [(number, thing) for number, thing in things if thing is not None]
+
+
+def remember(references, holders, value, holder):
+    try:
+        references.append(ref(value))
+    except TypeError:  # its class allows no weak references: such an object is inspected once
+        references.append(None)
+    holders.append(holder)
+
+
+# ---- reporting ----
+
+TooExpensive = TimeoutError
+
+
+def make_inspection(torch, deadline_ns):
+    return Namespace(lines=[], deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TENSOR_FUNCTIONS),
+                     address_of=getattr(torch._C, "_data_address", None), tensor_class=torch.Tensor,
+                     plain={id(torch.Tensor), id(torch.nn.Parameter)}, hidden={id(roots), id(optimizers), id(globals())},
+                     shown={},  # (dtype, shape): as text
+                     names={},  # id of a parameter: (root, path)
+                     reported=set(), addresses=set())
+
+
+def place_of(inspection, tensor):
+    """Its storage's address and, as text, the fields of a line from data_address to device_index. None for a tensor
+    without CUDA memory of its own (fake, lazy, a wrapper), and for one whose class may answer for it."""
+    ask = inspection.ask
+    try:
+        if id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor) or not ask["is_cuda"](tensor):
+            return None
+        element, offset = ask["element_size"](tensor), ask["storage_offset"](tensor)
+        base = inspection.address_of(tensor) if inspection.address_of else ask["data_ptr"](tensor) - offset * element
+        if not base:
+            return None
+        dtype_shape = (ask["dtype"](tensor), ask["shape"](tensor))
+        shown = inspection.shown.get(dtype_shape)
+        if shown is None:
+            dtype, shape = str(dtype_shape[0]).replace("torch.", ""), "x".join(map(str, dtype_shape[1]))
+            shown = inspection.shown[dtype_shape] = f"{dtype}\t{shape}"
+        return base, (f"{base + offset * element}\t{ask['numel'](tensor) * element}\t{base}\t"
+                      f"{ask['untyped_storage'](tensor).nbytes()}\t{shown}\t{ask['get_device'](tensor)}")
+    except Exception:
+        return None
+
+
+def answers_itself(inspection, tensor):
+    """Python code of its class replaces torch's operators, and perhaps shape and device too."""
+    for parent in type.__getattribute__(type(tensor), "__mro__"):
+        if parent is inspection.tensor_class:
+            return False
+        if "__torch_dispatch__" in type.__getattribute__(parent, "__dict__"):
+            return True
+    return True
+
+
+def add_tensor(inspection, role, root, path, tensor, optimizer=""):
+    if id(type(tensor)) not in inspection.plain:
+        try:  # the local part of a distributed tensor
+            local = slot(tensor, "_local_tensor")
+        except AttributeError:
+            local = None
+        tensor = tensor if local is None else local
+    place = place_of(inspection, tensor)
+    inspection.asked += 1
+    if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and now_ns() > inspection.deadline_ns:
+        raise TooExpensive
+    if place:
+        inspection.addresses.add(place[0])
+        inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
+
+
+def add_parameter(inspection, root, path, parameter):
+    add_tensor(inspection, "parameter", root, path, parameter)
+    try:
+        gradient = inspection.ask["grad"](parameter) if inspection.ask["is_leaf"](parameter) else None  # reading another's warns
+    except Exception:
+        return
+    if gradient is not None:
+        add_tensor(inspection, "gradient", root, path, gradient)
+
+
+def add_module(inspection, root, module, path):
+    """The module and all that it contains, depth first; each module once, under its first path."""
+    inside = attributes(module)
+    if inside is None or id(module) in inspection.reported:
+        return
+    inspection.reported.add(id(module))
+    name = class_name(module)
+    inspection.lines.append(f"M\t{root}\t{id(module)}\t{text(name)}\t{path}\n")
+    dot = path + "." if path else ""
+    for key, parameter in entries(inside.get("_parameters")):
+        if parameter is not None:
+            own = dot + text(key_name(key))
+            if id(parameter) not in inspection.names:
+                inspection.names[id(parameter)] = (root, own)
+            add_parameter(inspection, root, own, parameter)
+    for key, buffer in entries(inside.get("_buffers")):
+        if buffer is not None:
+            add_tensor(inspection, "buffer", root, dot + text(key_name(key)), buffer)
+    for key, child in entries(inside.get("_modules")):
+        if child is not None:
+            add_module(inspection, root, child, path if (name, key_name(key)) in TRANSPARENT else dot + text(key_name(key)))
+
+
+def add_optimizer(inspection, number, optimizer, variables):
+    inside = attributes(optimizer)
+    if inside is None:
+        return
+    for index, group in enumerate(items(inside.get("param_groups"))):
+        for position, parameter in enumerate(parameters_of(group)):
+            if id(parameter) in inspection.names or not has_class(parameter, inspection.tensor_class):
+                continue
+            known = variables.get(id(parameter))
+            path = text(known[1] if known and known[1] else f"optimizer.param_groups.{index}.params.{position}")
+            inspection.names[id(parameter)] = (-1, path)
+            add_parameter(inspection, -1, path, parameter)
+    for parameter, values in entries(inside.get("state")):
+        root, path = inspection.names.get(id(parameter), (-1, ""))
+        for key, value in entries(values):
+            if has_class(value, inspection.tensor_class):
+                add_tensor(inspection, f"optimizer_state:{text(key_name(key))}", root, path, value, number)
+
+
+def parameters_of(group):
+    for key, value in entries(group):
+        if type(key) is str and key == "params":
+            return items(value)
+    return ()
+
+
+def find(variables, torch):
+    module_class = sys.modules["torch.nn.modules.module"].Module
+    optimizer_module = sys.modules.get("torch.optim.optimizer")
+    finder = make_finder(module_class, optimizer_module.Optimizer if optimizer_module else None, torch.Tensor)
+    main = attributes(sys.modules.get("__main__"))
+    named = [pair for pair in list(main.items()) if type(pair[0]) is str and not pair[0].startswith("__")] if main else []
+    add_variables(finder, named + list(zip(variables[1::3], variables[2::3]))[::-1])  # outermost first: the script's own names
+    for number, root in alive(roots):
+        take(finder, root_holders[number], root)
+    for number, optimizer in alive(optimizers):
+        take(finder, optimizer_holders[number], optimizer)
+    return finder
+
+
+def report(variables, torch, started_ns, budget_ns, census_ns, handled, context):
+    """The lines; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
+    finder = find(variables, torch)
+    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
+    found, walked = find_roots(finder)
+    found_ns = now_ns()
+    try:
+        report_all(inspection, finder, found)
+    except TooExpensive:
+        parts = max(2, len(walked) / max(1, len(inspection.reported)))
+        return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
+    if census_ns:
+        until_ns = now_ns() + census_ns
+        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
+    return "".join(inspection.lines)
+
+
+def report_all(inspection, finder, found):
+    for number, root in found:
+        inspection.lines.append(f"R\t{number}\t{id(root)}\t{text(class_name(root))}\t{text(root_holders[number])}\n")
+        add_module(inspection, number, root, "")
+    known = {id(optimizer) for _, optimizer in alive(optimizers)}
+    for identity, (optimizer, holder) in finder.optimizers.items():
+        if identity not in known:
+            remember(optimizers, optimizer_holders, optimizer, holder)
+    for number, optimizer in alive(optimizers):
+        kind, holder = text(class_name(optimizer)), text(optimizer_holders[number])
+        inspection.lines.append(f"O\t{number}\t{id(optimizer)}\t{kind}\t{holder}\n")
+        add_optimizer(inspection, number, optimizer, finder.tensors)
+
+
+def inspect_at_exit(function):
+    """Registers the function to be called at the program's exit."""
+    sys.modules["atexit"].register(function)
+
+
+def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=None):
+    """Times are CLOCK_MONOTONIC's. The program waits from started_ns on, for at most budget_ns (0: no limit)."""
+    torch = sys.modules.get("torch")
+    if torch is None or "torch.nn.modules.module" not in sys.modules or "_C" not in (attributes(torch) or {}):
+        return ""
+    with torch._C.DisableTorchFunction():
+        return report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
+
+
+FOR_CENSUS = dict(
+    PLAIN=PLAIN, CONTAINERS=CONTAINERS, Namespace=Namespace, attributes=attributes, class_name=class_name, has_class=has_class,
+    entries=entries, key_name=key_name, text=text, place_of=place_of)

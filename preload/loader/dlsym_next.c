@@ -1,0 +1,166 @@
+/* What dlsym(RTLD_NEXT, …) would answer without us.
+ *
+ * The real one searches after its caller: if the caller was loaded when the program started, among all that
+ * was (and what was opened globally since); else among the libraries that the same dlopen loaded. It goes by
+ * its return address, so we cannot call it for somebody else. Objects are loaded in the order of search,
+ * those of the program's start first: this, and the names of the libraries that each object needs, give the
+ * answer in nearly all cases; in the others we say that we do not know. */
+#include "loader/dlsym.h"
+
+#include "loader/elf_walk.h"
+#include "text.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#define NONE UINT_MAX
+#define NAME_BYTES 256
+
+struct object {
+    unsigned index; /* in load order; NONE: there is none */
+    char name[NAME_BYTES];
+};
+
+static void take(struct object *object, unsigned index, const struct vt_elf *elf)
+{
+    object->index = index;
+    if (!vt_text_copy(object->name, NAME_BYTES,
+                      elf->soname[0] != '\0' ? elf->soname : vt_text_base_name(elf->path)))
+        object->name[0] = '\0';
+}
+
+struct order {
+    const char *symbol;
+    uintptr_t caller_base;
+    unsigned next_index;
+    struct vt_elf program;
+    unsigned last_of_program; /* of the libraries that the program itself needs */
+    unsigned us;
+    struct object caller;
+    bool caller_defines, defined_between; /* the symbol; between the caller and us */
+    struct object definer;                /* the first one after the caller */
+    void *defined;
+};
+
+static bool put_in_order(const struct vt_elf *elf, void *context)
+{
+    struct order *order = context;
+    unsigned index = order->next_index++;
+    struct object here;
+    take(&here, index, elf);
+    if (index == 0)
+        order->program = *elf;
+    else if (vt_elf_needs(&order->program, here.name))
+        order->last_of_program = index;
+    if (vt_elf_is_ours(elf)) {
+        order->us = index;
+        return false;
+    }
+    if (elf->base == order->caller_base)
+        order->caller = here;
+    void *defined = vt_elf_symbol(elf, order->symbol, NULL);
+    bool after_us = order->us != NONE, after_caller = order->caller.index < index;
+    if (defined == NULL)
+        return false;
+    if (order->caller.index == index)
+        order->caller_defines = true;
+    else if (after_us != after_caller)
+        order->defined_between = true;
+    else if (after_us && order->definer.index == NONE) {
+        order->definer = here;
+        order->defined = defined;
+    }
+    return false;
+}
+
+struct needer {
+    const char *library;
+    unsigned next_index, before;
+    struct object found;
+};
+
+static bool needs(const struct vt_elf *elf, void *context)
+{
+    struct needer *search = context;
+    unsigned index = search->next_index++;
+    if (index >= search->before)
+        return true;
+    if (!vt_elf_needs(elf, search->library))
+        return false;
+    take(&search->found, index, elf);
+    return true;
+}
+
+/* The object that loaded it: the first one before it that needs it. */
+static struct object loader_of(const struct object *object)
+{
+    struct needer search = {.library = object->name, .before = object->index, .found.index = NONE};
+    vt_elf_find(needs, &search);
+    return search.found;
+}
+
+/* True if it was loaded when the program started. */
+static bool is_of_start(const struct order *order, struct object object)
+{
+    while (object.index != NONE && object.index > order->last_of_program)
+        object = loader_of(&object);
+    return object.index != NONE;
+}
+
+static void *search_own_libraries(const struct link_map *caller, const char *symbol,
+                                  vt_dlsym_function *search)
+{
+    void *handle = dlopen(caller->l_name, RTLD_NOLOAD | RTLD_LAZY);
+    if (handle == NULL)
+        return NULL;
+    void *found = search(handle, symbol);
+    dlclose(handle);
+    return found;
+}
+
+static bool find_after_us(const struct order *order, const struct link_map *caller, vt_dlsym_function *search,
+                          void **found)
+{
+    if (is_of_start(order, order->caller)) {
+        if (order->definer.index != NONE && is_of_start(order, order->definer))
+            *found = order->defined;
+        else if (!order->defined_between && !order->caller_defines)
+            *found = search(RTLD_NEXT, order->symbol);
+        else
+            return false;
+        return true;
+    }
+    /* Opened later: only if by itself is it known what else was loaded with it. */
+    if (order->caller_defines || loader_of(&order->caller).index != NONE)
+        return false;
+    *found = search_own_libraries(caller, order->symbol, search);
+    return true;
+}
+
+bool vt_dlsym_next(const char *symbol, void *caller, vt_dlsym_function *search, bool is_library, void **found)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    struct vt_elf_changes before = vt_elf_changes(), after;
+    struct order order = {.symbol = symbol,
+                          .caller_base = map->l_addr,
+                          .us = NONE,
+                          .caller.index = NONE,
+                          .definer.index = NONE};
+    vt_elf_find(put_in_order, &order);
+    if (order.us == NONE || order.caller.index == NONE)
+        return false;
+    bool known;
+    if (order.caller.index < order.us) {
+        known = !order.defined_between;
+        *found = known ? search(RTLD_NEXT, symbol) : NULL;
+    } else {
+        known = is_library && find_after_us(&order, map, search, found) && *found != NULL;
+    }
+    after = vt_elf_changes();
+    return known && after.loads == before.loads && after.unloads == before.unloads;
+}

@@ -1,0 +1,59 @@
+/* Reads the loaded libraries' symbol tables.
+ *
+ * dlopen and dlsym take the loader's main lock, which another thread may hold while it runs constructors that
+ * wait for a lock of our caller. Walking the loaded objects takes only the short lock of dl_iterate_phdr, and
+ * leaves dlerror and reference counts alone.
+ *
+ * Threads: any. `struct vt_elf` and what it points to are valid only during the visit. */
+#ifndef VT_ELF_WALK_H
+#define VT_ELF_WALK_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vt_elf {
+    uintptr_t base;     /* load bias */
+    const char *path;   /* as the loader knows it; "" for the executable */
+    const char *soname; /* "" if it has none */
+    const ElfW(Dyn) * dynamic;
+    const char *strings;
+    const ElfW(Sym) * symbols;
+    const ElfW(Versym) * symbol_versions;     /* NULL: the object has no versions */
+    const ElfW(Verdef) * version_definitions; /* NULL: it defines none */
+    const uint32_t *gnu_hash;
+    const uint32_t *system_v_hash;
+    uint64_t unloads; /* as in vt_elf_changes, at this moment */
+};
+
+/* Calls `visit` for each loaded object, in load order, until it returns true; returns whether it did. Leaves
+ * errno as it was. */
+bool vt_elf_find(bool (*visit)(const struct vt_elf *object, void *context), void *context);
+
+/* How many libraries this process has loaded and unloaded so far: while neither number changes, a walk finds
+ * the same. Much cheaper than a walk. */
+struct vt_elf_changes {
+    uint64_t loads, unloads;
+};
+struct vt_elf_changes vt_elf_changes(void);
+
+/* `loads` of the latest vt_elf_changes in any thread (the writer calls it ten times a second); without the
+ * loader's lock, which would stay locked if a signal handler jumped out of it. */
+uint64_t vt_elf_loads_seen(void);
+
+/* The address of the function `name` that `object` defines in `version` (NULL: its default one), or NULL. */
+void *vt_elf_symbol(const struct vt_elf *object, const char *name, const char *version);
+
+/* The definition that our export of `name` hides: the first one in a library loaded after ours, or NULL. A
+ * library loaded before may be our caller. */
+void *vt_elf_next_definition(const char *name);
+
+/* True if the object has a DT_NEEDED of this name. */
+bool vt_elf_needs(const struct vt_elf *object, const char *library);
+
+bool vt_elf_defines_version(const struct vt_elf *object, const char *version);
+
+/* True for libvramtrace.so itself. */
+bool vt_elf_is_ours(const struct vt_elf *object);
+
+#endif

@@ -1,0 +1,53 @@
+#include "loader/fork_gate.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { TURNS = 400, TURN_NS = 50000 }; /* about 40 ms, with the slack of timers */
+
+struct vt_fork_gate vt_fork_gate;
+
+void vt_gate_wait(_Atomic int *inside)
+{
+    for (int turn = 0; turn < TURNS; turn++) {
+        atomic_fetch_sub(inside, 1);
+        vt_nap(TURN_NS);
+        atomic_fetch_add(inside, 1);
+        if (atomic_load(&vt_fork_gate.forks) == 0)
+            return;
+    }
+}
+
+static void before_fork(void)
+{
+    int turn = 0;
+    atomic_fetch_add(&vt_fork_gate.forks, 1);
+    for (int i = 0; i < VT_GATE_SHARDS; i++)
+        while (atomic_load(&vt_fork_gate.shards[i].inside) > 0 && turn++ < TURNS)
+            vt_nap(TURN_NS);
+}
+
+static void after_in_parent(void)
+{
+    atomic_fetch_sub(&vt_fork_gate.forks, 1);
+}
+
+static void (*_Atomic call_in_child)(void);
+
+static void after_in_child(void)
+{
+    void (*call)(void) = atomic_load(&call_in_child);
+    for (int i = 0; i < VT_GATE_SHARDS; i++)
+        atomic_store(&vt_fork_gate.shards[i].inside, 0);
+    atomic_store(&vt_fork_gate.forks, 0);
+    if (call)
+        call();
+}
+
+void vt_gate_start(void (*in_child)(void))
+{
+    static _Atomic bool started; /* a forked child has its parent's handlers */
+    atomic_store(&call_in_child, in_child);
+    if (!atomic_exchange(&started, true))
+        pthread_atfork(before_fork, after_in_parent, after_in_child);
+}

@@ -1,0 +1,324 @@
+/* What the writer thread finds out itself: the process, names of native addresses, their modules, threads'
+ * names, hooked functions. It may take the loader's lock, since no thread of the host waits for it; its
+ * memory comes from the kernel, so that it never waits for an allocator under that lock. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loader/fork_gate.h"
+#include "hooks/hooks.h"
+#include "hash.h"
+#include "memory.h"
+#include "stacks/python_layout.h"
+#include "stacks/native.h"
+#include "record/writer.h"
+
+enum {
+    FUNCTION_IDS = 1024,
+    BUILD_ID_MAXIMUM_BYTES = 64,
+    SYMBOL_MAXIMUM_BYTES = 16383,
+    ARGUMENTS_MAXIMUM_BYTES = 1 << 16,
+};
+
+/* A set of 64-bit keys (0 is not one), open addressing. */
+struct key_set {
+    uint64_t *keys;
+    size_t capacity, used;
+};
+
+struct vt_seen {
+    struct key_set addresses, modules;
+    bool functions[FUNCTION_IDS];
+    bool python;
+    size_t arguments_bytes;
+    char arguments[ARGUMENTS_MAXIMUM_BYTES + 1]; /* of the process, each NUL-terminated */
+};
+
+/* Where the key is, or would be put. */
+static uint64_t *place_of(uint64_t *keys, size_t capacity, uint64_t key)
+{
+    size_t at = vt_hash(key) >> 32 & (capacity - 1);
+    while (keys[at] && keys[at] != key)
+        at = (at + 1) & (capacity - 1);
+    return &keys[at];
+}
+
+static bool grow(struct key_set *set)
+{
+    size_t capacity = set->capacity ? set->capacity * 2 : 1024;
+    uint64_t *keys = vt_memory_grow(NULL, 0, capacity * sizeof *keys);
+    if (!keys)
+        return false;
+    for (size_t i = 0; i < set->capacity; i++)
+        if (set->keys[i])
+            *place_of(keys, capacity, set->keys[i]) = set->keys[i];
+    vt_memory_free(set->keys, set->capacity * sizeof *keys);
+    set->keys = keys;
+    set->capacity = capacity;
+    return true;
+}
+
+/* True if the key was not there yet. Without memory for it, it stays new: a definition written twice does no
+ * harm. */
+static bool is_new(struct key_set *set, uint64_t key)
+{
+    if (set->used * 2 >= set->capacity && !grow(set))
+        return true;
+    uint64_t *place = place_of(set->keys, set->capacity, key);
+    if (*place == key)
+        return false;
+    *place = key;
+    set->used++;
+    return true;
+}
+
+static size_t read_file(const char *path, char *data, size_t bytes)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
+    ssize_t got = 1;
+    if (file < 0)
+        return 0;
+    while (used < bytes && (got = read(file, data + used, bytes - used)) > 0)
+        used += (size_t)got;
+    close(file);
+    return used;
+}
+
+struct vt_seen *vt_seen_make(void)
+{
+    struct vt_seen *seen = vt_memory_grow(NULL, 0, sizeof *seen);
+    if (!seen)
+        return NULL;
+    seen->arguments_bytes = read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
+    if (seen->arguments_bytes && seen->arguments[seen->arguments_bytes - 1])
+        seen->arguments[seen->arguments_bytes++] = 0;
+    return seen;
+}
+
+void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions)
+{
+    enum { PATH_BYTES = 4096 };
+    char folder[PATH_BYTES] = "", executable[PATH_BYTES] = "";
+    const size_t bytes = seen->arguments_bytes;
+    if (!getcwd(folder, sizeof folder))
+        folder[0] = 0;
+    if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
+        executable[0] = 0;
+    size_t folder_bytes = strlen(folder) + 1, executable_bytes = strlen(executable) + 1;
+    struct vt_process *record = vt_buffer_definition(definitions, VT_RECORD_PROCESS, sizeof *record,
+                                                     bytes + folder_bytes + executable_bytes);
+    if (record) {
+        char *body = (char *)(record + 1);
+        for (size_t i = 0; i < bytes; i++)
+            record->argument_count += !seen->arguments[i];
+        record->python_version = vt_python_hex_version();
+        memcpy(body, seen->arguments, bytes);
+        memcpy(body + bytes, folder, folder_bytes);
+        memcpy(body + bytes + folder_bytes, executable, executable_bytes);
+    }
+}
+
+struct module_search {
+    struct vt_seen *seen;
+    struct vt_buffer *definitions;
+};
+
+/* Tools that rewrite libraries may leave notes that are in no loaded part of the image. */
+static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_R) && part->p_vaddr >= segment->p_vaddr &&
+            part->p_memsz <= segment->p_filesz &&
+            part->p_vaddr - segment->p_vaddr <= segment->p_filesz - part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static size_t find_build_id(const struct dl_phdr_info *info, const uint8_t **build_id)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_NOTE || !is_loaded(info, segment))
+            continue;
+        const uint8_t *note = (const uint8_t *)(info->dlpi_addr + segment->p_vaddr);
+        const uint8_t *end = note + segment->p_memsz;
+        while (end - note >= (ptrdiff_t)sizeof(ElfW(Nhdr))) { /* the last one's padding may be past the end */
+            const ElfW(Nhdr) *head = (const void *)note;
+            const uint8_t *name = note + sizeof *head;
+            const uint8_t *content = name + ((head->n_namesz + 3u) & ~3u);
+            if (content > end || head->n_descsz > (size_t)(end - content))
+                break;
+            if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
+                *build_id = content;
+                return head->n_descsz < BUILD_ID_MAXIMUM_BYTES ? head->n_descsz : BUILD_ID_MAXIMUM_BYTES;
+            }
+            note = content + ((head->n_descsz + 3u) & ~3u);
+        }
+    }
+    return 0;
+}
+
+static int define_module(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    struct module_search *search = context;
+    uint64_t start = UINT64_MAX, end = 0;
+    (void)info_bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uint64_t from = info->dlpi_addr + segment->p_vaddr;
+        start = from < start ? from : start;
+        end = from + segment->p_memsz > end ? from + segment->p_memsz : end;
+    }
+    if (start >= end || !is_new(&search->seen->modules, start))
+        return 0;
+    char executable[4096];
+    const char *path = info->dlpi_name;
+    if (!*path) { /* the program itself */
+        ssize_t length = readlink("/proc/self/exe", executable, sizeof executable - 1);
+        executable[length > 0 ? length : 0] = 0;
+        path = executable;
+    }
+    const uint8_t *build_id = NULL;
+    size_t build_id_bytes = find_build_id(info, &build_id), path_bytes = strlen(path);
+    struct vt_module *record = vt_buffer_definition(search->definitions, VT_RECORD_MODULE, sizeof *record,
+                                                    build_id_bytes + path_bytes);
+    if (!record)
+        return 1;
+    record->base = info->dlpi_addr;
+    record->start_address = start;
+    record->end_address = end;
+    record->build_id_bytes = (uint32_t)build_id_bytes;
+    record->path_bytes = (uint32_t)path_bytes;
+    if (build_id_bytes)
+        memcpy(record + 1, build_id, build_id_bytes);
+    memcpy((char *)(record + 1) + build_id_bytes, path, path_bytes);
+    return 0;
+}
+
+struct found_symbol {
+    unsigned long long unloads; /* since the process began, before the search */
+    Dl_info information;
+    struct link_map *map;
+    uint64_t module_base;
+    char name[SYMBOL_MAXIMUM_BYTES + 1];
+    bool still_there;
+};
+
+static void for_each_library(int visit(struct dl_phdr_info *, size_t, void *), void *context)
+{
+    _Atomic int *gate = vt_gate_enter();
+    dl_iterate_phdr(visit, context);
+    vt_gate_leave(gate);
+}
+
+static int count_unloads(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    (void)info_bytes;
+    ((struct found_symbol *)context)->unloads = info->dlpi_subs;
+    return 1;
+}
+
+static int copy_name(struct dl_phdr_info *info, size_t info_bytes, void *context)
+{
+    struct found_symbol *found = context;
+    (void)info_bytes;
+    found->still_there = info->dlpi_subs == found->unloads;
+    if (!found->still_there)
+        return 1;
+    found->module_base = found->map ? found->map->l_addr : 0;
+    if (found->information.dli_sname)
+        snprintf(found->name, sizeof found->name, "%s", found->information.dli_sname);
+    return 1;
+}
+
+/* dladdr returns pointers into the library, which the host may unload meanwhile. Nothing is unloaded during
+ * dl_iterate_phdr, so the name is copied there, if nothing was unloaded since before the search. */
+static bool find_symbol(uint64_t address, struct found_symbol *found)
+{
+    for (int attempt = 0; attempt < 3; attempt++) {
+        for_each_library(count_unloads, found);
+        if (!dladdr1((const void *)(uintptr_t)address, &found->information, (void **)&found->map,
+                     RTLD_DL_LINKMAP))
+            return false;
+        for_each_library(copy_name, found);
+        if (found->still_there)
+            return true;
+    }
+    return false;
+}
+
+static void define_symbol(struct vt_seen *seen, uint64_t address, struct vt_buffer *definitions)
+{
+    struct found_symbol found = {0};
+    /* A return address may be past the end of its function: look up the call itself. */
+    bool known = find_symbol(address - 1, &found);
+    const char *name = found.name;
+    struct vt_symbol *record =
+        vt_buffer_definition(definitions, VT_RECORD_SYMBOL, sizeof *record, strlen(name));
+    if (!record)
+        return;
+    record->address = address;
+    record->symbol_address = known ? (uintptr_t)found.information.dli_saddr : 0;
+    record->module_base = found.module_base;
+    memcpy(record + 1, name, strlen(name));
+    vt_native_note_symbol(address, name);
+    if (known && !(seen->modules.used && !is_new(&seen->modules, (uintptr_t)found.information.dli_fbase | 1)))
+        for_each_library(define_module, &(struct module_search){seen, definitions});
+}
+
+void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions)
+{
+    char path[64], name[64];
+    size_t bytes = strnlen(session->maker_name, sizeof session->maker_name);
+    if (thread_id ==
+        (uint64_t)session->maker_thread_id) { /* without a descriptor, which some hosts would notice */
+        memcpy(name, session->maker_name, bytes);
+    } else {
+        snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
+        bytes = read_file(path, name, sizeof name);
+        while (bytes && name[bytes - 1] == '\n')
+            bytes--;
+    }
+    struct vt_thread *record = vt_buffer_definition(definitions, VT_RECORD_THREAD, sizeof *record, bytes);
+    if (record) {
+        record->thread_id = thread_id;
+        memcpy(record + 1, name, bytes);
+    }
+}
+
+static void define_function(struct vt_seen *seen, uint16_t id, struct vt_buffer *definitions)
+{
+    const char *name = id && id < FUNCTION_IDS && !seen->functions[id] ? vt_function_name(id) : NULL;
+    if (!name)
+        return;
+    struct vt_string *record =
+        vt_buffer_definition(definitions, VT_RECORD_FUNCTION, sizeof *record, strlen(name));
+    if (!record)
+        return;
+    seen->functions[id] = true;
+    record->id = id;
+    memcpy(record + 1, name, strlen(name));
+}
+
+void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions)
+{
+    const uint64_t *native = (const uint64_t *)(stack + 1);
+    define_function(seen, stack->function, definitions);
+    define_function(seen, stack->label, definitions);
+    for (size_t i = 0; i < stack->native_frames; i++)
+        if (is_new(&seen->addresses, native[i]))
+            define_symbol(seen, native[i], definitions);
+    /* Python may have been loaded after the process was defined: define it again, now with the version. */
+    if (stack->python_frames && !seen->python) {
+        seen->python = true;
+        vt_define_process(seen, definitions);
+    }
+}

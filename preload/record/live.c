@@ -1,0 +1,180 @@
+#include "record/live.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "guard.h"
+#include "hash.h"
+#include "memory.h"
+#include "session.h"
+
+/* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not
+ * possible, further allocations are not remembered: the running totals of the header get wrong, never the
+ * trace. */
+enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
+enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
+
+struct vt_live_entry {
+    uint64_t address; /* 0 = free */
+    uint64_t bytes : 56;
+    uint64_t device : 8;
+};
+
+/* The allocation that this thread's latest free took out of the table: the free may still fail. */
+static __thread struct vt_live_entry last_taken __attribute__((tls_model("initial-exec")));
+
+/* False after about 20 ms: the holder was stopped there, or has a lower priority. */
+static bool lock(struct vt_live_table *table)
+{
+    for (int turn = 0; atomic_exchange_explicit(&table->busy, 1, memory_order_acquire); turn++) {
+        if (atomic_load_explicit(&table->stuck, memory_order_relaxed) || turn == SPINS + YIELDS + NAPS) {
+            atomic_store_explicit(&table->stuck, 1, memory_order_relaxed);
+            return false;
+        }
+        if (turn >= SPINS + YIELDS)
+            vt_nap(NAP_NS);
+        else if (turn >= SPINS)
+            sched_yield();
+    }
+    return true;
+}
+
+static void unlock(struct vt_live_table *table)
+{
+    atomic_store_explicit(&table->stuck, 0, memory_order_relaxed);
+    atomic_store_explicit(&table->busy, 0, memory_order_release);
+}
+
+static size_t table_bytes(unsigned bits)
+{
+    return sizeof(struct vt_live_entry) << bits;
+}
+
+void vt_live_replace_memory(struct vt_live_table *table)
+{
+    vt_replace_memory(table->entries, table_bytes(table->bits));
+}
+
+static uint32_t home(const struct vt_live_table *table, uint64_t address)
+{
+    return (uint32_t)(vt_hash(address) >> (64 - table->bits));
+}
+
+static uint32_t next(const struct vt_live_table *table, uint32_t place)
+{
+    return (place + 1) & ((UINT32_C(1) << table->bits) - 1);
+}
+
+static void put(struct vt_live_table *table, struct vt_live_entry entry)
+{
+    uint32_t i = home(table, entry.address);
+    while (table->entries[i].address)
+        i = next(table, i);
+    table->entries[i] = entry;
+    table->used++;
+}
+
+/* True if there is a place for one more. */
+static bool make_place(struct vt_live_table *table)
+{
+    struct vt_live_table before = {.entries = table->entries, .bits = table->bits};
+    size_t count = before.entries ? (size_t)1 << before.bits : 0;
+    if (count && table->used < count / 4 * 3)
+        return true;
+    unsigned bits = before.entries ? before.bits + GROWTH_BITS : FIRST_BITS;
+    void *memory = bits > MAXIMUM_BITS ? NULL : vt_memory_make(table_bytes(bits));
+    if (!memory)
+        return table->used + 1 < count;
+    table->entries = memory;
+    table->bits = bits;
+    table->used = 0;
+    for (size_t i = 0; i < count; i++)
+        if (before.entries[i].address)
+            put(table, before.entries[i]);
+    vt_memory_free(before.entries, table_bytes(before.bits));
+    return true;
+}
+
+static bool take(struct vt_live_table *table, uint64_t address, struct vt_live_entry *found)
+{
+    struct vt_live_entry *entries = table->entries;
+    const uint32_t mask = (UINT32_C(1) << table->bits) - 1;
+    if (!entries)
+        return false;
+    uint32_t i = home(table, address);
+    while (entries[i].address != address) {
+        if (!entries[i].address)
+            return false;
+        i = next(table, i);
+    }
+    *found = entries[i];
+    for (uint32_t hole = i, at = next(table, i);; at = next(table, at)) {
+        if (!entries[at].address) {
+            entries[hole].address = 0;
+            break;
+        }
+        if (((at - home(table, entries[at].address)) & mask) >= ((at - hole) & mask)) {
+            entries[hole] = entries[at];
+            hole = at;
+        }
+    }
+    table->used--;
+    return true;
+}
+
+static void add(struct vt_session *session, int device_index, uint64_t bytes)
+{
+    if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES)
+        return;
+    struct vt_live_device *live = &session->ring.header->live[device_index];
+    live->driver_bytes += bytes;
+    if ((int64_t)live->driver_bytes > (int64_t)live->driver_peak_bytes)
+        live->driver_peak_bytes = live->driver_bytes;
+}
+
+static void remember(struct vt_session *session, struct vt_live_entry entry)
+{
+    struct vt_live_entry before;
+    if (take(&session->live, entry.address, &before)) /* a free that we did not see */
+        add(session, (int8_t)before.device, -(uint64_t)before.bytes);
+    if (!make_place(&session->live))
+        return;
+    put(&session->live, entry);
+    add(session, (int8_t)entry.device, entry.bytes);
+}
+
+void vt_live_driver(struct vt_session *session, struct vt_event *event)
+{
+    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
+    bool made = (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
+                !(event->flags & not_device);
+    bool gone = event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE;
+    bool kept = event->kind == VT_EVENT_FREE_FAILED && event->address == last_taken.address;
+    if ((!made && !gone && !kept) || !event->address)
+        return;
+    if (gone)
+        last_taken.address = 0;
+    if (!lock(&session->live))
+        return;
+    if (made) {
+        remember(session, (struct vt_live_entry){event->address, event->bytes, (uint8_t)event->device_index});
+    } else if (kept) {
+        remember(session, last_taken);
+    } else if (take(&session->live, event->address, &last_taken)) {
+        event->bytes = last_taken.bytes;
+        event->device_index = (int8_t)last_taken.device;
+        add(session, event->device_index, -(uint64_t)last_taken.bytes);
+    }
+    unlock(&session->live);
+}
+
+void vt_live_framework(struct vt_session *session, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return;
+    struct vt_live_device *live = &session->ring.header->live[event->device_index];
+    __atomic_store_n(&live->block_bytes, event->total_bytes, __ATOMIC_RELAXED);
+    if (event->total_bytes > __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
+        __atomic_store_n(&live->block_peak_bytes, event->total_bytes, __ATOMIC_RELAXED);
+}

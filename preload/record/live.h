@@ -1,0 +1,31 @@
+/* The header's running totals, and the size of each live driver allocation, so that a free is recorded with
+ * its bytes. Threads: any; a short lock, never held across a call out of this file; waits for it are bounded.
+ */
+#ifndef VT_LIVE_H
+#define VT_LIVE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+struct vt_session;
+struct vt_live_entry;
+
+/* A part of the session: a forked child has its own, without a lock that a thread of its parent held. */
+struct vt_live_table {
+    struct vt_live_entry *entries; /* NULL until the first of them */
+    uint32_t used, bits;           /* 1 << bits entries */
+    _Atomic int busy, stuck;       /* stuck: a wait for the holder of `busy` has failed */
+};
+
+/* In a forked child: memory.h. */
+void vt_live_replace_memory(struct vt_live_table *table);
+
+/* Updates the totals by a driver or runtime event, and fills in a free's bytes and device where known. */
+void vt_live_driver(struct vt_session *session, struct vt_event *event);
+
+/* The framework's own counter after a block event. */
+void vt_live_framework(struct vt_session *session, const struct vt_event *event);
+
+#endif

@@ -1,0 +1,75 @@
+/* Recording one event, with its stack: called by every hook, between vt_enter and vt_leave (guard.h).
+ *
+ * Threads: any; no lock is held and nothing here calls into the host, except at the first event of the
+ * process, which starts the session (a file and a thread). Errors: none are returned; what cannot be recorded
+ * is counted in the trace. */
+#ifndef VT_RECORD_H
+#define VT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+/* What a hook knows. Zero means unknown or not applicable, except device_index (-1). */
+struct vt_observation {
+    uint8_t kind;  /* enum vt_event_kind */
+    uint8_t layer; /* enum vt_layer */
+    int8_t device_index;
+    uint8_t flags;     /* enum vt_event_flag */
+    uint16_t function; /* enum vt_function of hooks.h: the hooked function, 0 = none */
+    bool with_stack;   /* capture native and Python frames of the calling thread */
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t detail;
+    uint64_t total_bytes;
+    uint64_t sequence;
+};
+
+void vt_record(const struct vt_observation *seen);
+
+/* An autograd node was made on this thread (`sequence` as in vt_observation). Records a VT_EVENT_NODE with
+ * the current Python frames, unless the thread's next allocation has the same sequence and frames. With
+ * `parent`, the sequence of the node that runs here, it is recorded at once. Without a session nothing
+ * happens. */
+void vt_record_node(uint64_t sequence, uint64_t parent);
+
+/* Interns `text` (at most 1023 bytes are kept) and records an event of `kind` (VT_EVENT_MARK,
+ * VT_EVENT_RANGE_PUSH) with it. False if it was dropped. */
+bool vt_record_named(enum vt_event_kind kind, const char *text);
+
+/* The next event belongs to the backward pass of this graph task. */
+void vt_record_backward(int graph_task);
+
+/* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
+bool vt_record_ask_inspection(unsigned reason);
+
+/* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
+ * its event. Main thread of the interpreter. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
+void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
+                          uint64_t started_ns);
+
+/* Defines device `device_index`, once per process; later calls return at once. */
+bool vt_record_device_known(int device_index);
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes);
+
+/* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
+ * inside it. Returns the previous one, which the caller restores at the end of the call. */
+uint16_t vt_set_runtime_label(uint16_t function);
+
+/* The number of driver events that the calling thread has recorded: a runtime hook compares it before and
+ * after the real call to see whether the driver layer saw the allocation. */
+uint64_t vt_driver_events_of_thread(void);
+
+/* Counts an event that is not recorded because it came within another one of its thread: a signal handler's.
+ */
+void vt_record_missed(void);
+
+/* A free before the first allocation, which is not recorded: counted if recording has ended. */
+void vt_record_missed_free(void);
+
+/* True while this process records. */
+bool vt_recording(void);
+
+#endif

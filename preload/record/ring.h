@@ -1,0 +1,60 @@
+/* The ring of the trace file (include/vramtrace/format.h): many producers, one consumer, no locks.
+ *
+ * Threads: reserve and commit from any; the rest from the writer thread. A producer never waits for another
+ * producer; for free slots it waits at most 10 ms, then drops the record. */
+#ifndef VT_RING_H
+#define VT_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vramtrace/format.h"
+
+struct vt_ring {
+    struct vt_file_header *header; /* mapped shared */
+    uint8_t *slots;                /* mapped shared */
+    uint64_t slot_count;           /* a power of two */
+    _Atomic uint32_t wake;         /* futex: raised to wake the writer */
+    _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer's wait failed, plus one; 0 = never */
+    _Atomic(uint8_t *)
+        dead; /* a byte for each slot: 1 if a lost producer may still write to it; NULL: none */
+};
+
+enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
+
+/* A record of `bytes` (head included), its head filled and not committed; NULL without free slots. */
+void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes);
+
+static inline void vt_ring_commit(void *record)
+{
+    struct vt_record_head *head = record;
+    __atomic_store_n(&head->committed, 1, __ATOMIC_RELEASE);
+}
+
+/* The committed record at *position (pads are skipped), or NULL. */
+const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position);
+
+/* Skips the record at *position whose producer will not commit it: the thread was ended, jumped out, or is
+ * stopped. Its slots, at most up to position `end`, are never reserved again, since the producer may still
+ * write there. Returns its kind, 0 if not even that was stored. */
+uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end);
+
+/* Frees the slots from ring_consumed to `position`, zeroed. */
+void vt_ring_consume(struct vt_ring *ring, uint64_t position);
+
+void vt_ring_wake(struct vt_ring *ring);
+/* Sleeps until woken or `milliseconds` have passed. */
+void vt_ring_wait(struct vt_ring *ring, uint32_t seen, int milliseconds);
+
+static inline uint64_t vt_ring_consumed(const struct vt_ring *ring)
+{
+    return __atomic_load_n(&ring->header->ring_consumed, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t vt_ring_pending(const struct vt_ring *ring)
+{
+    return __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED) - vt_ring_consumed(ring);
+}
+
+#endif

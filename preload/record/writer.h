@@ -1,0 +1,46 @@
+/* The parts of the writer thread (writer.c): chunk.c and definitions.c. Threads: the writer's only. */
+#ifndef VT_WRITER_H
+#define VT_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "session.h"
+#include "vramtrace/format.h"
+
+/* Bytes that grow. `failed`: memory ran out; it stays set. */
+struct vt_buffer {
+    uint8_t *data;
+    size_t bytes, capacity;
+    bool failed;
+};
+/* Grows the buffer by `bytes` and returns their address, or NULL. */
+void *vt_buffer_add(struct vt_buffer *buffer, size_t bytes);
+/* A definition record with `body_bytes` after the struct of `struct_bytes`: zeroed, padded to 8, head filled.
+ */
+void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, size_t struct_bytes,
+                           size_t body_bytes);
+
+/* A chunk in the making. */
+struct vt_chunk {
+    struct vt_buffer definitions;
+    const struct vt_event **events; /* into the ring; VT_CHUNK_EVENTS at most */
+    size_t event_count;
+    struct vt_buffer payload, stored;
+    struct ZSTD_CCtx_s *compressor;
+};
+/* False without memory. */
+bool vt_chunk_start(struct vt_chunk *chunk);
+/* Fills chunk->stored: header and compressed payload. Returns 0 or -ENOMEM. */
+int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
+
+/* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads,
+ * and for each new stack the symbols and modules of its addresses and its functions' names. */
+struct vt_seen; /* what was defined already */
+struct vt_seen *vt_seen_make(void);
+void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
+void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions);
+void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
+
+#endif

@@ -1,0 +1,303 @@
+#include "stacks/native.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "hash.h"
+#include "stacks/python_layout.h"
+#include "stacks/unwind.h"
+
+static _Atomic bool enabled;
+
+/* The interpreter's evaluation function: [start, end), published by start. */
+static _Atomic uintptr_t interpreter_start, interpreter_end;
+/* Return address in the loop of autograd's engine: the callers above it are the same for all of backward. */
+static _Atomic uintptr_t engine_loop;
+#define ENGINE_LOOP "_ZN5torch8autograd6Engine11thread_mainE"
+
+void vt_native_start(bool wanted)
+{
+    vt_unwind_start();
+    atomic_store(&enabled, wanted);
+}
+
+void vt_native_find_interpreter(void)
+{
+    static bool searched;
+    Dl_info information;
+    ElfW(Sym) *symbol = NULL;
+    if (searched || !vt_python_loaded())
+        return;
+    searched = true;
+    void *evaluate = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+    if (!evaluate || !dladdr1(evaluate, &information, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+        return;
+    atomic_store_explicit(&interpreter_end, (uintptr_t)evaluate + symbol->st_size, memory_order_relaxed);
+    atomic_store_explicit(&interpreter_start, (uintptr_t)evaluate, memory_order_release);
+}
+
+void vt_native_note_symbol(uint64_t return_address, const char *linkage_name)
+{
+    if (strncmp(linkage_name, ENGINE_LOOP, sizeof ENGINE_LOOP - 1) == 0)
+        atomic_store_explicit(&engine_loop, return_address, memory_order_relaxed);
+}
+
+/* ---- the result ---- */
+
+/* Our own frames are left out, also those in the middle (a runtime wrapper above a driver's): by address,
+ * since inlining changes their number. */
+extern const char __ehdr_start __attribute__((visibility("hidden")));
+extern const char _end __attribute__((visibility("hidden")));
+
+struct walk {
+    uint64_t *addresses;
+    size_t count;
+    uint64_t hash;
+    uintptr_t interpreter_start, interpreter_bytes, engine_loop;
+    bool truncated;
+};
+
+/* False where the walk ends. */
+static inline __attribute__((always_inline)) bool take(struct walk *walk, uintptr_t address)
+{
+    const uintptr_t own_start = (uintptr_t)&__ehdr_start, own_end = (uintptr_t)&_end;
+    if (address - walk->interpreter_start < walk->interpreter_bytes || address == walk->engine_loop)
+        return false;
+    if (address - own_start < own_end - own_start)
+        return true;
+    if (__builtin_expect(walk->count == VT_NATIVE_DEPTH, 0)) {
+        walk->truncated = true;
+        return false;
+    }
+    walk->addresses[walk->count++] = address;
+    walk->hash = vt_hash_add(walk->hash, address);
+    return true;
+}
+
+#if defined __x86_64__
+
+/* ---- remembered steps ----
+ *
+ * One word for each return address, so that threads share them without a lock: how to find the caller's stack
+ * pointer (the CFA) and base pointer, in words of 8 bytes. Index and tag together are the address, hashed. */
+enum {
+    ADDRESS_BITS = 47,
+    TAG_BITS = 33,
+    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each index, so that two addresses with the same one
+                                            do not evict each other */
+    BASE_BITS = 13,
+    CFA_BITS = 16,
+    KIND_SHIFT = BASE_BITS + CFA_BITS,
+    TAG_SHIFT = 64 - TAG_BITS,
+};
+enum step_kind {
+    STEP_OTHER = 0,       /* cfa: enum other_step */
+    STEP_FROM_STACK = 1,  /* CFA = stack pointer + cfa */
+    STEP_FROM_BASE = 2,   /* CFA = base pointer + cfa */
+    STEP_FROM_MEMORY = 3, /* CFA = the word at base pointer + cfa: functions that align their stack */
+};
+enum other_step { OTHER_UNKNOWN = 0, OTHER_END = 1, OTHER_FULL = 2 /* needs more registers */ };
+enum { BASE_SAME = 0, BASE_AT_ITSELF = (1 << BASE_BITS) - 1 /* else: saved that many words below the CFA */ };
+
+static _Atomic uint64_t steps[1 << PAIR_BITS][2];
+
+struct place {
+    _Atomic uint64_t *pair;
+    uint64_t tag;
+};
+
+static inline struct place place_of(uintptr_t address)
+{
+    uint64_t scrambled = vt_hash(address) & ((UINT64_C(1) << ADDRESS_BITS) - 1);
+    return (struct place){steps[scrambled >> TAG_BITS], scrambled << TAG_SHIFT};
+}
+
+void vt_native_forget(void)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        for (int j = 0; j < 2; j++)
+            if (atomic_load_explicit(&steps[i][j], memory_order_relaxed))
+                atomic_store_explicit(&steps[i][j], 0, memory_order_relaxed);
+}
+
+static uint64_t pack(enum step_kind kind, int64_t cfa, uint64_t base)
+{
+    return (uint64_t)kind << KIND_SHIFT | ((uint64_t)cfa & ((1 << CFA_BITS) - 1)) << BASE_BITS | base;
+}
+
+enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
+
+/* Parses "base pointer + offset"; *rest is what follows. */
+static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, const uint8_t **rest)
+{
+    const uint8_t *at = rule->expression, *end = at + rule->offset;
+    if (at == end || *at++ != OP_RBP_OFFSET || !vt_leb_signed(&at, end, offset))
+        return false;
+    *rest = at;
+    return true;
+}
+
+static bool pack_base(const struct vt_rule *rule, uint64_t *base)
+{
+    const uint8_t *rest;
+    int64_t offset;
+    if (rule->kind == VT_RULE_SAME) {
+        *base = BASE_SAME;
+        return true;
+    }
+    if (rule->kind == VT_RULE_AT_OFFSET && rule->offset < 0 && rule->offset % 8 == 0 &&
+        rule->offset / -8 < BASE_AT_ITSELF) {
+        *base = (uint64_t)(rule->offset / -8);
+        return true;
+    }
+    *base = BASE_AT_ITSELF;
+    return rule->kind == VT_RULE_AT_EXPRESSION && is_base_offset(rule, &offset, &rest) && offset == 0 &&
+           rest == rule->expression + rule->offset;
+}
+
+static uint64_t step_of_row(const struct vt_unwind_row *row)
+{
+    const uint64_t full = pack(STEP_OTHER, OTHER_FULL, 0);
+    const struct vt_rule *rsp = &row->registers[VT_REGISTER_RSP],
+                         *address = &row->registers[VT_REGISTER_RETURN];
+    uint64_t base;
+    int64_t cfa = row->cfa.offset;
+    const uint8_t *rest;
+    enum step_kind kind = STEP_OTHER;
+    if (address->kind == VT_RULE_UNDEFINED)
+        return pack(STEP_OTHER, OTHER_END, 0);
+    if (row->signal_frame || rsp->kind != VT_RULE_SAME || address->kind != VT_RULE_AT_OFFSET ||
+        address->offset != -8 || !pack_base(&row->registers[VT_REGISTER_RBP], &base))
+        return full;
+    if (row->cfa.kind == VT_RULE_OFFSET)
+        kind = row->cfa_register == VT_REGISTER_RSP   ? STEP_FROM_STACK
+               : row->cfa_register == VT_REGISTER_RBP ? STEP_FROM_BASE
+                                                      : STEP_OTHER;
+    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest + 1 == row->cfa.expression + row->cfa.offset &&
+             *rest == OP_DEREFERENCE)
+        kind = STEP_FROM_MEMORY;
+    int64_t words = cfa / 8;
+    if (kind == STEP_OTHER || cfa % 8 || words != (int16_t)words)
+        return full;
+    return pack(kind, words, base);
+}
+
+__attribute__((noinline)) static uint64_t find_step(uintptr_t address)
+{
+    struct vt_unwind_row row;
+    uint64_t step = vt_unwind_find(address - 1, &row) ? step_of_row(&row) : pack(STEP_OTHER, OTHER_END, 0);
+    if (address >> ADDRESS_BITS)
+        return step;
+    struct place place = place_of(address);
+    uint64_t before = atomic_exchange_explicit(&place.pair[0], place.tag | step, memory_order_relaxed);
+    if (before)
+        atomic_store_explicit(&place.pair[1], before, memory_order_relaxed);
+    return step;
+}
+
+static inline uint64_t step_from(uintptr_t address)
+{
+    const uint64_t tag_mask = ~UINT64_C(0) << TAG_SHIFT;
+    struct place place = place_of(address);
+    for (int i = 0; i < 2; i++) {
+        uint64_t step = atomic_load_explicit(&place.pair[i], memory_order_relaxed);
+        if (__builtin_expect(((step ^ place.tag) & tag_mask) == 0 && step << TAG_BITS != 0, 1))
+            return step & ~tag_mask;
+    }
+    return find_step(address);
+}
+
+/* Slower, with all registers: for stacks with a frame that needs them. */
+__attribute__((noinline)) static void walk_full(struct walk *walk)
+{
+    struct vt_unwind_frame frame = {0};
+    VT_UNWIND_HERE(&frame);
+    struct vt_stack_range range = vt_stack_range_of(frame.registers[VT_REGISTER_RSP]);
+    while (vt_unwind_step(&frame, &range) && take(walk, frame.registers[VT_REGISTER_RETURN]))
+        ;
+}
+
+/* False if it takes walk_full. */
+static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base, uintptr_t address)
+{
+    struct vt_stack_range range = vt_stack_range_of(stack);
+    while (take(walk, address)) {
+        uint64_t step = step_from(address), value;
+        int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
+        uintptr_t cfa;
+        switch (step >> KIND_SHIFT) {
+        case STEP_FROM_STACK:
+            cfa = stack + (uintptr_t)offset;
+            break;
+        case STEP_FROM_BASE:
+            cfa = base + (uintptr_t)offset;
+            break;
+        case STEP_FROM_MEMORY:
+            if (!vt_stack_read(&range, base + (uintptr_t)offset, &value))
+                return true;
+            cfa = value;
+            break;
+        default:
+            return (step >> BASE_BITS & 0xffff) != OTHER_FULL;
+        }
+        if (__builtin_expect(cfa <= stack || !vt_stack_read(&range, cfa - 8, &value), 0))
+            return true;
+        uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
+        if (words != BASE_SAME &&
+            !vt_stack_read(&range, words == BASE_AT_ITSELF ? base : cfa - words * 8, &base_value))
+            return true;
+        address = value;
+        stack = cfa;
+        base = base_value;
+    }
+    return true;
+}
+
+static void walk_stack(struct walk *walk, const uint64_t *frame)
+{
+    const struct walk empty = *walk;
+    /* A frame begins with its caller's base pointer and the address to return to. */
+    if (walk_fast(walk, (uintptr_t)(frame + 2), frame[0], frame[1]))
+        return;
+    *walk = empty;
+    walk_full(walk);
+}
+
+#elif defined __aarch64__
+
+/* This platform's ABI gives every function a frame record: the caller's record, and the return address. */
+void vt_native_forget(void) {}
+
+static void walk_stack(struct walk *walk, const uint64_t *frame)
+{
+    struct vt_stack_range range = vt_stack_range_of((uintptr_t)frame);
+    uintptr_t at = (uintptr_t)frame;
+    uint64_t next, address;
+    while (vt_stack_read(&range, at, &next) && vt_stack_read(&range, at + 8, &address) && address &&
+           take(walk, address) && next > at)
+        at = next;
+}
+
+#else
+#error "native stacks: this architecture is not known"
+#endif
+
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated)
+{
+    if (!atomic_load_explicit(&enabled, memory_order_relaxed))
+        return 0;
+    struct walk walk = {.addresses = addresses,
+                        .hash = *hash,
+                        .interpreter_start = atomic_load_explicit(&interpreter_start, memory_order_acquire),
+                        .engine_loop = atomic_load_explicit(&engine_loop, memory_order_relaxed)};
+    if (walk.interpreter_start)
+        walk.interpreter_bytes =
+            atomic_load_explicit(&interpreter_end, memory_order_relaxed) - walk.interpreter_start;
+    walk_stack(&walk, __builtin_frame_address(0));
+    *hash = walk.hash;
+    *truncated = walk.truncated;
+    return walk.count;
+}

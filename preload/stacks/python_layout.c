@@ -1,0 +1,273 @@
+#include "stacks/python_layout.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "stacks/python_read.h"
+#include "text.h"
+
+enum { ABSENT, UNPROVEN, KNOWN, DECLINED };
+
+/* A thread proves the layout if its state has that thread's id. A state can be used on another thread than
+ * the one that made it, so only repeated mismatches disprove the layout. */
+#define PROOF_ATTEMPTS 64u
+
+static _Atomic int state = ABSENT; /* `found` is written before UNPROVEN is stored and never after */
+static struct vt_python found;
+static _Atomic uint32_t hex_version;
+static void *found_scope; /* as `found` */
+static _Atomic int unsupported_minor;
+static _Atomic uint32_t proofs_failed;
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *path)
+{
+    const char *name = info->dlpi_name;
+    (void)size;
+    return name != NULL && strncmp(vt_text_base_name(name), "libpython3.", 11) == 0 &&
+           vt_text_copy(path, PATH_MAX, name);
+}
+
+/* The interpreter's code must not be unloaded once its addresses are kept. A library that is loaded already
+ * is found by its name, without reading any file; the program itself has no name there and stays anyway.
+ * False if it may still be unloaded: then nothing of it may be kept. */
+static bool pin(void *symbol)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (dladdr1(symbol, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL)
+        return false;
+    return map->l_name[0] == '\0' || dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+}
+
+/* Where to look symbols up: the global scope, or a libpython that was loaded with RTLD_LOCAL (a plugin's).
+ * `present` is false if there is none, or none that could be pinned: the next call tries again. */
+static void *find_scope(bool *present)
+{
+    *present = true;
+    void *symbol = dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+    if (symbol != NULL) {
+        *present = pin(symbol);
+        return RTLD_DEFAULT;
+    }
+    char path[PATH_MAX];
+    if (dl_iterate_phdr(find_library, path) != 0) {
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+        if (handle != NULL && dlsym(handle, "PyGILState_GetThisThreadState") != NULL)
+            return handle;
+    }
+    *present = false;
+    return NULL;
+}
+
+/* "3.10.13 (main, …", "3.13.0rc1+ (…": as PY_VERSION_HEX. */
+static uint32_t parse_version(const char *text)
+{
+    uint32_t part[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        while (*text >= '0' && *text <= '9' && part[i] < 256)
+            part[i] = part[i] * 10 + (uint32_t)(*text++ - '0');
+        if (*text != '.')
+            break;
+        text++;
+    }
+    if (part[0] > 255 || part[1] > 255 || part[2] > 255)
+        return 0;
+    uint32_t level = *text == 'a' ? 0xa : *text == 'b' ? 0xb : *text == 'r' ? 0xc : 0xf;
+    return part[0] << 24 | part[1] << 16 | part[2] << 8 | level << 4;
+}
+
+static uint32_t find_version(void *scope)
+{
+    const unsigned long *number = dlsym(scope, "Py_Version");
+    if (number != NULL)
+        return (uint32_t)*number;
+    void *symbol = dlsym(scope, "Py_GetVersion");
+    if (symbol == NULL)
+        return 0;
+    const char *(*get_version)(void);
+    memcpy(&get_version, &symbol, sizeof get_version);
+    const char *text = get_version();
+    return text != NULL ? parse_version(text) : 0;
+}
+
+/* What _Py_DebugOffsets at the start of _PyRuntime says of 3.13, against the table. */
+static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t version, const char *runtime)
+{
+    if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0)
+        return false;
+    const struct {
+        uint8_t index; /* in words from the cookie */
+        uint32_t value;
+    } expected[] = {
+        {1, version},
+        {2, 0}, /* free_threaded */
+        {23, layout->thread_frame},
+        {24, layout->thread_thread_id},
+        {29, layout->frame_previous},
+        {30, layout->frame_code},
+        {31, layout->frame_instruction},
+        {32, layout->frame_locals},
+        {33, layout->frame_owner},
+        {35, layout->code_file_name},
+        {36, layout->code_name},
+        {37, layout->code_qualified_name},
+        {38, layout->code_line_table},
+        {39, layout->code_first_line},
+        {40, layout->code_argument_count},
+        {41, layout->code_local_names},
+        {42, layout->code_local_kinds},
+        {43, layout->code_instructions},
+        {45, VT_OBJECT_TYPE},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        if (vt_word_at(runtime, expected[i].index * sizeof(uint64_t)) != expected[i].value)
+            return false;
+    return true;
+}
+
+/* Reads only static objects of the interpreter, at offsets below their size in every build there is. */
+static bool types_agree(const struct vt_python_layout *layout, void *scope)
+{
+    const char *type_type = dlsym(scope, "PyType_Type");
+    const struct {
+        const char *name;
+        uint64_t basic_bytes;
+    } types[] = {
+        {"PyCode_Type", layout->code_basic_bytes},
+        {"PyFrame_Type", layout->frame_basic_bytes},
+        {"PyUnicode_Type", layout->unicode_basic_bytes},
+        {"PyCell_Type", VT_CELL_CONTENTS + 8},
+        {"PyTuple_Type", VT_TUPLE_ITEMS},
+        {"PyBytes_Type", VT_BYTES_DATA + 1},
+    };
+    if (type_type == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const char *type = dlsym(scope, types[i].name);
+        /* With another object header (Py_TRACE_REFS, free-threaded) something else is here. */
+        if (type == NULL || vt_word_at(type, VT_OBJECT_TYPE) != (uintptr_t)type_type ||
+            vt_word_at(type, VT_TYPE_BASIC_SIZE) != types[i].basic_bytes)
+            return false;
+    }
+    return true;
+}
+
+static const struct vt_python_layout *find_layout(uint32_t version)
+{
+    const uint32_t index = (version >> 16 & 0xff) - VT_PYTHON_FIRST_MINOR; /* wraps for older ones */
+    return version >> 24 == 3 && index < VT_PYTHON_LAYOUTS ? &vt_python_layouts[index] : NULL;
+}
+
+static bool fill(struct vt_python *python, void *scope, uint32_t version)
+{
+    const struct vt_python_layout *layout = find_layout(version);
+    if (layout == NULL || !types_agree(layout, scope))
+        return false;
+    if (layout->minor >= 13 && !debug_offsets_agree(layout, version, dlsym(scope, "_PyRuntime")))
+        return false;
+
+    void *thread_state = dlsym(scope, "PyGILState_GetThisThreadState");
+    void *is_finalizing = dlsym(scope, "Py_IsFinalizing"); /* 3.13; before, with an underscore */
+    if (is_finalizing == NULL)
+        is_finalizing = dlsym(scope, "_Py_IsFinalizing");
+    if (thread_state == NULL || is_finalizing == NULL)
+        return false;
+    python->layout = layout;
+    python->hex_version = version;
+    /* Before, a frame was still in the chain while its cells were being freed (CPython gh-99729). */
+    python->cells_readable = version < 0x030b0000 || version >= 0x030b0200;
+    python->code_type = dlsym(scope, "PyCode_Type");
+    python->cell_type = dlsym(scope, "PyCell_Type");
+    python->unicode_type = dlsym(scope, "PyUnicode_Type");
+    python->bytes_type = dlsym(scope, "PyBytes_Type");
+    python->tuple_type = dlsym(scope, "PyTuple_Type");
+    memcpy(&python->thread_state, &thread_state, sizeof thread_state);
+    memcpy(&python->is_finalizing, &is_finalizing, sizeof is_finalizing);
+    return true;
+}
+
+static void decline(uint32_t version, int expected)
+{
+    int minor = (int)(version >> 16 & 0xff);
+    if (atomic_compare_exchange_strong(&state, &expected, DECLINED)) /* another thread may have proven it */
+        atomic_store_explicit(&unsupported_minor, minor != 0 ? minor : 255, memory_order_relaxed);
+}
+
+void vt_python_look_up(void)
+{
+    bool present;
+    if (atomic_load(&state) != ABSENT)
+        return;
+    void *scope = find_scope(&present);
+    if (!present)
+        return;
+    uint32_t version = find_version(scope);
+    atomic_store_explicit(&hex_version, version, memory_order_relaxed);
+    found_scope = scope;
+    if (fill(&found, scope, version))
+        atomic_store_explicit(&state, UNPROVEN, memory_order_release);
+    else
+        decline(version, ABSENT);
+}
+
+/* A thread's state has the thread's id after all the fields that a walk needs. */
+static bool prove(const char *thread)
+{
+    int unproven = UNPROVEN;
+    if (vt_word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
+        return atomic_compare_exchange_strong(&state, &unproven, KNOWN) || unproven == KNOWN;
+    if (atomic_fetch_add_explicit(&proofs_failed, 1, memory_order_relaxed) + 1 >= PROOF_ATTEMPTS)
+        decline(found.hex_version, UNPROVEN);
+    return false;
+}
+
+const char *vt_python_current_thread(const struct vt_python **python)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+    if (now != KNOWN && now != UNPROVEN)
+        return NULL;
+    /* When the interpreter ends it frees other threads' states under them. */
+    if (found.is_finalizing())
+        return NULL;
+    const char *thread = found.thread_state();
+    if (thread == NULL || (now == UNPROVEN && !prove(thread)))
+        return NULL;
+    *python = &found;
+    return thread;
+}
+
+const struct vt_python *vt_python_known(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) == KNOWN ? &found : NULL;
+}
+
+void *vt_python_scope(void)
+{
+    return found_scope;
+}
+
+bool vt_python_is_finalizing(void)
+{
+    const struct vt_python *python = vt_python_known();
+    return python != NULL && python->is_finalizing();
+}
+
+bool vt_python_loaded(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) >= UNPROVEN;
+}
+
+uint32_t vt_python_hex_version(void)
+{
+    return atomic_load_explicit(&hex_version, memory_order_relaxed);
+}
+
+int vt_python_unsupported_minor(void)
+{
+    return atomic_load_explicit(&unsupported_minor, memory_order_relaxed);
+}

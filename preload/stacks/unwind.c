@@ -1,0 +1,428 @@
+#include "stacks/unwind.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "loader/elf_walk.h"
+
+enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
+
+/* ---- memory that may be read ---- */
+
+/* The kernel reads the mask before it sees that there is no such action: EFAULT or EINVAL, and nothing
+ * happens. Every sandbox allows this call. */
+static bool is_readable(uintptr_t address)
+{
+    return syscall(SYS_rt_sigprocmask, ~0, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
+}
+
+/* Valgrind, which preloads its libraries, would report such a call as an error of the host. */
+static _Atomic bool under_valgrind;
+
+static bool is_valgrinds(const struct vt_elf *object, void *unused)
+{
+    (void)unused;
+    return strstr(object->path, "/vgpreload_") != NULL;
+}
+
+void vt_unwind_start(void)
+{
+    atomic_store(&under_valgrind, vt_elf_find(is_valgrinds, NULL));
+    vt_unwind_tables_start();
+}
+
+/* All pages from `low` to the one before `high`. */
+static bool all_readable(uintptr_t low, uintptr_t high)
+{
+    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
+        return true;
+    for (uintptr_t page = low & -(uintptr_t)PAGE_BYTES; page < high; page += PAGE_BYTES)
+        if (!is_readable(page))
+            return false;
+    return true;
+}
+
+/* The calling thread's own stack, as far down as it was checked; low 0: not yet. It stays as long as the
+ * thread. */
+static __thread struct vt_stack_range own __attribute__((tls_model("initial-exec")));
+
+/* Where another kind of stack was seen last, so that a coroutine's walks do not check every time. */
+static __thread uintptr_t foreign __attribute__((tls_model("initial-exec")));
+enum { FOREIGN_SHIFT = 16 };
+
+/* glibc keeps a thread's descriptor at the top of its stack; the kernel keeps AT_RANDOM's bytes at the top of
+ * the first thread's. If neither is close above, with only readable memory between, it is another kind of
+ * stack. */
+static bool find_own(uintptr_t stack_pointer)
+{
+    if (stack_pointer >> FOREIGN_SHIFT == foreign)
+        return false;
+    const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
+    for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
+        if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES &&
+            all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
+            own = (struct vt_stack_range){stack_pointer & -(uintptr_t)PAGE_BYTES, tops[i], true};
+            return true;
+        }
+    foreign = stack_pointer >> FOREIGN_SHIFT;
+    return false;
+}
+
+struct vt_stack_range vt_stack_range_of(uintptr_t stack_pointer)
+{
+    if (__builtin_expect(stack_pointer - own.low < own.high - own.low, 1))
+        return (struct vt_stack_range){stack_pointer, own.high, true};
+    if (find_own(stack_pointer))
+        return (struct vt_stack_range){stack_pointer, own.high, true};
+    return (struct vt_stack_range){stack_pointer, stack_pointer, false};
+}
+
+bool vt_stack_extend(struct vt_stack_range *range, uintptr_t address)
+{
+    if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
+        return false;
+    if (range->end_known || address < range->low || address - range->low > EXTEND_MAXIMUM_BYTES)
+        return false;
+    uintptr_t end = (address + sizeof(uint64_t) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
+    if (!all_readable(range->high, end))
+        return false;
+    range->high = end;
+    return true;
+}
+
+/* ---- DWARF's stack machine ---- */
+
+enum { EXPRESSION_DEPTH = 16, EXPRESSION_STEPS = 256 };
+
+struct machine {
+    const struct vt_unwind_frame *frame;
+    struct vt_stack_range *range;
+    uint64_t values[EXPRESSION_DEPTH];
+    unsigned depth;
+    const uint8_t *at, *start, *end;
+    bool failed;
+};
+
+static void push(struct machine *machine, uint64_t value)
+{
+    machine->failed |= machine->depth == EXPRESSION_DEPTH;
+    if (!machine->failed)
+        machine->values[machine->depth++] = value;
+}
+
+static uint64_t pop(struct machine *machine)
+{
+    machine->failed |= machine->depth == 0;
+    return machine->failed ? 0 : machine->values[--machine->depth];
+}
+
+static uint64_t operand(struct machine *machine, size_t bytes, bool is_signed)
+{
+    uint64_t value = 0;
+    if ((size_t)(machine->end - machine->at) < bytes) {
+        machine->failed = true;
+        return 0;
+    }
+    memcpy(&value, machine->at, bytes);
+    machine->at += bytes;
+    unsigned unused = 64 - 8 * (unsigned)bytes;
+    return is_signed ? (uint64_t)((int64_t)(value << unused) >> unused) : value;
+}
+
+static uint64_t operand_unsigned(struct machine *machine)
+{
+    uint64_t value = 0;
+    machine->failed |= !vt_leb_unsigned(&machine->at, machine->end, &value);
+    return value;
+}
+
+static uint64_t operand_signed(struct machine *machine)
+{
+    int64_t value = 0;
+    machine->failed |= !vt_leb_signed(&machine->at, machine->end, &value);
+    return (uint64_t)value;
+}
+
+static uint64_t of_register(struct machine *machine, uint64_t number)
+{
+    machine->failed |= number >= VT_REGISTER_RETURN;
+    return machine->failed ? 0 : machine->frame->registers[number];
+}
+
+static uint64_t pick(struct machine *machine, uint64_t depth)
+{
+    machine->failed |= depth >= machine->depth;
+    return machine->failed ? 0 : machine->values[machine->depth - 1 - depth];
+}
+
+/* DW_OP_*. */
+enum {
+    OP_ADDRESS = 0x03,
+    OP_DEREFERENCE = 0x06,
+    OP_CONSTANT_1U = 0x08, /* then 1s, 2u, 2s, 4u, 4s, 8u, 8s */
+    OP_CONSTANT_U = 0x10,
+    OP_CONSTANT_S = 0x11,
+    OP_DUPLICATE = 0x12,
+    OP_DROP = 0x13,
+    OP_OVER = 0x14,
+    OP_PICK = 0x15,
+    OP_SWAP = 0x16,
+    OP_ABSOLUTE = 0x19,
+    OP_AND = 0x1a,
+    OP_MINUS = 0x1c,
+    OP_MULTIPLY = 0x1e,
+    OP_NEGATE = 0x1f,
+    OP_NOT = 0x20,
+    OP_OR = 0x21,
+    OP_PLUS = 0x22,
+    OP_PLUS_CONSTANT = 0x23,
+    OP_SHIFT_LEFT = 0x24,
+    OP_SHIFT_RIGHT = 0x25,
+    OP_SHIFT_RIGHT_SIGNED = 0x26,
+    OP_XOR = 0x27,
+    OP_BRANCH = 0x28,
+    OP_EQUAL = 0x29,
+    OP_GREATER_EQUAL = 0x2a,
+    OP_GREATER = 0x2b,
+    OP_LESS_EQUAL = 0x2c,
+    OP_LESS = 0x2d,
+    OP_NOT_EQUAL = 0x2e,
+    OP_SKIP = 0x2f,
+    OP_LITERAL = 0x30,         /* to 0x4f */
+    OP_REGISTER_OFFSET = 0x70, /* to 0x8f */
+    OP_REGISTER_X_OFFSET = 0x92,
+    OP_DEREFERENCE_BYTES = 0x94,
+    OP_NOTHING = 0x96,
+};
+
+/* False if it is none of these, or if the stack is too short. */
+static bool binary(struct machine *machine, uint8_t operation)
+{
+    uint64_t right = pop(machine), left = pop(machine), result;
+    int64_t right_signed = (int64_t)right, left_signed = (int64_t)left;
+    uint64_t shift = right & 63;
+    switch (operation) {
+#define X(name, value)                                                                                       \
+    case name:                                                                                               \
+        result = value;                                                                                      \
+        break;
+        X(OP_AND, left & right)
+        X(OP_MINUS, left - right)
+        X(OP_MULTIPLY, left * right)
+        X(OP_OR, left | right)
+        X(OP_PLUS, left + right)
+        X(OP_SHIFT_LEFT, left << shift)
+        X(OP_SHIFT_RIGHT, left >> shift)
+        X(OP_SHIFT_RIGHT_SIGNED, (uint64_t)(left_signed >> shift))
+        X(OP_XOR, left ^ right)
+        X(OP_EQUAL, left == right)
+        X(OP_GREATER_EQUAL, left_signed >= right_signed)
+        X(OP_GREATER, left_signed > right_signed)
+        X(OP_LESS_EQUAL, left_signed <= right_signed)
+        X(OP_LESS, left_signed < right_signed)
+        X(OP_NOT_EQUAL, left != right)
+#undef X
+    default:
+        return false;
+    }
+    push(machine, result);
+    return !machine->failed;
+}
+
+/* Moves values on the stack. False if it is none of these. */
+static bool rearrange(struct machine *machine, uint8_t operation)
+{
+    switch (operation) {
+    case OP_DUPLICATE:
+        push(machine, pick(machine, 0));
+        return true;
+    case OP_DROP:
+        pop(machine);
+        return true;
+    case OP_OVER:
+        push(machine, pick(machine, 1));
+        return true;
+    case OP_PICK:
+        push(machine, pick(machine, operand(machine, 1, false)));
+        return true;
+    case OP_SWAP: {
+        uint64_t top = pop(machine), below = pop(machine);
+        push(machine, top);
+        push(machine, below);
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+static void dereference(struct machine *machine, uint64_t bytes)
+{
+    uint64_t word = 0, address = pop(machine);
+    if (bytes == 0 || bytes > sizeof word || machine->failed ||
+        !vt_stack_read(machine->range, address, &word)) {
+        machine->failed = true;
+        return;
+    }
+    push(machine, bytes == sizeof word ? word : word & ((UINT64_C(1) << bytes * 8) - 1));
+}
+
+static void jump(struct machine *machine, bool taken)
+{
+    int64_t distance = (int64_t)operand(machine, 2, true);
+    if (!taken || machine->failed)
+        return;
+    if (distance < machine->start - machine->at || distance > machine->end - machine->at)
+        machine->failed = true;
+    else
+        machine->at += distance;
+}
+
+static void operate(struct machine *machine)
+{
+    uint8_t operation = (uint8_t)operand(machine, 1, false);
+    uint64_t value;
+    if (operation >= OP_LITERAL && operation < OP_LITERAL + 32) {
+        push(machine, operation - OP_LITERAL);
+        return;
+    }
+    if (operation >= OP_REGISTER_OFFSET && operation < OP_REGISTER_OFFSET + 32) {
+        value = of_register(machine, operation - OP_REGISTER_OFFSET);
+        push(machine, value + operand_signed(machine));
+        return;
+    }
+    if (operation >= OP_CONSTANT_1U && operation < OP_CONSTANT_1U + 8) {
+        push(machine, operand(machine, (size_t)1 << (operation - OP_CONSTANT_1U) / 2, operation & 1));
+        return;
+    }
+    switch (operation) {
+    case OP_ADDRESS:
+        push(machine, operand(machine, 8, false));
+        break;
+    case OP_DEREFERENCE:
+        dereference(machine, 8);
+        break;
+    case OP_DEREFERENCE_BYTES:
+        dereference(machine, operand(machine, 1, false));
+        break;
+    case OP_CONSTANT_U:
+        push(machine, operand_unsigned(machine));
+        break;
+    case OP_CONSTANT_S:
+        push(machine, operand_signed(machine));
+        break;
+    case OP_ABSOLUTE:
+        value = pop(machine);
+        push(machine, (int64_t)value < 0 ? -value : value);
+        break;
+    case OP_NEGATE:
+        push(machine, -pop(machine));
+        break;
+    case OP_NOT:
+        push(machine, ~pop(machine));
+        break;
+    case OP_PLUS_CONSTANT:
+        value = operand_unsigned(machine);
+        push(machine, pop(machine) + value);
+        break;
+    case OP_REGISTER_X_OFFSET:
+        value = of_register(machine, operand_unsigned(machine));
+        push(machine, value + operand_signed(machine));
+        break;
+    case OP_SKIP:
+        jump(machine, true);
+        break;
+    case OP_BRANCH:
+        jump(machine, pop(machine) != 0);
+        break;
+    case OP_NOTHING:
+        break;
+    default:
+        if (!rearrange(machine, operation) && !binary(machine, operation))
+            machine->failed = true;
+    }
+}
+
+/* `first`: on the stack at the start; that of a register's rule is the CFA. */
+static bool evaluate(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+                     const struct vt_rule *rule, const uint64_t *first, uint64_t *result)
+{
+    struct machine machine = {.frame = frame,
+                              .range = range,
+                              .at = rule->expression,
+                              .start = rule->expression,
+                              .end = rule->expression + rule->offset};
+    if (first)
+        push(&machine, *first);
+    for (int steps = 0; machine.at < machine.end && !machine.failed; steps++) {
+        machine.failed |= steps == EXPRESSION_STEPS;
+        operate(&machine);
+    }
+    *result = pop(&machine);
+    return !machine.failed;
+}
+
+/* ---- one step ---- */
+
+static bool apply(const struct vt_unwind_frame *frame, struct vt_stack_range *range,
+                  const struct vt_rule *rule, unsigned number, uint64_t cfa, uint64_t *value)
+{
+    uint64_t address;
+    switch (rule->kind) {
+    case VT_RULE_SAME:
+        *value = frame->registers[number];
+        return true;
+    case VT_RULE_UNDEFINED:
+        *value = 0;
+        return true;
+    case VT_RULE_AT_OFFSET:
+        return vt_stack_read(range, cfa + (uint64_t)(int64_t)rule->offset, value);
+    case VT_RULE_OFFSET:
+        *value = cfa + (uint64_t)(int64_t)rule->offset;
+        return true;
+    case VT_RULE_REGISTER:
+        if ((uint32_t)rule->offset >= VT_REGISTERS)
+            return false;
+        *value = frame->registers[rule->offset];
+        return true;
+    case VT_RULE_AT_EXPRESSION:
+        return evaluate(frame, range, rule, &cfa, &address) && vt_stack_read(range, address, value);
+    default:
+        return evaluate(frame, range, rule, &cfa, value);
+    }
+}
+
+bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_range *range)
+{
+    struct vt_unwind_row row;
+    struct vt_unwind_frame caller;
+    uint64_t cfa;
+    if (!vt_unwind_find(frame->registers[VT_REGISTER_RETURN] - !frame->exact, &row) ||
+        row.registers[VT_REGISTER_RETURN].kind == VT_RULE_UNDEFINED)
+        return false;
+    if (row.cfa.kind == VT_RULE_OFFSET)
+        cfa = frame->registers[row.cfa_register] + (uint64_t)(int64_t)row.cfa.offset;
+    else if (!evaluate(frame, range, &row.cfa, NULL, &cfa))
+        return false;
+    for (unsigned i = 0; i < VT_REGISTERS; i++) {
+        const struct vt_rule own_stack = {.kind = VT_RULE_OFFSET};
+        const struct vt_rule *rule = &row.registers[i];
+        if (i == VT_REGISTER_RSP && rule->kind == VT_RULE_SAME)
+            rule = &own_stack;
+        if (!apply(frame, range, rule, i, cfa, &caller.registers[i]))
+            return false;
+    }
+    /* A stack grows down; only an interrupted frame may be on another stack. */
+    if (!row.signal_frame && caller.registers[VT_REGISTER_RSP] <= frame->registers[VT_REGISTER_RSP])
+        return false;
+    if (row.signal_frame)
+        *range = vt_stack_range_of(caller.registers[VT_REGISTER_RSP]);
+    caller.exact = row.signal_frame;
+    *frame = caller;
+    return true;
+}
