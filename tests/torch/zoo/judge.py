@@ -1,12 +1,12 @@
-"""Sets what vramtrace tells of every block against what the script knew of it (truth.py).
+"""Compares vramtrace's category of every block with what the script knew of it (truth.py).
 
 A block is right if its category is one that the truth allows:
 
     truth        allowed
-    parameter    parameter (and, by rules alone, buffer: nothing but a look tells a module's own from each other)
+    parameter    parameter (by rules alone, buffer too: only an inspection separates them)
     buffer       buffer (likewise)
-    ""           activation or temporary; of what was made before the first mark (constants, sums) also buffer and
-                 input; in a process that was killed in backward also gradient: it could not put it into .grad
+    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer and
+                 input too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
 """
 import dataclasses
@@ -39,7 +39,7 @@ class Moment:
     blocks: list
 
     def share(self, group=None):
-        """Bytes that are right, of all that are or are told to be of this group (None: of all). 1.0 if there are none."""
+        """Share of right bytes, of all that belong to this group or were put into it (None: of all). 1.0 if there are none."""
         wanted = GROUPS[group] if group else None
         weighed = [block for block in self.blocks
                    if wanted is None or block.true in wanted or (block.told in wanted and not block.right)]
@@ -50,7 +50,7 @@ class Moment:
         return sum(block.bytes for block in self.blocks if block.true in GROUPS[group])
 
     def unknown(self):
-        """The share of bytes that vramtrace says it does not know."""
+        """Share of bytes in the category unknown."""
         all_bytes = sum(block.bytes for block in self.blocks)
         return sum(block.bytes for block in self.blocks if block.told == "unknown") / all_bytes if all_bytes else 0.0
 
@@ -70,7 +70,7 @@ class Truth:
         position = self.document["lives"][number - 1][2]
         return {life[0] for life in self.document["lives"][:number] if life[3] is None or life[3] > position}
 
-    def allows(self, number, told, looked):
+    def allows(self, number, told, inspected):
         true = self.category[number]
         if true == "":
             allowed = {"activation", "temporary"}
@@ -79,23 +79,24 @@ class Truth:
             if self.document["killed"]:
                 allowed.add("gradient")
             return told in allowed
-        if true in ("parameter", "buffer") and not looked:
+        if true in ("parameter", "buffer") and not inspected:
             return told in ("parameter", "buffer")
         return told == true
 
-    def moment(self, name, blocks, looked):
-        """BLOCKS: the report's, at that moment."""
+    def moment(self, name, blocks, inspected):
+        """BLOCKS: the report's blocks at that moment."""
         judged = []
         for block in blocks:
             number, told = block["alloc_number"], block["category"]
-            judged.append(Block(number, block["bytes"], told, self.category[number], self.allows(number, told, looked)))
+            judged.append(Block(number, block["bytes"], told, self.category[number],
+                                self.allows(number, told, inspected)))
         return Moment(name, judged)
 
 
-def judge(truth_path, view_at, looked=False):
+def judge(truth_path, view_at, inspected=False):
     """All moments of a run, and its truth. VIEW_AT gives the report's VIEW, with its blocks, at "mark:fwd#2" or "peak".
 
-    That they are the very blocks that PyTorch had, and the driver's bytes, is checked on the way."""
+    Checks on the way that these are PyTorch's blocks and the driver's bytes."""
     truth = Truth(truth_path)
     counts, moments = {}, []
     for mark in truth.marks:
@@ -108,12 +109,12 @@ def judge(truth_path, view_at, looked=False):
         assert told == sorted(map(tuple, mark["blocks"])), f"{label}: not the blocks that PyTorch has"
         if mark["driver_bytes"] is not None and view["driver_bytes"] is not None:
             assert view["driver_bytes"] == mark["driver_bytes"], f"{label}: not the driver's bytes"
-        moments.append(truth.moment(label, blocks, looked))
+        moments.append(truth.moment(label, blocks, inspected))
     blocks = framework_blocks(view_at("peak"))
     assert sum(block["bytes"] for block in blocks) == truth.document["peak_bytes"], "not PyTorch's peak"
     numbers = {block["alloc_number"] for block in blocks}
     assert numbers == truth.alive_after(max(numbers)), "not the blocks that PyTorch had at that moment"
-    moments.append(truth.moment("peak", blocks, looked))
+    moments.append(truth.moment("peak", blocks, inspected))
     return moments, truth
 
 
