@@ -61,8 +61,8 @@ unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right fo
 Known limits:
 - growth within a step, and growth that ended before the last step, are not reported: a leak needs six steps, four of which
   keep something;
-- a buffer that is still filling cannot be told from one that never fills;
-- a list that the script clears cannot be told from a call of the collector, if both happen at the same line;
+- a buffer that is still filling cannot be distinguished from one that never fills;
+- a list that the script clears cannot be distinguished from a call of the collector, if both happen at the same line;
 - a tensor kept without a graph, and allocated just before a kept graph, counts with the graph, which may hold it;
 - a tensor that is rebuilt larger is reported only for torch.cat in steps that go backward: otherwise a larger batch or a cache of
   keys and values grows the same way;
@@ -92,7 +92,7 @@ def judge(name, truth, answer):
     if not truth["verdicts"]:
         if leaks:
             return f"false alarm: {leaks[0]['verdict']}, {leaks[0]['bytes_per_step']} bytes per step"
-        return "" if truth["growth"] in (None, *growth) else f"growth: {growth}, truly {truth['growth']}"
+        return "" if truth["growth"] in (None, *growth) else f"growth: {growth}, expected {truth['growth']}"
     if not leaks:
         return "not found"
     wrong = []
@@ -100,13 +100,13 @@ def judge(name, truth, answer):
         wrong.append(f"{len(leaks)} leaks: {[(leak['verdict'], leak['bytes_per_step']) for leak in leaks]}")
     leak = leaks[0]
     if leak["verdict"] not in truth["verdicts"]:
-        wrong.append(f"{leak['verdict']}, truly {truth['verdicts'][0]}")
-    told = sum(leak["bytes_per_step"] for leak in leaks)
-    if abs(told - truth["bytes_per_step"]) > TOLERANCE * truth["bytes_per_step"]:
-        wrong.append(f"{told} bytes per step, truly {truth['bytes_per_step']}")
+        wrong.append(f"{leak['verdict']}, expected {truth['verdicts'][0]}")
+    reported = sum(leak["bytes_per_step"] for leak in leaks)
+    if abs(reported - truth["bytes_per_step"]) > TOLERANCE * truth["bytes_per_step"]:
+        wrong.append(f"{reported} bytes per step, expected {truth['bytes_per_step']}")
     shown = [line["line"] for line in leak["lines"] if line["file"].endswith(f"/{name}.py")]
     if not set(shown) & set(truth["lines"]):
-        wrong.append(f"lines {shown}, truly {truth['lines']}")
+        wrong.append(f"lines {shown}, expected {truth['lines']}")
     return "; ".join(wrong)
 
 
@@ -181,13 +181,13 @@ def main():
             place = f"{'first second third'.split()[hit[0] - 1]} of {len(shown)}" if hit else "not shown"
         trouble = judge(name, truth, answer)
         wrong += bool(trouble)
-        told = sum(leak["bytes_per_step"] for leak in leaks)
+        reported = sum(leak["bytes_per_step"] for leak in leaks)
         true = round(truth["bytes_per_step"]) if truth["verdicts"] else 0
         verdict = " · ".join(other["verdict"] for other in answer["devices"][0]["leaks"]) or "no leak"
         holder = leak["holder"] if leak and leak["holder"] else "–"
         if not holder.startswith(HOLDERS.get(name, "–")):
-            trouble = trouble or f"truly {HOLDERS[name]}"
-        print(f"| {name} | {verdict} | {told:,} | {true:,} | {place} | {holder} | {trouble or 'right'} |")
+            trouble = trouble or f"expected {HOLDERS[name]}"
+        print(f"| {name} | {verdict} | {reported:,} | {true:,} | {place} | {holder} | {trouble or 'right'} |")
     print(f"\n{len(NAMES) - wrong} of {len(NAMES)} right.")
     return 1 if wrong else 0
 

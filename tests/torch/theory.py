@@ -224,8 +224,9 @@ def measure(name, folder, **settings):
     trace = pathlib.Path(folder) / f"{name}.vrt"
     truth = json.loads(helpers.run([helpers.PYTHON, __file__, "run", name], trace, **settings).stdout.splitlines()[-1])
     view = helpers.report(trace, "--by", "block", "--at", "mark:forward#2")["devices"][0]["at"]
-    asked = {address: requested for address, requested, _ in truth["blocks"]}
-    blocks = [dict(block, asked=asked[block["address"]]) for block in view["blocks"] if block["category"] == "activation"]
+    requested_bytes = {address: requested for address, requested, _ in truth["blocks"]}
+    blocks = [dict(block, requested=requested_bytes[block["address"]]) for block in view["blocks"]
+              if block["category"] == "activation"]
     return truth["layers"], blocks, view
 
 
@@ -247,7 +248,7 @@ def match_terms(terms, blocks):
     taken = []
     for term in terms:
         *_, part, number, _, bytes_each = term
-        mine = [block for block in left[part] if block["asked"] == bytes_each][:number]
+        mine = [block for block in left[part] if block["requested"] == bytes_each][:number]
         left[part] = [block for block in left[part] if block not in mine]
         taken.append((term, mine))
     return taken, [block for blocks_of_part in left.values() for block in blocks_of_part]
@@ -258,7 +259,7 @@ def match_terms(terms, blocks):
 
 def sums(blocks):
     """Totals: (requested bytes, the same rounded to 512 B, bytes of the blocks)."""
-    return (sum(block["asked"] for block in blocks), sum(rounded(block["asked"]) for block in blocks),
+    return (sum(block["requested"] for block in blocks), sum(rounded(block["requested"]) for block in blocks),
             sum(block["bytes"] for block in blocks))
 
 
@@ -272,9 +273,9 @@ def network_rows(name, folder):
     for kind in dict.fromkeys(layer["class"] for layer in layers):
         mine = [layer for layer in layers if layer["class"] == kind]
         held = [block for layer in mine for block in of_module(blocks, layer["name"], layer["path"])]
-        _, asked, whole = sums(held)
+        _, requested, whole = sums(held)
         yield (f"{name}: {len(mine)} {kind}", f"{sum(rounded(size) for layer in mine for _, size in layer['kept']):,}",
-               f"{asked:,}", f"{whole - asked:,}")
+               f"{requested:,}", f"{whole - requested:,}")
 
 
 def transformer_rows(folder):
@@ -283,9 +284,9 @@ def transformer_rows(folder):
     assert not rest
     total = [0, 0, 0]
     for (part, what, _, number, textbook, _), held in pairs:
-        _, asked, whole = sums(held)
-        total = [total[0] + number * textbook, total[1] + asked, total[2] + whole - asked]
-        yield f"{part}: {what}", f"{number * textbook:,}", f"{asked:,}", f"{whole - asked:,}"
+        _, requested, whole = sums(held)
+        total = [total[0] + number * textbook, total[1] + requested, total[2] + whole - requested]
+        yield f"{part}: {what}", f"{number * textbook:,}", f"{requested:,}", f"{whole - requested:,}"
     yield "**layer**", *(f"**{number:,}**" for number in total)
 
 

@@ -11,7 +11,7 @@ shim_env  environment variables only with the shim: its settings. {trace} is the
 stderr    "line": our one line at the end is removed before comparing. "exact": any byte of ours is a difference
 trace     "whole": recorded events plus events reported as lost add up to what the host did
           "sum": the same, summed over all processes, since they share memory
-          "told": nothing may be recorded, if our line says so
+          "reported": nothing may be recorded, if our line says so
           "silent": nothing may be recorded, and nothing printed
           "none": no trace may exist
           "any": not checked, since the host damages it
@@ -134,30 +134,30 @@ def table():
     kind("system call filters",
          *[(f"{action}, {'before CUDA begins' if when == 'first' else 'after CUDA begins'}{', one thread' * bool(alone)}",
             f"jails seccomp {when} {action} {alone}",
-            {"trace": "told", "ends": "status 4", **(FILTER if action in ("trap", "process") and not alone else {})})
+            {"trace": "reported", "ends": "status 4", **(FILTER if action in ("trap", "process") and not alone else {})})
            for action in ("errno", "nosys", "trap", "thread", "process")
            for when in ("first", "after") for alone in ("", "alone")])
 
     kind("limits",
-         *[(f"{size} MiB of address space, {when}", f"limits address_space {size} {when}", {"trace": "told"})
+         *[(f"{size} MiB of address space, {when}", f"limits address_space {size} {when}", {"trace": "reported"})
            for size in (40, 60, 100, 300) for when in ("first", "after")],
-         *[(f"uses {part} of {size} MiB", f"limits ordinary {size} {part}", {"trace": "told"})
+         *[(f"uses {part} of {size} MiB", f"limits ordinary {size} {part}", {"trace": "reported"})
            for size, part in ((60, 20), (100, 60), (300, 250))],
-         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}", {"trace": "told", **(FILE if when == "first" else {})})
+         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}", {"trace": "reported", **(FILE if when == "first" else {})})
            for number in (5, 8, 16) for when in ("first", "after")],
-         *[(f"file size limit {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "told"})
+         *[(f"file size limit {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "reported"})
            for size in (0, 1024, 5000) for when in ("first", "after") for action in ("killed", "ignored")],
-         ("no further process allowed, first", "limits processes first", {"needs": ("root",), "trace": "told"}),
-         ("no further process allowed, after", "limits processes after", {"needs": ("root",), "trace": "told"}),
-         ("one more thread allowed", "limits thread_allowed", {"needs": ("root",), "trace": "told", **THREAD}),
+         ("no further process allowed, first", "limits processes first", {"needs": ("root",), "trace": "reported"}),
+         ("no further process allowed, after", "limits processes after", {"needs": ("root",), "trace": "reported"}),
+         ("one more thread allowed", "limits thread_allowed", {"needs": ("root",), "trace": "reported", **THREAD}),
          ("small stack for main", "limits stack 256"),
          ("one second of CPU time", "limits processor_time"),
          ("sleeps", "limits idle"),
          ("resident memory", "limits resident"),
          ("locks all memory, first", "limits lock_memory first"),
          ("locks all memory, after", "limits lock_memory after"),
-         ("locks all memory, low lock limit", "limits lock_little", {"needs": ("root",), "trace": "told"}),
-         ("low limit of pending signals", "limits pending_signals", {"needs": ("root",), "trace": "told"}),
+         ("locks all memory, low lock limit", "limits lock_little", {"needs": ("root",), "trace": "reported"}),
+         ("low limit of pending signals", "limits pending_signals", {"needs": ("root",), "trace": "reported"}),
          ("threads on the smallest stacks", "threads smallest_stacks"),
          ("threads on 32 KiB", "threads smallest_stacks 32"),
          prepare="chmod 777 . ../trace")
@@ -168,31 +168,31 @@ def table():
          ("dlsym RTLD_NEXT from main", "linking next"))
 
     kind("trace destination",
-         ("/dev/null", "processes ordinary", {"shim_env": {OUT: "/dev/null"}, "trace": "told"}),
-         ("a FIFO", "processes ordinary", {"shim_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "told"}),
-         ("a socket", "processes ordinary", {"shim_env": {OUT: "socket"}, "trace": "told", "prepare":
+         ("/dev/null", "processes ordinary", {"shim_env": {OUT: "/dev/null"}, "trace": "reported"}),
+         ("a FIFO", "processes ordinary", {"shim_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "reported"}),
+         ("a socket", "processes ordinary", {"shim_env": {OUT: "socket"}, "trace": "reported", "prepare":
           "{python} -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'"}),
-         ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "told"}),
+         ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "reported"}),
          ("a read-only folder", "$ setpriv --reuid=64321 --clear-groups {bin}/host_processes ordinary",
           {"shim_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "setpriv"),
-           "trace": "told"}),
+           "trace": "reported"}),
          ("a link to another file", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "told",
+          {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
          ("a dangling link", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "told",
+          {"shim_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
          ("an existing file", "processes ordinary",
           {"shim_env": {OUT: "x.vrt"}, "prepare": "echo kept >x.vrt", "files": (r"x\.1\.vrt",)}),
          ("a folder", "processes ordinary",
           {"shim_env": {OUT: "folder"}, "prepare": "mkdir folder", "files": (r"folder/vramtrace\..*\.vrt",)}),
-         ("/dev/full", "processes ordinary", {"shim_env": {OUT: "/dev/full"}, "trace": "told"}),
-         ("/dev/stderr", "processes ordinary", {"shim_env": {OUT: "/dev/stderr"}, "trace": "told"}),
-         ("a name that is too long", "processes ordinary", {"shim_env": {OUT: "x" * 300 + ".vrt"}, "trace": "told"}),
+         ("/dev/full", "processes ordinary", {"shim_env": {OUT: "/dev/full"}, "trace": "reported"}),
+         ("/dev/stderr", "processes ordinary", {"shim_env": {OUT: "/dev/stderr"}, "trace": "reported"}),
+         ("a name that is too long", "processes ordinary", {"shim_env": {OUT: "x" * 300 + ".vrt"}, "trace": "reported"}),
          ("the trace is truncated", "processes meddles truncate", {"trace": "any", **TRUNCATED}),
          ("the trace is removed", "processes meddles remove", {"trace": "silent"}),
          ("the trace is moved", "processes meddles rename"),
-         ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {OUT: "/proc/self/x.vrt"}, "trace": "told"}))
+         ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {OUT: "/proc/self/x.vrt"}, "trace": "reported"}))
 
     kind("killed", ("killed at startup", "processes killed 50", {"stderr": "exact", "runs": 1}))
 
@@ -251,8 +251,8 @@ def table():
            for which in ("mount", "pid", "net", "user", "ipc", "files", "fs") for when in ("first", "after")],
          ("no /proc, first", "jails no_proc first", ROOT),
          ("no /proc, after", "jails no_proc after", ROOT),
-         ("everything read-only, first", "jails read_only", {**ROOT, "trace": "told"}),
-         ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "told"}),
+         ("everything read-only, first", "jails read_only", {**ROOT, "trace": "reported"}),
+         ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "reported"}),
          ("process settings", "jails process_settings"),
          ("child dies with its parent", "jails parent_dies", {"shim_env": QUIET}),
          ("OOM score", "jails memory_score"),

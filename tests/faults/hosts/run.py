@@ -237,7 +237,7 @@ def read_streams(host, streams, seen):
     seen.raw_stderr = raw
     if host.stderr == "line":
         raw = GOODBYE.sub(b"", raw)
-        if host.trace == "told":
+        if host.trace == "reported":
             raw = OURS.sub(b"", raw, count=1)
     seen.stderr = masked(host, raw.decode("utf-8", "backslashreplace"))
     lines = []
@@ -277,13 +277,13 @@ def check_traces(host, folder, places, seen):
     for path in sorted(traces):
         if path.read_bytes()[:5] == b"kept\n":
             continue
-        told = subprocess.run([ANALYZER, "info", "--json", path], capture_output=True, text=True)
-        if told.returncode:
-            if "empty" not in told.stderr:
-                why = told.stderr.strip().rpartition(": ")[2]
+        answer = subprocess.run([ANALYZER, "info", "--json", path], capture_output=True, text=True)
+        if answer.returncode:
+            if "empty" not in answer.stderr:
+                why = answer.stderr.strip().rpartition(": ")[2]
                 problems.append(f"a trace cannot be read, and is not reported as empty: {why}")
             continue
-        info = json.loads(told.stdout)
+        info = json.loads(answer.stdout)
         kinds = info["counts"]["kinds"]
         process = info["trace"]["pid"]
         recorded[process] += sum(kinds.get(kind, {}).get(layer, 0) for kind in ("alloc", "free")
@@ -299,7 +299,7 @@ def check_traces(host, folder, places, seen):
         return
     if host.trace == "sum":
         recorded, lost, begun, done = ({0: sum(each.values())} for each in (recorded, lost, begun, done))
-    said = host.trace == "silent" or (host.trace == "told" and OURS.search(seen.raw_stderr))
+    said = host.trace == "silent" or (host.trace == "reported" and OURS.search(seen.raw_stderr))
     for process in sorted(set(begun) | set(recorded)):
         if recorded[process] > begun[process]:
             problems.append(f"{recorded[process]} events recorded for {begun[process]} calls")
@@ -334,11 +334,11 @@ def compare(bare_runs, shim_runs):
     """The differences, as sentences."""
     found = collections.Counter()
     for run in shim_runs:
-        told = run.compared()
-        fields = set(told) | set().union(*(bare.compared() for bare in bare_runs))
+        observed = run.compared()
+        fields = set(observed) | set().union(*(bare.compared() for bare in bare_runs))
         for field in sorted(fields):
             values = [bare.compared().get(field, "not there") for bare in bare_runs]
-            value = told.get(field, "not there")
+            value = observed.get(field, "not there")
             if value not in values:
                 found[re.sub(r"\d{3,}", "…", field) + f": {first_difference(values[0], value)}"] += 1
         for problem in dict.fromkeys(run.trace_problems):
@@ -410,13 +410,13 @@ def try_in(host, runs, folder):
 def run_apart(host, runs, more_seconds=MORE_SECONDS):
     """The same in a separate process, which inherits the processes that a host leaves behind."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
-        told = pathlib.Path(folder) / "result.json"
-        done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
+        result = pathlib.Path(folder) / "result.json"
+        done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", result,
                                "--more-seconds", str(more_seconds), f"{host.kind}/{host.name}"],
                               capture_output=True, text=True)
-        if not told.exists():
+        if not result.exists():
             raise RuntimeError(done.stdout + done.stderr)
-        return json.loads(told.read_text())[0]
+        return json.loads(result.read_text())[0]
 
 
 def cell(text):
@@ -455,7 +455,7 @@ def markdown(results):
     return "\n".join(text) + "\n"
 
 
-def tell(result):
+def print_result(result):
     """Prints the result of a host; returns true if it failed."""
     bad = bool((result["differences"] and not result["known"]) or result["unsound"])
     word = ("MISSING" if result["missing"] else "UNSOUND" if result["unsound"] else "DIFFERS" if bad else
@@ -489,7 +489,7 @@ def soak(hosts, options):
     for result in results:
         runs += not result["missing"]
         if (result["differences"] and not result["known"]) or result["unsound"]:
-            wrong += tell(result)
+            wrong += print_result(result)
     print(f"{wrong} of {runs} runs under the shim differ from their bare runs")
     return 1 if wrong else 0
 
@@ -525,7 +525,7 @@ def main():
         for result in team.map(lambda host: run_apart(host, options.runs or host.runs) if options.jobs > 1 else
                                try_host(host, options.runs or host.runs, options.keep), hosts):
             results.append(result)
-            wrong += tell(result)
+            wrong += print_result(result)
     if options.markdown:
         options.markdown.write_text(markdown(results))
     if options.json:

@@ -76,6 +76,6 @@ def test_training(examined, mode, name):
         wrong.append(f"unknown: {result.unknown():.6f}")
     steps = KNOWN_STEPS.get(name, result.true_steps)
     if result.step_count != steps:
-        wrong.append(f"{result.step_count} steps, truly {steps}")
+        wrong.append(f"{result.step_count} steps, expected {steps}")
     blocks = {block.number: (moment.name, block) for moment in reversed(result.moments) for block in moment.wrong()}
     assert not wrong, "\n".join(wrong + [f"{moment}: {block}" for moment, block in list(blocks.values())[:40]])
