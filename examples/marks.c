@@ -1,4 +1,4 @@
-/* A C program that uses CUDA without any framework, and puts marks into its trace.
+/* A C program that uses CUDA without a framework and puts marks into its trace.
  *
  *     cc -Iinclude examples/marks.c -o marks -lcudart && LD_PRELOAD=libvramtrace.so ./marks */
 #include <stddef.h>

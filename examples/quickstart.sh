@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh machine to a first report: installs what is missing, builds, trains examples/train.py under the shim,
-# prints the report. Uses the GPU if there is one, else the tests' stand-in for CUDA (real PyTorch, kernels do nothing).
+# From a fresh machine to a first report: installs what is missing, builds, runs examples/train.py under the shim,
+# prints the report. Without a GPU it uses the tests' stand-in for CUDA (real PyTorch, kernels do nothing).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

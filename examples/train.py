@@ -1,4 +1,4 @@
-"""A small transformer trained with AdamW under bf16 autocast: an ordinary script, with nothing of vramtrace in it.
+"""Trains a small transformer with AdamW under bf16 autocast: an ordinary script that knows nothing of vramtrace.
 
     LD_PRELOAD=libvramtrace.so python examples/train.py [--steps N]
 """

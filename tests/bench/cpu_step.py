@@ -1,4 +1,4 @@
-"""Times a step of a small model on the CPU, in a process that uses the card or not; prints milliseconds (median of steps).
+"""Times a step of a small model on the CPU, in a process with or without CUDA; prints milliseconds (median of steps).
 
     cpu_step.py [--session] [--steps 600]
 """
@@ -12,7 +12,7 @@ from torch import nn
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--session", action="store_true", help="one allocation on the card first, so that a trace is made")
+    parser.add_argument("--session", action="store_true", help="allocate on the card first, so that a trace is written")
     parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

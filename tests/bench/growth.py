@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How the analyzer's time grows with the trace: tests/bench/growth.py [--sizes N,N...] [--source TRACE] [--markdown FILE]
 
-Traces come from the build's tests/bench/grow: `steps` repeats the steps of a recorded trace (--source), the others are the
-worst cases of one part of the analyzer each. Time is CPU time of the command, user and system. The exponent is that of
+Traces come from the build's tests/bench/grow: `steps` repeats the steps of a recorded trace (--source), each other trace is
+the worst case of one part of the analyzer. Time is CPU time of the command, user and system. The exponent compares
 the last two sizes: 1 is linear, 2 quadratic.
 """
 import argparse
@@ -37,7 +37,7 @@ TOO_LONG_S = 60
 
 
 def grow(shape, events, path, source=None):
-    """Makes a trace; returns how many events it has."""
+    """Makes a trace; returns its number of events."""
     command = [GROW, shape, str(events), path, *([source] if shape == "steps" else [])]
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -51,7 +51,7 @@ def limit_cpu():
 
 
 def cpu_seconds(name, trace, program):
-    """CPU time of one command; None if it took too long. 1 is no failure: that is what checks and diffs find."""
+    """CPU time of one command; None if it took too long. Status 1 is not a failure: checks and diffs exit with it."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = subprocess.run(arguments_of(name, trace, program), stdout=subprocess.DEVNULL, preexec_fn=limit_cpu).returncode
     if code == -signal.SIGXCPU:

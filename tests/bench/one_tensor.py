@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=11)
     arguments = parser.parse_args()
-    keep = torch.empty(1024, device="cuda")  # the segment stays
+    keep = torch.empty(1024, device="cuda")  # keeps the segment
     if arguments.history:
         torch.cuda.memory._record_memory_history(stacks=arguments.history, max_entries=4_000_000)
     descend(arguments.frames, 2000)

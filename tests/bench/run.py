@@ -1,9 +1,9 @@
-"""What the shim costs, beside PyTorch's own memory history, in one run: variants take turns, medians are compared.
+"""Cost of the shim next to PyTorch's own memory history, in one run: variants take turns, medians are compared.
 
     tests/bench/run.py [--rounds 7] [--markdown FILE]
 
 Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and, without a GPU, the stand-in's
-run.sh in VRAMTRACE_RUN. Benchmarks are no tests: nothing here fails on a slow machine.
+run.sh in VRAMTRACE_RUN. Benchmarks are not tests: nothing here fails on a slow machine.
 """
 import argparse
 import json
@@ -56,7 +56,7 @@ def medians(script, rounds, folder):
 
 
 def cpu_figures(rounds, folder):
-    """What a step on the CPU alone costs more under the shim, without a CUDA event before it and with one, in percent."""
+    """Extra cost of a CPU-only step under the shim in percent, before the first CUDA event and after it."""
     added = []
     for more in ((), ("--session",)):
         pairs = [[measure("cpu_step.py", variant, folder, *more) for variant in ("nothing", list(VARIANTS)[-1])]
@@ -66,7 +66,7 @@ def cpu_figures(rounds, folder):
 
 
 def trace_figures(folder):
-    """Bytes per event on disk, the time of a report, and that of looks at live objects: many steps of the AMP training."""
+    """Bytes per event on disk, the time of a report and of inspections, from many steps of the AMP training."""
     trace = pathlib.Path(folder) / "large.vrt"
     environment = dict(os.environ, VRAMTRACE_OUT=str(trace), VRAMTRACE_QUIET="1")
     started = time.perf_counter()
@@ -75,7 +75,7 @@ def trace_figures(folder):
     run_seconds = time.perf_counter() - started
     information = json.loads(subprocess.check_output([str(PROGRAM), "info", "--json", str(trace)]))
     events = information["trace"]["events"]
-    looks = information["looks"]["count"], information["looks"]["duration_ns"] / 1e9, run_seconds
+    inspections = information["looks"]["count"], information["looks"]["duration_ns"] / 1e9, run_seconds
     times = []
     for _ in range(7):
         started = time.perf_counter()
@@ -83,10 +83,10 @@ def trace_figures(folder):
         times.append(time.perf_counter() - started)
     on_disk = trace.stat().st_blocks * 512
     trace.unlink()
-    return events, on_disk / events, statistics.median(times), looks
+    return events, on_disk / events, statistics.median(times), inspections
 
 
-def table(pair, step, cpu, events, bytes_per_event, seconds, looks):
+def table(pair, step, cpu, events, bytes_per_event, seconds, inspections):
     base_pair, base_step = pair["nothing"], step["nothing"]
     peer = pair["PyTorch history, stacks=all"] - base_pair
     lines = ["| | alloc + free, 23 Python frames deep | of stacks=all | AMP step | slower than bare |", "|---|---|---|---|---|"]
@@ -100,9 +100,9 @@ def table(pair, step, cpu, events, bytes_per_event, seconds, looks):
     lines += ["", f"A step on the CPU (small layers): {cpu[0]:+.1f} % before the process's first CUDA event, "
                   f"{cpu[1]:+.1f} % after it.",
               "", f"Trace of {events:,} events: {bytes_per_event:.1f} bytes per event on disk; "
-                  f"`vramtrace report` of it takes {seconds:.2f} s.",
-              "", f"Looks at live objects: {looks[0]} in {looks[1] * 1000:.0f} ms of a run of {looks[2]:.1f} s, "
-                  f"{looks[1] / looks[2] * 100:.2f} %."]
+                  f"`vramtrace report` takes {seconds:.2f} s.",
+              "", f"Inspections of live objects: {inspections[0]} in {inspections[1] * 1000:.0f} ms of a run of "
+                  f"{inspections[2]:.1f} s, {inspections[1] / inspections[2] * 100:.2f} %."]
     return "\n".join(lines)
 
 

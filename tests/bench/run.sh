@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Costs beside PyTorch's own recorder: tests/bench/run.sh [--rounds N] [--markdown FILE]. Needs a build (tests/run.sh quick).
+# Costs next to PyTorch's own recorder: tests/bench/run.sh [--rounds N] [--markdown FILE]. Needs a build (tests/run.sh quick).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source tests/setup.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The tests that mean the same on a real GPU, with this machine's own driver and PyTorch.
+# Runs the tests that mean the same on a real GPU, with the machine's own driver and PyTorch.
 #
 #     tests/gpu/run.sh [PYTHON]      PYTHON has torch and pytest; default: python3
 #
-# What is compared with the stand-in's books is left out; everything else is the same test. Builds into build-gpu.
+# Leaves out comparisons with the stand-in's counts; everything else is the same test. Builds into build-gpu.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export VRAMTRACE_PYTHON=${1:-python3} VRAMTRACE_RUN= VRAMTRACE_BUILD=$PWD/build-gpu

@@ -1,4 +1,4 @@
-"""Leaks and what only looks like them: scripts of leaks/, each with the truth that it takes itself.
+"""Leaks, and growth that is none: the scripts of leaks/, each with the truth that it records itself.
 
 As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md
 """
@@ -17,8 +17,8 @@ SCRIPTS = HERE / "leaks"
 NAMES = sorted(path.stem for kind in ("leak", "clean") for path in SCRIPTS.glob(f"{kind}_*.py")
                if path.stem not in ("leak_tools", "leak_runner"))
 TOLERANCE = 0.01
-# What holds each leak, as a person would say who reads the script; those left out no Python name holds (memory of the
-# driver, a list that C is making, pinned memory), or are short of something to say.
+# The holder of each leak, as a reader of the script would name it. Those without an entry have no Python holder (driver
+# memory, a list that C is building, pinned memory), or none that can be named.
 HOLDERS = {
     "leak_auxiliary_head": "list 'scores' of main()",
     "leak_begins_late": "list 'hard' of main()",
@@ -54,24 +54,25 @@ HOLDERS = {
     "leak_weight_snapshots": "list 'snapshots' of main()",
     "leak_worker_thread": "list Loader.seen",
 }
-LIMITS = """A line is right if it is among the first three that are shown; bytes per step if they are within 1 %. Held by: the Python
-name, from the census of a look that the script asks for near its end (a process that lives for a second would not get one
-unasked). With `VRAMTRACE_INSPECT=0` verdicts, bytes and lines are right for all scripts as well, and no holder is told.
+LIMITS = """A line is right if it is among the first three shown; bytes per step are right within 1 %. "Held by" is the Python
+name, from the census of an inspection that the script requests near its end (a process that lives for a second gets none
+unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too; only holders are missing.
 
-What is not told, or not apart:
-- growth within a step, and growth that ended before the last step: six steps are needed, four of which keep something;
-- a buffer that is not full yet from one that never will be;
-- a list that is cleared from a collector that is called, if both happen at one place of the script;
-- what is kept without a graph and was made just before a graph that is kept: it counts with the graph, which may hold it;
-- a tensor that is made anew and larger by another operator than torch.cat, or in steps that do not go backward: a larger batch
-  and a cache of keys and values look the same;
-- who holds a tensor, without a look at live objects (`VRAMTRACE_INSPECT=0`): the line shown is where it was made;
-- which of several kept tensors of one forward has which holder: they are one entry, with a line for each.
+Known limits:
+- growth within a step, and growth that ended before the last step, are not reported: a leak needs six steps, four of which
+  keep something;
+- a buffer that is still filling cannot be distinguished from one that never fills;
+- a list that the script clears cannot be distinguished from a call of the collector, if both happen at the same line;
+- a tensor kept without a graph, and allocated just before a kept graph, counts with the graph, which may hold it;
+- a tensor that is rebuilt larger is reported only for torch.cat in steps that go backward: otherwise a larger batch or a cache of
+  keys and values grows the same way;
+- without inspections (`VRAMTRACE_INSPECT=0`) no holder is reported: the line shown is where the tensor was allocated;
+- several kept tensors of one forward are one entry with a line each; their holders are not assigned to single lines.
 """
 
 
 def run_scripts(names, folder, **settings):
-    """name -> (truth, leaks as told, the rest of the answer)."""
+    """name -> (truth, answer of `leaks --json`)."""
     run([PYTHON, SCRIPTS / "leak_runner.py", folder, *names], folder / "%p.vrt", **settings)
     answers = {}
     for name in names:
@@ -83,15 +84,15 @@ def run_scripts(names, folder, **settings):
 
 
 def judge(name, truth, answer):
-    """What is wrong, "" = nothing."""
+    """The errors as text; "" = none."""
     device, = answer["devices"]
     assert device["leaks_judged"]
     leaks = [leak for leak in device["leaks"] if leak["leak"]]
     growth = [leak["verdict"] for leak in device["leaks"] if not leak["leak"]]
     if not truth["verdicts"]:
         if leaks:
-            return f"accused: {leaks[0]['verdict']}, {leaks[0]['bytes_per_step']} bytes per step"
-        return "" if truth["growth"] in (None, *growth) else f"growth: {growth}, truly {truth['growth']}"
+            return f"false alarm: {leaks[0]['verdict']}, {leaks[0]['bytes_per_step']} bytes per step"
+        return "" if truth["growth"] in (None, *growth) else f"growth: {growth}, expected {truth['growth']}"
     if not leaks:
         return "not found"
     wrong = []
@@ -99,13 +100,13 @@ def judge(name, truth, answer):
         wrong.append(f"{len(leaks)} leaks: {[(leak['verdict'], leak['bytes_per_step']) for leak in leaks]}")
     leak = leaks[0]
     if leak["verdict"] not in truth["verdicts"]:
-        wrong.append(f"{leak['verdict']}, truly {truth['verdicts'][0]}")
-    told = sum(leak["bytes_per_step"] for leak in leaks)
-    if abs(told - truth["bytes_per_step"]) > TOLERANCE * truth["bytes_per_step"]:
-        wrong.append(f"{told} bytes per step, truly {truth['bytes_per_step']}")
+        wrong.append(f"{leak['verdict']}, expected {truth['verdicts'][0]}")
+    reported = sum(leak["bytes_per_step"] for leak in leaks)
+    if abs(reported - truth["bytes_per_step"]) > TOLERANCE * truth["bytes_per_step"]:
+        wrong.append(f"{reported} bytes per step, expected {truth['bytes_per_step']}")
     shown = [line["line"] for line in leak["lines"] if line["file"].endswith(f"/{name}.py")]
     if not set(shown) & set(truth["lines"]):
-        wrong.append(f"lines {shown}, truly {truth['lines']}")
+        wrong.append(f"lines {shown}, expected {truth['lines']}")
     return "; ".join(wrong)
 
 
@@ -124,14 +125,14 @@ def test_script(answers, name):
     assert name in HOLDERS or not holder, holder
 
 
-def test_without_looks(tmp_path):
-    """Names may be poorer; verdicts, bytes and lines are right all the same."""
+def test_without_inspections(tmp_path):
+    """Verdicts, bytes and lines are right without names, too."""
     answers = run_scripts(NAMES, tmp_path, VRAMTRACE_INSPECT="0")
     assert not {name: wrong for name in NAMES if (wrong := judge(name, *answers[name]))}
 
 
 def test_view(tmp_path):
-    """A small view is said to be one, with what it keeps: a row of 256 of a batch of 512 rows."""
+    """A small view is reported as one, with the storage it keeps: a row of 256 of a batch of 512 rows."""
     run_scripts(["leak_small_view"], tmp_path)
     page, report = (" ".join(vramtrace(command, tmp_path / "leak_small_view.vrt").stdout.split())
                     for command in ("leaks", "report"))
@@ -140,7 +141,7 @@ def test_view(tmp_path):
 
 
 def test_names_of_parameters(tmp_path):
-    """What has no other holder has the names that modules give it: copies of a model, in a list."""
+    """Tensors without another holder have the names that modules give them: copies of a model, in a list."""
     answer = run_scripts(["leak_model_copies"], tmp_path)["leak_model_copies"][1]
     known = answer["devices"][0]["leaks"][0]["known_as"]
     assert known == {"first": "averages[0].0.weight", "last": "averages[7].4.bias", "blocks": 8 * 6}
@@ -150,7 +151,7 @@ def test_names_of_parameters(tmp_path):
 
 
 def test_report(tmp_path):
-    """The report has a sentence for a leak, and says it if there is none."""
+    """The report has a sentence for a leak, and one for no leak."""
     run_scripts(["leak_total_loss", "clean_plain"], tmp_path)
     leak, clean = (vramtrace("report", tmp_path / f"{name}.vrt").stdout
                    for name in ("leak_total_loss", "clean_plain"))
@@ -162,11 +163,11 @@ def test_report(tmp_path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         found = run_scripts(NAMES, pathlib.Path(folder))
-    print("# Leaks: what is told, against the truth\n")
-    print("Scripts of `tests/torch/leaks/` on the real PyTorch; the truth is `torch.cuda.memory_allocated()` at the same\n"
+    print("# Leaks: reported and true\n")
+    print("Scripts of `tests/torch/leaks/` on the real PyTorch. The truth is `torch.cuda.memory_allocated()` at the same\n"
           "place of every step. Made by `tests/standin/run.sh python tests/torch/test_leaks.py > docs/leaks.md`.\n")
     print(LIMITS)
-    print("| script | verdict | bytes per step | truly | line | held by | |")
+    print("| script | verdict | bytes per step | true | line | held by | |")
     print("|---|---|--:|--:|---|---|---|")
     wrong = 0
     for name in NAMES:
@@ -180,13 +181,13 @@ def main():
             place = f"{'first second third'.split()[hit[0] - 1]} of {len(shown)}" if hit else "not shown"
         trouble = judge(name, truth, answer)
         wrong += bool(trouble)
-        told = sum(leak["bytes_per_step"] for leak in leaks)
+        reported = sum(leak["bytes_per_step"] for leak in leaks)
         true = round(truth["bytes_per_step"]) if truth["verdicts"] else 0
         verdict = " · ".join(other["verdict"] for other in answer["devices"][0]["leaks"]) or "no leak"
         holder = leak["holder"] if leak and leak["holder"] else "–"
         if not holder.startswith(HOLDERS.get(name, "–")):
-            trouble = trouble or f"truly {HOLDERS[name]}"
-        print(f"| {name} | {verdict} | {told:,} | {true:,} | {place} | {holder} | {trouble or 'right'} |")
+            trouble = trouble or f"expected {HOLDERS[name]}"
+        print(f"| {name} | {verdict} | {reported:,} | {true:,} | {place} | {holder} | {trouble or 'right'} |")
     print(f"\n{len(NAMES) - wrong} of {len(NAMES)} right.")
     return 1 if wrong else 0
 

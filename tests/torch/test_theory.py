@@ -15,26 +15,26 @@ def rows_of(view, *names):
 
 
 def check_blocks(blocks):
-    """A block holds what was asked for, rounded, and no more than PyTorch leaves unsplit."""
+    """A block holds the requested bytes, rounded, and at most the remainder that PyTorch leaves unsplit."""
     for block in blocks:
-        beyond = block["bytes"] - theory.rounded(block["asked"])
+        beyond = block["bytes"] - theory.rounded(block["requested"])
         assert 0 <= beyond <= (UNSPLIT if block["bytes"] > UNSPLIT else 0), block
 
 
 @pytest.mark.parametrize("inspect", ["0", "1"])
 @pytest.mark.parametrize("name", theory.NETWORKS)
 def test_convolutional_networks_layer_by_layer(name, inspect, tmp_path):
-    """Without looks modules have their classes' names, with them their own."""
+    """Without inspections modules have the names of their classes, with them their own."""
     layers, blocks, view = theory.measure(name, tmp_path, VRAMTRACE_INSPECT=inspect)
     assert any(block["module"] == ("features.0" if inspect == "1" else "Sequential#1 > Conv2d#1") for block in blocks)
     check_blocks(blocks)
     assert len(layers) > 20
     for layer in layers:
         held = theory.of_module(blocks, layer["name"], layer["path"])
-        assert sorted(block["asked"] for block in held) == sorted(size for _, size in layer["kept"]), layer
+        assert sorted(block["requested"] for block in held) == sorted(size for _, size in layer["kept"]), layer
         rows = rows_of(view, layer["name"], layer["path"])
         shown = sum(row["categories"].get("activation", 0) for row in rows)
-        beyond = sum(block["bytes"] - theory.rounded(block["asked"]) for block in held)
+        beyond = sum(block["bytes"] - theory.rounded(block["requested"]) for block in held)
         assert shown == sum(theory.rounded(size) for _, size in layer["kept"]) + beyond, layer
         if layer["kept"]:
             assert [row["class"] for row in rows] == [layer["class"]]
@@ -62,8 +62,8 @@ def test_transformer_layer_against_the_textbook(tmp_path):
     measured = dict.fromkeys(theory.textbook_sums(**theory.TRANSFORMER), 0)
     beyond_textbook = 0
     for (part, what, _, number, textbook, bytes_each), held in pairs:
-        assert [block["asked"] for block in held] == [bytes_each] * number, what
-        measured[part] += sum(block["asked"] for block in held)
+        assert [block["requested"] for block in held] == [bytes_each] * number, what
+        measured[part] += sum(block["requested"] for block in held)
         beyond_textbook += number * (bytes_each - textbook)
     batch, length = theory.TRANSFORMER["batch"], theory.TRANSFORMER["length"]
     statistics = 2 * 2 * 4 * batch * length

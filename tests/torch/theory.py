@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What layers keep for backward: textbook arithmetic beside what a traced run held.
+"""What layers keep for backward: textbook arithmetic compared with a traced run.
 
-    theory.py run NAME          trains one forward of NAME and prints, as JSON, what its layers should keep
-    theory.py --markdown        the tables of docs/theory.md (runs all of them under the shim)
+    theory.py run NAME          runs one forward of NAME and prints, as JSON, what its layers should keep
+    theory.py --markdown        the tables of docs/theory.md (runs everything under the shim)
 
-Expected bytes come from shapes alone (the arithmetic below). What each block was asked for comes from PyTorch's own list
-of blocks: the allocator rounds it up to 512 B, and leaves up to 1 MiB more in a block that it does not split. That rest is
-told apart, since no textbook knows it.
+Expected bytes come from shapes alone (the arithmetic below). The requested size of each block comes from PyTorch's own list
+of blocks: the allocator rounds it up to 512 B, and leaves up to 1 MiB more in a block that it does not split. That
+remainder is a separate column, since no textbook knows it.
 """
 import argparse
 import json
@@ -19,16 +19,16 @@ sys.path.insert(0, str(HERE.parent))
 
 NETWORKS = {"vgg16": 2, "alexnet": 16}  # images of 3 x 224 x 224 in a batch
 TRANSFORMER = dict(batch=4, length=192, width=256, heads=8, layers=3)
-MEASURED_LAYER = 1  # neither the first, whose input is no layer's, nor the last
+MEASURED_LAYER = 1  # not the first, whose input comes from no layer, and not the last
 FLOAT, INT64, MASK, HALF = 4, 8, 1, 2
 
 
 def rounded(count):
-    """As PyTorch's allocator rounds what it is asked for."""
+    """COUNT bytes as PyTorch's allocator rounds them."""
     return (count + 511) // 512 * 512
 
 
-# ---- Networks of convolutions: by their layers' shapes ----
+# ---- Convolutional networks: by the shapes of their layers ----
 
 
 def after_window(size, window, stride, padding):
@@ -36,7 +36,7 @@ def after_window(size, window, stride, padding):
 
 
 def expected_of_network(model, batch):
-    """One dict per layer, in the order of their calls: names, class, what it should keep."""
+    """One dict per layer, in call order: names, class, what it should keep."""
     from torch import nn
 
     layers = []
@@ -69,7 +69,7 @@ def expected_of_network(model, batch):
         elif isinstance(layer, nn.Dropout):
             kept = [("output", batch * features * FLOAT), ("mask", batch * features * MASK)]
         else:
-            assert isinstance(layer, nn.ReLU) and layer.inplace  # its output is its input's block
+            assert isinstance(layer, nn.ReLU) and layer.inplace  # writes into its input's block
         siblings = sum(type(other).__name__ == kind and of == outer for _, of, other in flat)
         numbers[outer, kind] = numbers.get((outer, kind), 0) + 1
         place = {"features": "Sequential#1 > ", "classifier": "Sequential#2 > ", "": ""}[outer]
@@ -82,14 +82,14 @@ def run_network(name):
     import torch
     import torchvision
 
-    torch.backends.cudnn.enabled = False  # its graphs need a real device; what is kept is the same
+    torch.backends.cudnn.enabled = False  # its graphs need a real device; layers keep the same without it
     with torch.device("cuda"):
         model = getattr(torchvision.models, name)()
         images = torch.empty(NETWORKS[name], 3, 224, 224)
     return model, lambda: model(images), lambda: expected_of_network(model, NETWORKS[name])
 
 
-# ---- A transformer layer, its attention written out ----
+# ---- A transformer layer with explicit attention ----
 
 
 def make_transformer(batch, length, width, heads, layers):
@@ -144,7 +144,7 @@ def make_transformer(batch, length, width, heads, layers):
     return Model()
 
 
-# Parts of a layer: the names that a look finds, and those that stacks show.
+# Parts of a layer: their names from inspections, and from stacks.
 PARTS = {"layer": ("", ""), "attention_norm": (".attention_norm", " > LayerNorm#1"), "attention": (".attention", " > Attention"),
          "attention_dropout": (".attention.attention_dropout", " > Attention > Dropout#1"),
          "out_dropout": (".attention.dropout", " > Attention > Dropout#2"), "mlp_norm": (".mlp_norm", " > LayerNorm#2"),
@@ -152,7 +152,7 @@ PARTS = {"layer": ("", ""), "attention_norm": (".attention_norm", " > LayerNorm#
 
 
 def terms_of_transformer(batch, length, width, heads, layers):
-    """Bytes that one layer keeps in 16 bit, term by term: (textbook's part, what, the part of the layer that makes it,
+    """Bytes that one layer keeps in 16 bit, term by term: (textbook's part, what, the part of the layer that allocates it,
     number, textbook's bytes of each, PyTorch's). The textbook is Korthikanti and others, "Reducing Activation
     Recomputation in Large Transformer Models", section 4.1."""
     hidden, scores = batch * length * width, batch * heads * length * length
@@ -169,7 +169,7 @@ def terms_of_transformer(batch, length, width, heads, layers):
         ("mlp", "GELU input", "up", 1, HALF * 4 * hidden, HALF * 4 * hidden),
         ("mlp", "GELU output, the second linear's input", "gelu", 1, HALF * 4 * hidden, HALF * 4 * hidden),
         ("mlp", "dropout mask", "mlp_dropout", 1, MASK * hidden, MASK * hidden),
-        # one made in this layer; for its own input, which the layer before made, stands its output, the next one's input
+        # one from this layer; its own input comes from the layer before, so its output, the next layer's input, replaces it
         ("norm", "inputs of two LayerNorms", "layer", 2, HALF * hidden, HALF * hidden),
         ("norm", "mean and reciprocal deviation in 32 bit, attention's LayerNorm", "attention_norm", 2, 0, FLOAT * batch * length),
         ("norm", "mean and reciprocal deviation in 32 bit, MLP's LayerNorm", "mlp_norm", 2, 0, FLOAT * batch * length),
@@ -213,41 +213,42 @@ def run(name):
     print(json.dumps({"layers": expected(), "blocks": blocks}))
 
 
-# ---- Outside of it ----
+# ---- Outside the traced process ----
 
 
 def measure(name, folder, **settings):
-    """Traces NAME, with settings for the environment. Returns (what it expects, its activations after the last forward as blocks with the bytes asked for,
-    the report's view there)."""
+    """Traces NAME, with SETTINGS in its environment. Returns (expected layers, activations after the last forward as blocks
+    with their requested bytes, the report's view there)."""
     import helpers
 
     trace = pathlib.Path(folder) / f"{name}.vrt"
     truth = json.loads(helpers.run([helpers.PYTHON, __file__, "run", name], trace, **settings).stdout.splitlines()[-1])
     view = helpers.report(trace, "--by", "block", "--at", "mark:forward#2")["devices"][0]["at"]
-    asked = {address: requested for address, requested, _ in truth["blocks"]}
-    blocks = [dict(block, asked=asked[block["address"]]) for block in view["blocks"] if block["category"] == "activation"]
+    requested_bytes = {address: requested for address, requested, _ in truth["blocks"]}
+    blocks = [dict(block, requested=requested_bytes[block["address"]]) for block in view["blocks"]
+              if block["category"] == "activation"]
     return truth["layers"], blocks, view
 
 
 def of_module(blocks, *names):
-    """Those of a module that has one of these names."""
+    """The blocks of a module with one of these names."""
     return [block for block in blocks if block["module"] in names]
 
 
 def of_part(blocks, part):
-    """Those that a part of the measured transformer layer made."""
-    by_look, by_stack = PARTS[part]
-    return of_module(blocks, f"layers.{MEASURED_LAYER}{by_look}", f"Layer#{MEASURED_LAYER + 1}{by_stack}")
+    """The blocks that a part of the measured transformer layer allocated."""
+    inspected, by_stack = PARTS[part]
+    return of_module(blocks, f"layers.{MEASURED_LAYER}{inspected}", f"Layer#{MEASURED_LAYER + 1}{by_stack}")
 
 
 def match_terms(terms, blocks):
-    """Gives each term as many of the blocks of its part as it has, by the bytes asked for. Returns (term, blocks) pairs,
-    and what no term took."""
+    """Gives each term its number of blocks from its part, by requested bytes. Returns (term, blocks) pairs, and the blocks
+    that no term took."""
     left = {part: of_part(blocks, part) for part in PARTS}
     taken = []
     for term in terms:
         *_, part, number, _, bytes_each = term
-        mine = [block for block in left[part] if block["asked"] == bytes_each][:number]
+        mine = [block for block in left[part] if block["requested"] == bytes_each][:number]
         left[part] = [block for block in left[part] if block not in mine]
         taken.append((term, mine))
     return taken, [block for blocks_of_part in left.values() for block in blocks_of_part]
@@ -257,8 +258,8 @@ def match_terms(terms, blocks):
 
 
 def sums(blocks):
-    """(bytes asked for, rounded to 512 B, of the blocks) in all."""
-    return (sum(block["asked"] for block in blocks), sum(rounded(block["asked"]) for block in blocks),
+    """Totals: (requested bytes, the same rounded to 512 B, bytes of the blocks)."""
+    return (sum(block["requested"] for block in blocks), sum(rounded(block["requested"]) for block in blocks),
             sum(block["bytes"] for block in blocks))
 
 
@@ -272,9 +273,9 @@ def network_rows(name, folder):
     for kind in dict.fromkeys(layer["class"] for layer in layers):
         mine = [layer for layer in layers if layer["class"] == kind]
         held = [block for layer in mine for block in of_module(blocks, layer["name"], layer["path"])]
-        _, asked, whole = sums(held)
+        _, requested, whole = sums(held)
         yield (f"{name}: {len(mine)} {kind}", f"{sum(rounded(size) for layer in mine for _, size in layer['kept']):,}",
-               f"{asked:,}", f"{whole - asked:,}")
+               f"{requested:,}", f"{whole - requested:,}")
 
 
 def transformer_rows(folder):
@@ -283,33 +284,33 @@ def transformer_rows(folder):
     assert not rest
     total = [0, 0, 0]
     for (part, what, _, number, textbook, _), held in pairs:
-        _, asked, whole = sums(held)
-        total = [total[0] + number * textbook, total[1] + asked, total[2] + whole - asked]
-        yield f"{part}: {what}", f"{number * textbook:,}", f"{asked:,}", f"{whole - asked:,}"
+        _, requested, whole = sums(held)
+        total = [total[0] + number * textbook, total[1] + requested, total[2] + whole - requested]
+        yield f"{part}: {what}", f"{number * textbook:,}", f"{requested:,}", f"{whole - requested:,}"
     yield "**layer**", *(f"**{number:,}**" for number in total)
 
 
 MARKDOWN = """# What layers keep for backward: theory and measurement
 
 Made by `python tests/torch/theory.py --markdown`, with `VRAMTRACE_BUILD`, `VRAMTRACE_PYTHON` and `VRAMTRACE_RUN` as for the
-tests. Bytes are exact. *Theory* is arithmetic over shapes, each tensor rounded up to PyTorch's 512 B; *measured* is what
-`report --by module` says is kept after forward, as PyTorch was asked for it; *beyond* is what blocks hold more than that: the
-allocator leaves rests of up to 1 MiB unsplit in blocks over 1 MiB, and where depends on what was freed before.
+tests. Bytes are exact. *Theory* is arithmetic over shapes, each tensor rounded up to PyTorch's 512 B. *Measured* is what
+`report --by module` shows as kept after forward, as requested from PyTorch. *Beyond* is what the blocks hold in addition: the
+allocator leaves remainders of up to 1 MiB unsplit in blocks over 1 MiB; where depends on earlier frees.
 
 ## Convolutional networks, 32 bit, {batches}
 
-A convolution keeps its output, which the in-place ReLU writes its own into: that one keeps nothing more. Max pooling keeps
-its output and 8 bytes of index for each element of it, dropout its output and 1 byte of mask, a linear layer its output. Pooling
-before a dropout keeps nothing: the dropout saves its mask alone.
+A convolution keeps its output. The in-place ReLU writes into that output and keeps nothing more. Max pooling keeps its output
+and an 8-byte index per element, dropout its output and a 1-byte mask per element, a linear layer its output. Pooling before a
+dropout keeps nothing: the dropout saves only its mask.
 
 {networks}
 
-## A transformer layer, 16 bit, attention written out
+## A transformer layer, 16 bit, explicit attention
 
 b = {batch}, s = {length}, d = {width}, h = {heads}: attention 11·b·s·d + 5·b·h·s² = {attention:,}, MLP 19·b·s·d = {mlp:,}, two
-LayerNorms 4·b·s·d = {norm:,}. The textbook is term by term what PyTorch keeps, but for the statistics of the LayerNorms: two
-numbers of 32 bit for each token, which it leaves out as small. Copies that `matmul` makes of its transposed inputs take the
-place of the projections' outputs; the scores before softmax are gone at once, and softmax keeps its output.
+LayerNorms 4·b·s·d = {norm:,}. PyTorch keeps term by term what the textbook says, plus the statistics of the LayerNorms: two
+32-bit numbers per token, which the textbook omits as small. Copies that `matmul` makes of its transposed inputs replace the
+outputs of the projections; the scores before softmax are freed at once, and softmax keeps its output.
 
 {transformer}
 """

@@ -669,7 +669,7 @@ def main():
     arguments = parser.parse_args()
     models.settings()
     torch.manual_seed(0)
-    Record.with_names = Record.with_looks = arguments.names
+    Record.with_names = Record.with_inspections = arguments.names
     record = Record(arguments.name, arguments.truth)
     VARIANTS[arguments.name](record)
     record.write()

@@ -1,24 +1,24 @@
-"""The hosts: programs that are run with the shim and without it, and have to be the same (run.py).
+"""The hosts: programs that run with the shim and without it, and must behave the same (run.py).
 
-A host is a name, its kind (the heading in docs/reliability.md) and a command. {bin} is the folder of the built programs,
-{here} this folder, {python} the tests' interpreter, {work} the folder that it runs in. A command is one of these programs
-with its arguments, or behind a $ any other. More, where it is not the usual:
+A host has a name, a kind (its heading in docs/reliability.md) and a command. The command is one of the built programs with
+its arguments, or any other command after a $. {bin} is the folder of the built programs, {here} this folder, {python} the
+tests' interpreter, {work} the host's working folder. Optional fields:
 
-needs     what it cannot do without: programs by name, `root`, `python:MODULE`, `file:PATH`
-runs      how often with and without the shim, in the long form
-env       variables of its environment, in both
-shim_env  variables only where the shim is: its settings. {trace} is the folder for traces
-stderr    "line": our one line at the end is taken out before comparing. "exact": any byte of ours is a difference
-trace     "whole": what is recorded and what is told as lost add up to what the host did
-          "sum": the same, but of all processes together, since they share memory
-          "told": nothing may be recorded, if our line says so
-          "silent": nothing may be recorded, and nothing said
-          "none": no trace may be there
-          "any": not looked at, since the host spoils it
-files     names that may be in the host's folder with the shim only, as patterns
-ends      how it ends bare, so that a host that does not do its work is found out
-mask      patterns of what is another in every run: addresses, times
-known     a difference that is known and stands in the README too: one sentence. Empty: there is none
+needs     what it requires: programs by name, `root`, `python:MODULE`, `file:PATH`
+runs      number of runs with and without the shim, in the long form
+env       environment variables, for both
+shim_env  environment variables only with the shim: its settings. {trace} is the folder for traces
+stderr    "line": our one line at the end is removed before comparing. "exact": any byte of ours is a difference
+trace     "whole": recorded events plus events reported as lost add up to what the host did
+          "sum": the same, summed over all processes, since they share memory
+          "reported": nothing may be recorded, if our line says so
+          "silent": nothing may be recorded, and nothing printed
+          "none": no trace may exist
+          "any": not checked, since the host damages it
+files     patterns of names that may be in the host's folder with the shim only
+ends      how it ends bare, so that a host that fails to do its work is detected
+mask      patterns of what differs in every run: addresses, times
+known     a known difference, as one sentence that the README has too. Empty: none
 slow      only in the long form
 """
 import dataclasses
@@ -42,8 +42,8 @@ class Host:
     known: str = ""
     slow: bool = False
     timeout_s: float = 30
-    bytes_per_event: float = 0  # where it is looked at
-    prepare: str = ""  # a shell command in {work}, before
+    bytes_per_event: float = 0  # limit; 0: not checked
+    prepare: str = ""  # a shell command to run in {work} first
 
     def __post_init__(self):
         if isinstance(self.command, str):
@@ -52,17 +52,17 @@ class Host:
 
 
 OUT = "VRAMTRACE_OUT"
-QUIET = {"VRAMTRACE_QUIET": "1"}  # where several processes share stderr
+QUIET = {"VRAMTRACE_QUIET": "1"}  # for hosts whose processes share stderr
 
-# What is known to differ, in the words of the README.
-FILE = {"known": "A process that records has one more open file, above number 900, or in the upper half of what RLIMIT_NOFILE allows."}
-THREAD = {"known": "It has one more thread. That one counts for RLIMIT_NPROC, and the kernel refuses unshare(CLONE_NEWUSER) to a process "
-                   "with threads."}
-FILTER = {"known": "A system-call filter for all threads that traps calls, or ends the process at them, meets those of the recorder's "
-                   "thread as well (openat, pwrite64, newfstatat and the like)."}
-TRUNCATED = {"known": "A trace that somebody truncates while it is recorded ends the process by SIGBUS."}
+# Known differences, word for word as in the README.
+FILE = {"known": "A process that records has one more open file, numbered above 900, or in the upper half of what RLIMIT_NOFILE allows."}
+THREAD = {"known": "It has one more thread. That thread counts for RLIMIT_NPROC, and the kernel refuses unshare(CLONE_NEWUSER) to a "
+                   "process with threads."}
+FILTER = {"known": "A system-call filter for all threads that traps calls, or kills the process for them, also applies to the recorder's "
+                   "thread (openat, pwrite64, newfstatat and the like)."}
+TRUNCATED = {"known": "Truncating a trace while it is recorded kills the process with SIGBUS."}
 HELGRIND = {"known": "helgrind reports the recorder's own code, which uses no locks."}
-ANYWHERE = {"known": "A thread that is cancelled asynchronously in the middle of a hook ends with NULL instead of PTHREAD_CANCELED (seen "
+ANYWHERE = {"known": "A thread that is cancelled asynchronously inside a hook ends with NULL instead of PTHREAD_CANCELED (seen "
                      "with glibc 2.36)."}
 ROOT = {"needs": ("root",)}
 PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -81,39 +81,40 @@ def table():
             hosts.append(Host(title, name, command, **{**common, **(rest[0] if rest else {})}))
 
     kind("descriptors",
-         *[(f"closes all {when} CUDA began, opens {what}", f"descriptors close_all {when} {what}")
+         *[(f"closes all {when} CUDA begins, opens {what}", f"descriptors close_all {when} {what}")
            for when in ("before", "after") for what in ("files", "sockets", "pipes")],
          ("lists its descriptors, opens the lowest", "descriptors lowest", FILE),
-         ("selects on all", "descriptors select", FILE),
-         ("children inherit", "descriptors inherited", FILE),
+         ("selects on all descriptors", "descriptors select", FILE),
+         ("children inherit descriptors", "descriptors inherited", FILE),
          ("close on exec", "descriptors close_on_exec"),
-         ("threads open and close all the time", "descriptors busy"),
-         ("chooses all numbers by dup2", "descriptors chooses"),
-         *[(f"begins with {numbers} closed", f"descriptors closed {numbers}",
+         ("threads open and close continuously", "descriptors busy"),
+         ("picks every number with dup2", "descriptors chooses"),
+         *[(f"starts with {numbers} closed", f"descriptors closed {numbers}",
             {"stderr": "exact" if "2" in numbers else "line"})
            for numbers in ("0", "1", "2", "12", "012")])
 
     kind("cancelled threads",
-         ("cancelled, deferred, with a lock", "threads cancel deferred 200"),
+         ("cancelled, deferred, holding a lock", "threads cancel deferred 200"),
          ("cancelled at its first call", "threads cancel first 200"),
-         ("cancelled asynchronously, inside of calls", "threads cancel asynchronous 100", ANYWHERE),
+         ("cancelled asynchronously, inside calls", "threads cancel asynchronous 100", ANYWHERE),
          ("cancellation pending, from the first call", "threads cancel_pending"),
          ("cancellation pending, later", "threads cancel_pending later"))
 
-    kind("ends of threads",
-         ("main ends by pthread_exit", "threads exit_of_main"),
-         ("only main, and it ends by pthread_exit", "threads exit_of_only_main"),
-         ("SIGTERM when main has gone", "threads terminated_without_main"),
+    kind("thread exit",
+         ("main ends with pthread_exit", "threads exit_of_main"),
+         ("main is the only thread, ends with pthread_exit", "threads exit_of_only_main"),
+         ("SIGTERM after main has ended", "threads terminated_without_main"),
          ("exit while threads work", "threads exit_while_working", {"ends": "status 9"}),
          ("quick_exit while threads work", "threads exit_while_working quick", {"ends": "status 9"}),
-         ("destructors of thread data", "threads thread_destructors"))
+         ("destructors of thread-specific data", "threads thread_destructors"))
 
     kind("daemons",
-         *[(f"daemon, descriptor 2 is {what}, CUDA {when}", f"daemons daemonize {what} {when}", {"stderr": "exact"})
-           for what in ("file", "socket", "pipe", "nobody", "closed") for when in ("before", "after")],
+         *[(f"daemon, descriptor 2 is {what}, CUDA {when}", f"daemons daemonize {way} {when}", {"stderr": "exact"})
+           for what, way in (("a file", "file"), ("a socket", "socket"), ("a pipe", "pipe"), ("a pipe without reader", "nobody"),
+                             ("closed", "closed")) for when in ("before", "after")],
          ("daemon after CUDA", "daemons after_cuda", {"stderr": "exact"}),
-         ("stderr given away", "daemons stderr_given_away", {"stderr": "exact"}),
-         ("detached, ignores hangups", "daemons detached"),
+         ("stderr redirected to a file later", "daemons stderr_given_away", {"stderr": "exact"}),
+         ("detached, ignores SIGHUP", "daemons detached"),
          ("nohup", "$ nohup {bin}/host_processes ordinary", {"needs": ("nohup",)}),
          ("setsid", "$ setsid -w {bin}/host_processes ordinary", {"needs": ("setsid",)}))
 
@@ -131,69 +132,69 @@ def table():
          stderr="exact")
 
     kind("system call filters",
-         *[(f"{action}, {'before CUDA' if when == 'first' else 'after CUDA began'}{', one thread' * bool(alone)}",
+         *[(f"{action}, {'before CUDA begins' if when == 'first' else 'after CUDA begins'}{', one thread' * bool(alone)}",
             f"jails seccomp {when} {action} {alone}",
-            {"trace": "told", "ends": "status 4", **(FILTER if action in ("trap", "process") and not alone else {})})
+            {"trace": "reported", "ends": "status 4", **(FILTER if action in ("trap", "process") and not alone else {})})
            for action in ("errno", "nosys", "trap", "thread", "process")
            for when in ("first", "after") for alone in ("", "alone")])
 
     kind("limits",
-         *[(f"{size} MiB of address space, {when}", f"limits address_space {size} {when}", {"trace": "told"})
+         *[(f"{size} MiB of address space, {when}", f"limits address_space {size} {when}", {"trace": "reported"})
            for size in (40, 60, 100, 300) for when in ("first", "after")],
-         *[(f"takes {part} of {size} MiB", f"limits ordinary {size} {part}", {"trace": "told"})
+         *[(f"uses {part} of {size} MiB", f"limits ordinary {size} {part}", {"trace": "reported"})
            for size, part in ((60, 20), (100, 60), (300, 250))],
-         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}", {"trace": "told", **(FILE if when == "first" else {})})
+         *[(f"{number} descriptors, {when}", f"limits descriptors {number} {when}", {"trace": "reported", **(FILE if when == "first" else {})})
            for number in (5, 8, 16) for when in ("first", "after")],
-         *[(f"files of {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "told"})
+         *[(f"file size limit {size} KiB, {when}, {action}", f"limits file_size {size} {when} {action}", {"trace": "reported"})
            for size in (0, 1024, 5000) for when in ("first", "after") for action in ("killed", "ignored")],
-         ("no more processes, first", "limits processes first", {"needs": ("root",), "trace": "told"}),
-         ("no more processes, after", "limits processes after", {"needs": ("root",), "trace": "told"}),
-         ("one more thread is allowed", "limits thread_allowed", {"needs": ("root",), "trace": "told", **THREAD}),
-         ("small stack of main", "limits stack 256"),
-         ("a second of processor time", "limits processor_time"),
+         ("no further process allowed, first", "limits processes first", {"needs": ("root",), "trace": "reported"}),
+         ("no further process allowed, after", "limits processes after", {"needs": ("root",), "trace": "reported"}),
+         ("one more thread allowed", "limits thread_allowed", {"needs": ("root",), "trace": "reported", **THREAD}),
+         ("small stack for main", "limits stack 256"),
+         ("one second of CPU time", "limits processor_time"),
          ("sleeps", "limits idle"),
-         ("how much memory it has", "limits resident"),
+         ("resident memory", "limits resident"),
          ("locks all memory, first", "limits lock_memory first"),
          ("locks all memory, after", "limits lock_memory after"),
-         ("locks all memory, and may lock little", "limits lock_little", {"needs": ("root",), "trace": "told"}),
-         ("few signals may wait", "limits pending_signals", {"needs": ("root",), "trace": "told"}),
+         ("locks all memory, low lock limit", "limits lock_little", {"needs": ("root",), "trace": "reported"}),
+         ("low limit of pending signals", "limits pending_signals", {"needs": ("root",), "trace": "reported"}),
          ("threads on the smallest stacks", "threads smallest_stacks"),
          ("threads on 32 KiB", "threads smallest_stacks 32"),
          prepare="chmod 777 . ../trace")
 
-    kind("names",
-         ("looks names up", "linking lookups", {"trace": "none"}),
-         ("looks names up, libcuda is global", "linking lookups global", {"trace": "none"}),
+    kind("name lookup",
+         ("looks up names", "linking lookups", {"trace": "none"}),
+         ("looks up names, libcuda is global", "linking lookups global", {"trace": "none"}),
          ("dlsym RTLD_NEXT from main", "linking next"))
 
-    kind("where the trace goes",
-         ("/dev/null", "processes ordinary", {"shim_env": {OUT: "/dev/null"}, "trace": "told"}),
-         ("a FIFO", "processes ordinary", {"shim_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "told"}),
-         ("a socket", "processes ordinary", {"shim_env": {OUT: "socket"}, "trace": "told", "prepare":
+    kind("trace destination",
+         ("/dev/null", "processes ordinary", {"shim_env": {OUT: "/dev/null"}, "trace": "reported"}),
+         ("a FIFO", "processes ordinary", {"shim_env": {OUT: "fifo"}, "prepare": "mkfifo fifo", "trace": "reported"}),
+         ("a socket", "processes ordinary", {"shim_env": {OUT: "socket"}, "trace": "reported", "prepare":
           "{python} -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'"}),
-         ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "told"}),
+         ("a missing folder", "processes ordinary", {"shim_env": {OUT: "no/x.vrt"}, "trace": "reported"}),
          ("a read-only folder", "$ setpriv --reuid=64321 --clear-groups {bin}/host_processes ordinary",
           {"shim_env": {OUT: "kept/x.vrt"}, "prepare": "mkdir -m 555 kept", "needs": ("root", "setpriv"),
-           "trace": "told"}),
-         ("a link to elsewhere", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "told",
+           "trace": "reported"}),
+         ("a link to another file", "processes ordinary",
+          {"shim_env": {OUT: "link.vrt"}, "prepare": "echo kept >file; ln -s file link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
-         ("a link to nothing", "processes ordinary",
-          {"shim_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "told",
+         ("a dangling link", "processes ordinary",
+          {"shim_env": {OUT: "link.vrt"}, "prepare": "ln -s nothing link.vrt", "trace": "reported",
            "files": (r"link\.1\.vrt",)}),
-         ("a file that is there", "processes ordinary",
+         ("an existing file", "processes ordinary",
           {"shim_env": {OUT: "x.vrt"}, "prepare": "echo kept >x.vrt", "files": (r"x\.1\.vrt",)}),
          ("a folder", "processes ordinary",
           {"shim_env": {OUT: "folder"}, "prepare": "mkdir folder", "files": (r"folder/vramtrace\..*\.vrt",)}),
-         ("/dev/full", "processes ordinary", {"shim_env": {OUT: "/dev/full"}, "trace": "told"}),
-         ("/dev/stderr", "processes ordinary", {"shim_env": {OUT: "/dev/stderr"}, "trace": "told"}),
-         ("a name too long", "processes ordinary", {"shim_env": {OUT: "x" * 300 + ".vrt"}, "trace": "told"}),
+         ("/dev/full", "processes ordinary", {"shim_env": {OUT: "/dev/full"}, "trace": "reported"}),
+         ("/dev/stderr", "processes ordinary", {"shim_env": {OUT: "/dev/stderr"}, "trace": "reported"}),
+         ("a name that is too long", "processes ordinary", {"shim_env": {OUT: "x" * 300 + ".vrt"}, "trace": "reported"}),
          ("the trace is truncated", "processes meddles truncate", {"trace": "any", **TRUNCATED}),
          ("the trace is removed", "processes meddles remove", {"trace": "silent"}),
          ("the trace is moved", "processes meddles rename"),
-         ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {OUT: "/proc/self/x.vrt"}, "trace": "told"}))
+         ("/proc/self/x.vrt", "processes ordinary", {"shim_env": {OUT: "/proc/self/x.vrt"}, "trace": "reported"}))
 
-    kind("killed", ("killed at its start", "processes killed 50", {"stderr": "exact", "runs": 1}))
+    kind("killed", ("killed at startup", "processes killed 50", {"stderr": "exact", "runs": 1}))
 
     kind("jumps and frozen threads",
          ("siglongjmp out of calls", "signals jumps"),
@@ -201,29 +202,29 @@ def table():
 
     kind("environment",
          *[(f"{how}env in threads", f"environment change {how}") for how in ("set", "unset", "put", "clear")],
-         ("the environment is kept", "environment kept"),
+         ("the environment stays the same", "environment kept"),
          ("clears the environment, first", "environment cleared before"),
          ("clears the environment, after", "environment cleared after"))
 
     kind("many threads",
-         ("800 short threads", "threads short 800", {"bytes_per_event": 60}),
-         ("10000 short threads", "threads short 10000", {"bytes_per_event": 60, "runs": 1, "slow": True}),
-         ("500 threads together", "threads together 500", {"bytes_per_event": 100}))
+         ("800 short-lived threads", "threads short 800", {"bytes_per_event": 60}),
+         ("10000 short-lived threads", "threads short 10000", {"bytes_per_event": 60, "runs": 1, "slow": True}),
+         ("500 concurrent threads", "threads together 500", {"bytes_per_event": 100}))
 
     kind("processes",
          ("an ordinary program", "processes ordinary"),
          ("a million calls", "processes ordinary 500000", {"runs": 1, "slow": True}),
          ("a program without CUDA", "processes bystander", {"trace": "none", "stderr": "exact"}),
-         ("workers of workers", "processes workers 5 3", {"shim_env": QUIET}),
-         ("workers begin CUDA", "processes own_cuda", {"shim_env": QUIET}),
+         ("workers start workers", "processes workers 5 3", {"shim_env": QUIET}),
+         ("CUDA begins in the workers", "processes own_cuda", {"shim_env": QUIET}),
          ("vfork and exec", "processes vfork"),
          ("vfork and _exit", "processes vfork exit"),
          ("posix_spawn", "processes spawn", {"trace": "whole"}),
          ("posix_spawn of programs that use CUDA", "processes spawn cuda", {"shim_env": QUIET}),
-         ("clone that shares memory", "processes clone memory", {"trace": "sum"}),
-         ("clone that shares memory and files", "processes clone files", {"trace": "sum"}),
-         ("fork in a signal's handler", "processes fork_in_handler", {"shim_env": QUIET}),
-         ("fork in a signal's handler, the child returns", "processes fork_in_handler returns", {"shim_env": QUIET, "trace": "any"}),
+         ("clone sharing memory", "processes clone memory", {"trace": "sum"}),
+         ("clone sharing memory and files", "processes clone files", {"trace": "sum"}),
+         ("fork in a signal handler", "processes fork_in_handler", {"shim_env": QUIET}),
+         ("fork in a signal handler, the child returns", "processes fork_in_handler returns", {"shim_env": QUIET, "trace": "any"}),
          ("fork while threads allocate", "processes fork_while_working 40", {"shim_env": QUIET}),
          ("fork in threads", "processes fork_in_threads", {"shim_env": QUIET}),
          ("exec after CUDA", "processes exec_after"),
@@ -231,17 +232,17 @@ def table():
          ("exec of a program without CUDA", "processes exec_bystander"),
          ("exec that fails", "processes exec_fails"),
          ("stopped and continued", "processes stopped"),
-         ("handlers of fork call CUDA", "processes handlers_of_fork", {"shim_env": QUIET}),
+         ("fork handlers call CUDA", "processes handlers_of_fork", {"shim_env": QUIET}),
          ("exit in a thread", "processes ends thread", {"ends": "status 11"}),
          ("_exit in a thread", "processes ends at_once", {"ends": "status 11"}),
-         ("_exit in a signal's handler", "processes ends handler", {"ends": "status 11"}),
+         ("_exit in a signal handler", "processes ends handler", {"ends": "status 11"}),
          ("abort at exit", "processes ends atexit", {"ends": "signal SIGABRT"}),
          ("traced by its parent", "processes traced"),
-         ("each system call is watched", "processes watched"))
+         ("every system call is traced", "processes watched"))
 
     kind("jails",
          ("chroot", "jails chroot", ROOT),
-         ("another folder, which goes", "jails chdir"),
+         ("the working folder is removed", "jails chdir"),
          ("gives up root, first", "jails drop_user first", {**ROOT, "prepare": "chmod 777 ../trace"}),
          ("gives up root, after", "jails drop_user after", ROOT),
          *[(f"unshare {which}, {when}", f"jails namespaces {which} {when}",
@@ -250,69 +251,69 @@ def table():
            for which in ("mount", "pid", "net", "user", "ipc", "files", "fs") for when in ("first", "after")],
          ("no /proc, first", "jails no_proc first", ROOT),
          ("no /proc, after", "jails no_proc after", ROOT),
-         ("everything read-only, first", "jails read_only", {**ROOT, "trace": "told"}),
-         ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "told"}),
-         ("settings of the process", "jails process_settings"),
-         ("children die with their parent", "jails parent_dies", {"shim_env": QUIET}),
-         ("score for running out of memory", "jails memory_score"),
+         ("everything read-only, first", "jails read_only", {**ROOT, "trace": "reported"}),
+         ("everything read-only, after", "jails read_only after", {**ROOT, "trace": "reported"}),
+         ("process settings", "jails process_settings"),
+         ("child dies with its parent", "jails parent_dies", {"shim_env": QUIET}),
+         ("OOM score", "jails memory_score"),
          ("a PID namespace", "$ unshare -fp --mount-proc {bin}/host_processes ordinary", ROOT),
          ("no_new_privs by setpriv", "$ setpriv --no-new-privs {bin}/host_processes ordinary", {"needs": ("setpriv",)}),
          ("no capabilities", "$ setpriv --bounding-set=-all --inh-caps=-all {bin}/host_processes ordinary",
           {"needs": ("root", "setpriv")}),
-         ("TMPDIR is nowhere", "processes ordinary", {"env": {"TMPDIR": "/no/such/folder"}}),
-         ("HOME is nowhere", "processes ordinary", {"env": {"HOME": "/no/such/folder"}}),
+         ("TMPDIR does not exist", "processes ordinary", {"env": {"TMPDIR": "/no/such/folder"}}),
+         ("HOME does not exist", "processes ordinary", {"env": {"HOME": "/no/such/folder"}}),
          ("stdin, stdout, stderr closed by a shell", "$ sh -c 'exec <&- >&- 2>&-; {bin}/host_processes ordinary'"),
          ("stderr is full", "$ sh -c 'exec {bin}/host_processes ordinary 2>/dev/full'"))
 
     kind("signals",
-         ("calls in handlers, inside of calls", "signals calls_in_handler"),
-         ("1 kHz of signals, calls go on", "signals storm restart"),
+         ("calls in handlers, inside calls", "signals calls_in_handler"),
+         ("1 kHz of signals, calls restart", "signals storm restart"),
          ("1 kHz of signals, calls are interrupted", "signals storm none"),
-         ("only the host's threads get them", "signals whose_thread"),
+         ("only the host's threads get signals", "signals whose_thread"),
          ("waits for all signals", "signals wait_for_all"),
          ("masks, pending signals and handlers", "signals masks"),
          ("SIGPIPE kills", "signals broken_pipe", {"ends": "signal SIGPIPE"}),
          ("SIGPIPE is handled", "signals broken_pipe handled"),
          *[(f"children, {how}", f"signals children {how}", {"shim_env": QUIET}) for how in ("count", "nowait", "wait")],
          ("alarm and timers", "signals timers"),
-         ("a small stack for handlers", "signals other_stack"),
-         ("jumps out of handlers", "stacks handler_stack"),
-         ("SIGSEGV handled by jumps", "signals faults"),
+         ("small signal stack", "signals other_stack"),
+         ("jumps out of signal handlers", "stacks handler_stack"),
+         ("SIGSEGV handler jumps", "signals faults"),
          ("started with signals ignored", "$ env --ignore-signal=HUP,INT,TERM,PIPE {bin}/host_signals masks"),
          *[(f"dies of {name}", f"signals dies {number}", {"ends": f"signal {name}"}) for name, number in
            (("SIGABRT", 6), ("SIGSEGV", 11), ("SIGTERM", 15), ("SIGKILL", 9), ("SIGINT", 2))])
 
     kind("threads",
          ("counts its tasks", "threads count_tasks", THREAD),
-         ("names, processors, niceness, masks", "threads settings"),
-         ("takes all keys of thread data, first", "threads all_keys"),
-         ("takes all keys of thread data, after", "threads all_keys after"))
+         ("names, CPU affinity, niceness, masks", "threads settings"),
+         ("uses all thread-specific keys, first", "threads all_keys"),
+         ("uses all thread-specific keys, after", "threads all_keys after"))
 
     kind("stacks",
          ("coroutines of 64 KiB", "stacks coroutines 64"),
          ("coroutines of 16 KiB", "stacks coroutines 16"),
-         ("stacks made by hand, 64 KiB", "stacks handmade 64"),
-         ("stacks made by hand, 16 KiB", "stacks handmade 16"),
+         ("hand-made stacks of 64 KiB", "stacks handmade 64"),
+         ("hand-made stacks of 16 KiB", "stacks handmade 16"),
          ("code without unwind information", "stacks jit"),
          ("the same with a wrong frame pointer", "stacks jit spoiled"),
-         ("such code goes", "stacks jit_goes"),
+         ("the same, unloaded", "stacks jit_goes"),
          ("deep recursion", "stacks recursion"),
-         ("how much stack a call takes", "stacks stack_used"))
+         ("stack use of a call", "stacks stack_used"))
 
     kind("linking and loading",
          ("linked with libcuda", "$ {bin}/host_lazy"),
-         ("linked, bound at its start", "$ {bin}/host_now"),
+         ("linked, bound at startup", "$ {bin}/host_now"),
          ("linked, at a fixed address", "$ {bin}/host_fixed"),
          ("LD_BIND_NOW", "processes ordinary", {"env": {"LD_BIND_NOW": "1"}}),
          ("LD_AUDIT", "processes ordinary", {"env": {"LD_AUDIT": "{bin}/host_audit.so"}}),
          ("LD_AUDIT, linked", "$ {bin}/host_lazy", {"env": {"LD_AUDIT": "{bin}/host_audit.so"}}),
          ("a constructor uses CUDA", "linking constructor"),
          ("destructors use CUDA", "linking destructor"),
-         ("destructors alone use CUDA", "linking destructor only"),
+         ("only destructors use CUDA", "linking destructor only"),
          ("CUDA begins at exit", "linking only_at_exit"),
-         ("plugins come and go", "$ {bin}/host_linking plugin plain {bin}/host_plugin.so 200"),
+         ("plugins load and unload", "$ {bin}/host_linking plugin plain {bin}/host_plugin.so 200"),
          ("plugins bind to themselves", "$ {bin}/host_linking plugin deep {bin}/host_plugin.so 50"),
-         ("plugins in name spaces of their own", "$ {bin}/host_linking plugin namespace {bin}/host_plugin.so 5"),
+         ("plugins in their own namespaces", "$ {bin}/host_linking plugin namespace {bin}/host_plugin.so 5"),
          ("libcuda is closed and loaded again", "linking reload"),
          ("malloc calls CUDA", "linking malloc_hook"),
          *[(f"{name} {order}", "threads together 100", {"env": {"LD_PRELOAD": value}, "needs": (f"file:{path}",)})
@@ -324,11 +325,11 @@ def table():
          *[(title, f"objects {name}", {"needs": ("file:{bin}/host_objects",), "ends": ends}) for title, name, ends in
            (("exceptions through C frames", "exceptions", "status 0"),
             ("exceptions in threads", "exceptions_in_threads", "status 0"),
-            ("static objects go", "static", "status 0"),
-            ("thread_local objects go", "thread_local", "status 0"),
+            ("static objects are destroyed", "static", "status 0"),
+            ("thread_local objects are destroyed", "thread_local", "status 0"),
             ("operator new calls CUDA", "new", "status 0"),
             ("std::terminate is replaced", "terminates", "status 5"),
-            ("nobody catches", "uncaught", "signal SIGABRT"))])
+            ("uncaught exception", "uncaught", "signal SIGABRT"))])
 
     kind("sanitizers and debuggers",
          *[(f"{name} sanitizer, {what}", f"{command.split()[0]}_{name} {command.partition(' ')[2]}",
@@ -358,7 +359,7 @@ def table():
          ("fault handler", "$ {python} {here}/python_hosts.py fault_handler",
           {"ends": "signal SIGABRT", "mask": (r"0x[0-9a-f]+",)}),
          ("interrupted by SIGINT", "$ {python} {here}/python_hosts.py interrupted now", {"ends": "signal SIGINT"}),
-         ("an exception that nobody catches", "$ {python} {here}/python_hosts.py failing",
+         ("uncaught exception", "$ {python} {here}/python_hosts.py failing",
           {"ends": "status 1", "shim_env": QUIET}),
          ("-X dev", "$ {python} -X dev {here}/python_hosts.py threads"),
          ("-X dev, warnings", "$ {python} -X dev {here}/python_hosts.py warned"),
@@ -366,13 +367,13 @@ def table():
          ("-X tracemalloc", "$ {python} -X tracemalloc {here}/python_hosts.py plain"),
          ("-I -S", "$ {python} -I -S {here}/python_hosts.py plain"),
          ("PYTHONMALLOC=debug", "$ {python} {here}/python_hosts.py plain", {"env": {**PYTHON, "PYTHONMALLOC": "debug"}}),
-         ("as a module of unittest", "$ {python} -m unittest -q unittest_host",
+         ("under unittest", "$ {python} -m unittest -q unittest_host",
           {"env": {**PYTHON, "PYTHONPATH": "{here}"}, "mask": (r"[0-9.]+s\b",)}),
          env=PYTHON)
 
     kind("other languages",
-         ("Python embedded, three rounds", "$ {bin}/host_embed {libpython} rounds", PYTHON_LIBRARY),
-         ("Python embedded, threads of the host", "$ {bin}/host_embed {libpython} threads", PYTHON_LIBRARY),
+         ("embedded Python, three rounds", "$ {bin}/host_embed {libpython} rounds", PYTHON_LIBRARY),
+         ("embedded Python, threads of the host", "$ {bin}/host_embed {libpython} threads", PYTHON_LIBRARY),
          ("Java", "$ java -Xshare:off {here}/Host.java {bin}/host_foreign.so", {"needs": ("javac",), "slow": True}),
          ("JavaScript", "$ node {here}/host.js {bin}/host_foreign.so", {"needs": ("node",)}),
          env=PYTHON)
@@ -396,18 +397,18 @@ def table():
 
     kind("shells and supervisors around CUDA",
          ("timeout kills it", "$ timeout 0.3 {bin}/host_processes ordinary 100000000", {"ends": "status 124"}),
-         ("timeout, it ends", "$ timeout 20 {bin}/host_processes ordinary"),
+         ("timeout, ends in time", "$ timeout 20 {bin}/host_processes ordinary"),
          ("timeout -k", "$ timeout -s INT -k 1 0.3 {bin}/host_processes ordinary 100000000", {"ends": "status 124"}),
-         ("a pipe's end goes", "$ sh -c '{bin}/host_processes ordinary 1000 | true'"),
-         ("jobs of a shell", "$ bash -c 'for i in 1 2 3; do {bin}/host_processes ordinary $i > out$i & done; wait; cat out?'",
+         ("the reader of a pipe ends", "$ sh -c '{bin}/host_processes ordinary 1000 | true'"),
+         ("shell jobs", "$ bash -c 'for i in 1 2 3; do {bin}/host_processes ordinary $i > out$i & done; wait; cat out?'",
           {"needs": ("bash",), "shim_env": QUIET}),
          ("xargs -P", "$ sh -c 'seq 8 | xargs -P 4 -n 1 {bin}/host_processes ordinary | sort'", {"shim_env": QUIET}),
          ("nice and taskset", "$ nice -n 5 taskset 1 {bin}/host_threads settings", {"needs": ("taskset",)}),
          ("stdbuf", "$ stdbuf -oL {bin}/host_processes ordinary", {"needs": ("stdbuf",)}),
-         ("prlimit of everything", "$ prlimit --core=0 --memlock=65536 --nofile=64 --sigpending=32 {bin}/host_threads together 20",
+         ("prlimit", "$ prlimit --core=0 --memlock=65536 --nofile=64 --sigpending=32 {bin}/host_threads together 20",
           {"needs": ("prlimit",)}))
 
-    kind("servers and frameworks of Python",
+    kind("Python servers and frameworks",
          *[(name, [f"{{cache}}/venv-hosts/bin/python", "{here}/python_hosts.py", way], {"env": PYTHON})
            for name, way in (("greenlet", "greenlets"), ("gevent", "gevents"))],
          ("gunicorn, CUDA in the workers", "$ {cache}/venv-hosts/bin/python {here}/server.py gunicorn"),

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs each host (host_table.py) with the shim and without it, and compares all that can be seen of it from outside.
+"""Runs each host (host_table.py) with the shim and without it, and compares everything visible from outside.
 
-    tests/faults/hosts/run.py                                   all, each as often as the table says
-    tests/faults/hosts/run.py --runs 1 NAME...                  some, by a part of their name or kind
+    tests/faults/hosts/run.py                                   all, each with the number of runs in the table
+    tests/faults/hosts/run.py --runs 1 NAME...                  some, by part of their name or kind
     tests/faults/hosts/run.py --markdown docs/reliability.md    the table as a page
-    tests/faults/hosts/run.py --json FILE                       the same for programs
-    tests/faults/hosts/run.py --minutes 20 --jobs 8             all at once, again and again, in random order
+    tests/faults/hosts/run.py --json FILE                       the same for programs to read
+    tests/faults/hosts/run.py --minutes 20 --jobs 8             all at once, repeatedly, in random order
 
-Compared: how it ended, what it wrote to its two streams and to its folder, what it left running, how long it took
-(median; two seconds more are allowed), and figures that it measured itself. A difference is what no bare run showed. Then the
-traces: all can be read, and hold what the host did (host.h).
+It compares exit status, output to both streams and to the host's folder, processes left running, time (median; two seconds
+more are allowed), and figures that the host measured. A difference is what no bare run showed. Then it checks the
+traces: all are readable, and hold what the host did (host.h).
 
-Environment: VRAMTRACE_BUILD, the build folder.
+Environment: VRAMTRACE_BUILD is the build folder.
 """
 import argparse
 import collections
@@ -54,7 +54,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def lacks(host):
-    """What the host needs and is not here, or an empty text."""
+    """The first missing requirement of the host, or ""."""
     for need in host.needs:
         what, _, name = need.partition(":")
         if need == "root":
@@ -84,12 +84,12 @@ def cache():
 
 @functools.cache
 def libpython():
-    """Its shared library, where it has one."""
+    """The interpreter's shared library, if it has one."""
     return os.path.join(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "none")
 
 
 class Seen:
-    """What was seen of one run."""
+    """The observations of one run."""
 
     def __init__(self):
         self.ended = self.stdout = self.stderr = self.left = ""
@@ -117,7 +117,7 @@ def environment(host, places, preload):
 
 
 def descendants():
-    """Processes of ours that are alive: orphans come to us (subreaper)."""
+    """Our live child processes; as a subreaper we inherit orphans."""
     children = []
     for task in os.listdir("/proc/self/task"):
         try:
@@ -128,7 +128,7 @@ def descendants():
 
 
 def wait_for_all(first, until):
-    """How the first one ended, and what still ran at the end of its time."""
+    """The status of process `first`, and the processes still running at the deadline."""
     ended, left = None, []
     while True:
         try:
@@ -177,7 +177,7 @@ def content_of(path):
 
 
 class Stream:
-    """A pipe that is read all the time: a file would come under the hosts' limits, and a full pipe would stop them."""
+    """A pipe that is read continuously: a file would fall under the hosts' limits, and a full pipe would block them."""
 
     def __init__(self):
         self.parts = []
@@ -190,7 +190,7 @@ class Stream:
             self.parts.append(part)
 
     def read(self):
-        """All of it, once no process has the other end."""
+        """Everything, after all writers have closed the pipe."""
         self.thread.join(5)
         os.close(self.end)
         return b"".join(self.parts)
@@ -215,7 +215,7 @@ def run_once(host, folder, preload, timeout_s):
     for stream in streams.values():
         os.close(stream.into)
     ended, left = wait_for_all(process.pid, started + timeout_s)
-    process.returncode = 0  # it was waited for here
+    process.returncode = 0  # wait_for_all reaped it
     seen.seconds = time.monotonic() - started
     seen.ended = says_status(ended)
     seen.left = f"{len(left)} processes" if left else ""
@@ -237,7 +237,7 @@ def read_streams(host, streams, seen):
     seen.raw_stderr = raw
     if host.stderr == "line":
         raw = GOODBYE.sub(b"", raw)
-        if host.trace == "told":
+        if host.trace == "reported":
             raw = OURS.sub(b"", raw, count=1)
     seen.stderr = masked(host, raw.decode("utf-8", "backslashreplace"))
     lines = []
@@ -257,7 +257,7 @@ def masked(host, text):
 
 
 def read_book(path):
-    """Calls that were begun and done, by process."""
+    """Calls begun and completed, by process."""
     begun, done = collections.Counter(), collections.Counter()
     raw = path.read_bytes()
     for slot in range(SLOTS):
@@ -277,13 +277,13 @@ def check_traces(host, folder, places, seen):
     for path in sorted(traces):
         if path.read_bytes()[:5] == b"kept\n":
             continue
-        told = subprocess.run([ANALYZER, "info", "--json", path], capture_output=True, text=True)
-        if told.returncode:
-            if "empty" not in told.stderr:
-                why = told.stderr.strip().rpartition(": ")[2]
-                problems.append(f"a trace cannot be read, and is not told to be empty: {why}")
+        answer = subprocess.run([ANALYZER, "info", "--json", path], capture_output=True, text=True)
+        if answer.returncode:
+            if "empty" not in answer.stderr:
+                why = answer.stderr.strip().rpartition(": ")[2]
+                problems.append(f"a trace cannot be read, and is not reported as empty: {why}")
             continue
-        info = json.loads(told.stdout)
+        info = json.loads(answer.stdout)
         kinds = info["counts"]["kinds"]
         process = info["trace"]["pid"]
         recorded[process] += sum(kinds.get(kind, {}).get(layer, 0) for kind in ("alloc", "free")
@@ -295,19 +295,19 @@ def check_traces(host, folder, places, seen):
     begun, done = read_book(folder / "book")
     if host.trace == "none":
         if traces:
-            problems.append(f"{len(traces)} traces, where none should be")
+            problems.append(f"{len(traces)} traces; none expected")
         return
     if host.trace == "sum":
         recorded, lost, begun, done = ({0: sum(each.values())} for each in (recorded, lost, begun, done))
-    said = host.trace == "silent" or (host.trace == "told" and OURS.search(seen.raw_stderr))
+    said = host.trace == "silent" or (host.trace == "reported" and OURS.search(seen.raw_stderr))
     for process in sorted(set(begun) | set(recorded)):
         if recorded[process] > begun[process]:
-            problems.append(f"{recorded[process]} events are recorded of {begun[process]} calls")
+            problems.append(f"{recorded[process]} events recorded for {begun[process]} calls")
         if recorded[process] + lost[process] < done[process] and not said:
-            problems.append(f"{recorded[process]} of {done[process]} calls are recorded, {lost[process]} told as lost")
+            problems.append(f"{recorded[process]} of {done[process]} calls recorded, {lost[process]} reported as lost")
     if host.bytes_per_event and disk_bytes > host.bytes_per_event * sum(done.values()) + 65536:
-        problems.append(f"{disk_bytes / max(1, sum(done.values())):.0f} bytes of trace for each event "
-                        f"({host.bytes_per_event:.0f} are allowed)")
+        problems.append(f"{disk_bytes / max(1, sum(done.values())):.0f} bytes of trace per event "
+                        f"(limit {host.bytes_per_event:.0f})")
 
 
 def short(text, limit=160):
@@ -317,12 +317,12 @@ def short(text, limit=160):
 
 
 def first_difference(bare, shimmed):
-    """The lines that only one of them has, in few words."""
+    """The first line that differs, shortened."""
     one, other = bare.splitlines(), shimmed.splitlines()
     for left, right in zip(one, other):
         if left != right:
             same = len(os.path.commonprefix([left, right]))
-            if same > 100:  # only what lies around the place
+            if same > 100:  # only the text around the difference
                 left, right = "… " + left[same - 20:], "… " + right[same - 20:]
             return f"bare “{short(left)}”, preloaded “{short(right)}”"
     if len(one) < len(other):
@@ -334,11 +334,11 @@ def compare(bare_runs, shim_runs):
     """The differences, as sentences."""
     found = collections.Counter()
     for run in shim_runs:
-        told = run.compared()
-        fields = set(told) | set().union(*(bare.compared() for bare in bare_runs))
+        observed = run.compared()
+        fields = set(observed) | set().union(*(bare.compared() for bare in bare_runs))
         for field in sorted(fields):
             values = [bare.compared().get(field, "not there") for bare in bare_runs]
-            value = told.get(field, "not there")
+            value = observed.get(field, "not there")
             if value not in values:
                 found[re.sub(r"\d{3,}", "…", field) + f": {first_difference(values[0], value)}"] += 1
         for problem in dict.fromkeys(run.trace_problems):
@@ -352,7 +352,7 @@ def compare(bare_runs, shim_runs):
         allowed = bare[0][1]
         before, after = (statistics.median(value for value, _ in part) for part in (bare, shim))
         if (after - before > allowed) if allowed > 0 else (after - before < allowed):
-            found[f"{name}: bare {before:g}, preloaded {after:g} ({allowed:+g} is allowed)"] += len(shim)
+            found[f"{name}: bare {before:g}, preloaded {after:g} (allowed {allowed:+g})"] += len(shim)
     before = statistics.median(run.seconds for run in bare_runs)
     after = statistics.median(run.seconds for run in shim_runs)
     if after > before + MORE_SECONDS:
@@ -361,7 +361,7 @@ def compare(bare_runs, shim_runs):
 
 
 def counted(found, runs):
-    """The sentences, once for those that differ in paths and numbers only."""
+    """The sentences, without repeats that differ only in paths and numbers."""
     texts, counts = {}, collections.Counter()
     for text, count in found.items():
         text = re.sub(re.escape(tempfile.gettempdir()) + r"/hosts\.\w+/\w+/", "", text)
@@ -372,7 +372,7 @@ def counted(found, runs):
 
 
 def says(runs):
-    """How they ended, in a few words for the table."""
+    """The exit statuses and the median time, for the table."""
     ends = collections.Counter(run.ended for run in runs)
     seconds = statistics.median(run.seconds for run in runs)
     ends = [end if count == len(runs) else f"{count}× {end}" for end, count in ends.items()]
@@ -380,7 +380,7 @@ def says(runs):
 
 
 def try_host(host, runs, keep=None):
-    """Bare runs and preloaded ones in turn. What they leave goes, or to a folder of the host's in KEEP."""
+    """Alternates bare and preloaded runs. Their files are deleted, or kept in a folder per host in KEEP."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
         os.chmod(folder, 0o755)
         place = keep / re.sub(r"[^\w]+", "_", f"{host.kind} {host.name}") if keep else pathlib.Path(folder)
@@ -399,7 +399,7 @@ def try_in(host, runs, folder):
     result.update(bare=says(bare), preloaded=says(shim), differences=compare(bare, shim))
     for run in bare:
         if run.ended != host.ends:
-            result["unsound"] = (f"bare it ended with {run.ended}, and should with {host.ends}: "
+            result["unsound"] = (f"bare it ended with {run.ended}, expected {host.ends}: "
                                  f"{short(run.stdout + run.stderr)}")
     first = bare[0].compared()
     result["unsteady"] = sorted({field for run in bare for field, value in run.compared().items()
@@ -408,15 +408,15 @@ def try_in(host, runs, folder):
 
 
 def run_apart(host, runs, more_seconds=MORE_SECONDS):
-    """The same in a process of its own, to which what a host leaves behind comes."""
+    """The same in a separate process, which inherits the processes that a host leaves behind."""
     with tempfile.TemporaryDirectory(prefix="hosts.") as folder:
-        told = pathlib.Path(folder) / "result.json"
-        done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", told,
+        result = pathlib.Path(folder) / "result.json"
+        done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", result,
                                "--more-seconds", str(more_seconds), f"{host.kind}/{host.name}"],
                               capture_output=True, text=True)
-        if not told.exists():
+        if not result.exists():
             raise RuntimeError(done.stdout + done.stderr)
-        return json.loads(told.read_text())[0]
+        return json.loads(result.read_text())[0]
 
 
 def cell(text):
@@ -428,15 +428,16 @@ def markdown(results):
     tried = [result for result in results if not result["missing"]]
     differ = [result for result in tried if result["differences"] and not result["known"]]
     text = ["# Reliability", "",
-            "Each host runs bare and under the shim, over the tests' stand-in for CUDA. Compared: how it ended, what it wrote "
-            "to stdout, stderr and into files, what came through its sockets and pipes, its descriptors and threads as it saw "
-            "them, processes left behind, time (the median may be 2 s longer), and its trace: readable, and events recorded "
-            "plus events told as lost are the calls that the host counted itself.", "",
-            f"    tests/faults/hosts/run.py --markdown docs/reliability.md    # made by this, on {platform.system()} "
-            f"{platform.machine()}, {os.cpu_count()} processors", "",
             f"{len(tried)} hosts in {len({result['kind'] for result in tried})} kinds, "
             f"{sum(result['runs'] for result in tried)} runs bare and as many under the shim: {len(differ)} "
-            f"{'host differs' if len(differ) == 1 else 'hosts differ'}."]
+            f"{'host differs' if len(differ) == 1 else 'hosts differ'}.", "",
+            "Each host runs bare and under the shim, over the tests' stand-in for CUDA. The test compares: exit status or signal; "
+            "output to stdout, stderr, files, sockets and pipes; descriptors and threads as the host sees them; leftover "
+            "processes; time (the median may be 2 s longer). It also checks the trace: it is readable, and recorded plus lost "
+            "events equal the calls that the host counted. In names of hosts, \"first\" and \"before\" mean before the host "
+            "begins to use CUDA, \"after\" means later.", "",
+            f"    tests/faults/hosts/run.py --markdown docs/reliability.md    # makes this page; last run on {platform.system()} "
+            f"{platform.machine()}, {os.cpu_count()} CPUs"]
     kind = None
     for result in results:
         if result["kind"] != kind:
@@ -454,8 +455,8 @@ def markdown(results):
     return "\n".join(text) + "\n"
 
 
-def tell(result):
-    """Prints what came of a host; true if it is not as it should be."""
+def print_result(result):
+    """Prints the result of a host; returns true if it failed."""
     bad = bool((result["differences"] and not result["known"]) or result["unsound"])
     word = ("MISSING" if result["missing"] else "UNSOUND" if result["unsound"] else "DIFFERS" if bad else
             "known" if result["differences"] else "same")
@@ -463,7 +464,7 @@ def tell(result):
     for part in [*result["differences"], *filter(None, [result["unsound"]])]:
         print(f"         {part}")
     if result["unsteady"]:
-        print(f"         bare runs differ among themselves in {', '.join(result['unsteady'])}")
+        print(f"         bare runs differ from each other in {', '.join(result['unsteady'])}")
     return bad
 
 
@@ -476,7 +477,7 @@ def again_and_again(hosts, minutes):
 
 
 def soak(hosts, options):
-    """Counts, and tells what differs. So many at once take their time: none may hang, that is all."""
+    """Counts runs and prints differences. Time is not compared, since many run at once; none may hang."""
     runs, wrong, results, waiting = 0, 0, [], set()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as team:
         for host in again_and_again(hosts, options.minutes):
@@ -488,8 +489,8 @@ def soak(hosts, options):
     for result in results:
         runs += not result["missing"]
         if (result["differences"] and not result["known"]) or result["unsound"]:
-            wrong += tell(result)
-    print(f"{wrong} of {runs} runs under the shim differ from the bare ones beside them")
+            wrong += print_result(result)
+    print(f"{wrong} of {runs} runs under the shim differ from their bare runs")
     return 1 if wrong else 0
 
 
@@ -497,26 +498,26 @@ def main():
     global MORE_SECONDS
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="parts of names or kinds; none: all")
-    parser.add_argument("--runs", type=int, help="as often, in place of what the table says")
+    parser.add_argument("--runs", type=int, help="number of runs, instead of the table's")
     parser.add_argument("--quick", action="store_true", help="leave out the slow ones")
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--keep", type=pathlib.Path, help="a folder for all that the runs left")
-    parser.add_argument("--jobs", type=int, default=1, help="so many at a time")
-    parser.add_argument("--minutes", type=float, help="again and again for so long; only what differs is told")
-    parser.add_argument("--more-seconds", type=float, default=MORE_SECONDS, help="what a preloaded run may take more")
-    parser.add_argument("--exact", action="store_true", help="names are whole: KIND/NAME")
+    parser.add_argument("--keep", type=pathlib.Path, help="a folder for all files of the runs")
+    parser.add_argument("--jobs", type=int, default=1, help="number of concurrent hosts")
+    parser.add_argument("--minutes", type=float, help="repeat for this time; print only differences")
+    parser.add_argument("--more-seconds", type=float, default=MORE_SECONDS, help="allowed extra time of a preloaded run")
+    parser.add_argument("--exact", action="store_true", help="names are complete: KIND/NAME")
     options = parser.parse_args()
     MORE_SECONDS = options.more_seconds
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # hosts would inherit that it is ignored, as behind nohup
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it, and hosts would inherit that
     hosts = [host for host in table() if not options.names or
              any(name == f"{host.kind}/{host.name}" if options.exact else name in f"{host.kind}/{host.name}"
                  for name in options.names)]
     if options.quick:
         hosts = [host for host in hosts if not host.slow]
     if not hosts:
-        sys.exit(f"run.py: no host is named {' '.join(options.names)}")
+        sys.exit(f"run.py: no host matches {' '.join(options.names)}")
     if options.minutes:
         return soak(hosts, options)
     results, wrong = [], 0
@@ -524,7 +525,7 @@ def main():
         for result in team.map(lambda host: run_apart(host, options.runs or host.runs) if options.jobs > 1 else
                                try_host(host, options.runs or host.runs, options.keep), hosts):
             results.append(result)
-            wrong += tell(result)
+            wrong += print_result(result)
     if options.markdown:
         options.markdown.write_text(markdown(results))
     if options.json:

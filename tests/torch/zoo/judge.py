@@ -1,12 +1,12 @@
-"""Sets what vramtrace tells of every block against what the script knew of it (truth.py).
+"""Compares vramtrace's category of every block with what the script knew of it (truth.py).
 
 A block is right if its category is one that the truth allows:
 
     truth        allowed
-    parameter    parameter (and, by rules alone, buffer: nothing but a look tells a module's own from each other)
-    buffer       buffer (likewise)
-    ""           activation or temporary; of what was made before the first mark (constants, sums) also buffer and
-                 input; in a process that was killed in backward also gradient: it could not put it into .grad
+    parameter    parameter (by rules alone, buffer too: only an inspection separates them)
+    buffer       buffer (by rules alone, parameter too)
+    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer and
+                 input too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
 """
 import dataclasses
@@ -28,7 +28,7 @@ GROUPS = {
 class Block:
     number: int
     bytes: int
-    told: str
+    reported: str
     true: str
     right: bool
 
@@ -39,10 +39,10 @@ class Moment:
     blocks: list
 
     def share(self, group=None):
-        """Bytes that are right, of all that are or are told to be of this group (None: of all). 1.0 if there are none."""
+        """Share of right bytes, of all that belong to this group or were put into it (None: of all). 1.0 if there are none."""
         wanted = GROUPS[group] if group else None
         weighed = [block for block in self.blocks
-                   if wanted is None or block.true in wanted or (block.told in wanted and not block.right)]
+                   if wanted is None or block.true in wanted or (block.reported in wanted and not block.right)]
         all_bytes = sum(block.bytes for block in weighed)
         return sum(block.bytes for block in weighed if block.right) / all_bytes if all_bytes else 1.0
 
@@ -50,9 +50,9 @@ class Moment:
         return sum(block.bytes for block in self.blocks if block.true in GROUPS[group])
 
     def unknown(self):
-        """The share of bytes that vramtrace says it does not know."""
+        """Share of bytes in the category unknown."""
         all_bytes = sum(block.bytes for block in self.blocks)
-        return sum(block.bytes for block in self.blocks if block.told == "unknown") / all_bytes if all_bytes else 0.0
+        return sum(block.bytes for block in self.blocks if block.reported == "unknown") / all_bytes if all_bytes else 0.0
 
     def wrong(self):
         return [block for block in self.blocks if not block.right]
@@ -70,7 +70,7 @@ class Truth:
         position = self.document["lives"][number - 1][2]
         return {life[0] for life in self.document["lives"][:number] if life[3] is None or life[3] > position}
 
-    def allows(self, number, told, looked):
+    def allows(self, number, reported, inspected):
         true = self.category[number]
         if true == "":
             allowed = {"activation", "temporary"}
@@ -78,24 +78,25 @@ class Truth:
                 allowed |= {"buffer", "input"}
             if self.document["killed"]:
                 allowed.add("gradient")
-            return told in allowed
-        if true in ("parameter", "buffer") and not looked:
-            return told in ("parameter", "buffer")
-        return told == true
+            return reported in allowed
+        if true in ("parameter", "buffer") and not inspected:
+            return reported in ("parameter", "buffer")
+        return reported == true
 
-    def moment(self, name, blocks, looked):
-        """BLOCKS: the report's, at that moment."""
+    def moment(self, name, blocks, inspected):
+        """BLOCKS: the report's blocks at that moment."""
         judged = []
         for block in blocks:
-            number, told = block["alloc_number"], block["category"]
-            judged.append(Block(number, block["bytes"], told, self.category[number], self.allows(number, told, looked)))
+            number, reported = block["alloc_number"], block["category"]
+            judged.append(Block(number, block["bytes"], reported, self.category[number],
+                                self.allows(number, reported, inspected)))
         return Moment(name, judged)
 
 
-def judge(truth_path, view_at, looked=False):
+def judge(truth_path, view_at, inspected=False):
     """All moments of a run, and its truth. VIEW_AT gives the report's VIEW, with its blocks, at "mark:fwd#2" or "peak".
 
-    That they are the very blocks that PyTorch had, and the driver's bytes, is checked on the way."""
+    Checks on the way that these are PyTorch's blocks and the driver's bytes."""
     truth = Truth(truth_path)
     counts, moments = {}, []
     for mark in truth.marks:
@@ -104,16 +105,16 @@ def judge(truth_path, view_at, looked=False):
         label = f"{name}#{counts[name]}"
         view = view_at(f"mark:{label}")
         blocks = framework_blocks(view)
-        told = sorted((block["alloc_number"], block["address"], block["bytes"]) for block in blocks)
-        assert told == sorted(map(tuple, mark["blocks"])), f"{label}: not the blocks that PyTorch has"
+        reported = sorted((block["alloc_number"], block["address"], block["bytes"]) for block in blocks)
+        assert reported == sorted(map(tuple, mark["blocks"])), f"{label}: not the blocks that PyTorch has"
         if mark["driver_bytes"] is not None and view["driver_bytes"] is not None:
             assert view["driver_bytes"] == mark["driver_bytes"], f"{label}: not the driver's bytes"
-        moments.append(truth.moment(label, blocks, looked))
+        moments.append(truth.moment(label, blocks, inspected))
     blocks = framework_blocks(view_at("peak"))
     assert sum(block["bytes"] for block in blocks) == truth.document["peak_bytes"], "not PyTorch's peak"
     numbers = {block["alloc_number"] for block in blocks}
     assert numbers == truth.alive_after(max(numbers)), "not the blocks that PyTorch had at that moment"
-    moments.append(truth.moment("peak", blocks, looked))
+    moments.append(truth.moment("peak", blocks, inspected))
     return moments, truth
 
 

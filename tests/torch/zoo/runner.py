@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs many trainings by children.py.
+"""Runs many trainings with children.py.
 
-    runner.py FOLDER [--jobs N] [--looks] NAME...
+    runner.py FOLDER [--jobs N] [--inspect] NAME...
 
-Leaves FOLDER/NAME.truth, FOLDER/NAME.log, FOLDER/NAME.failed of one that failed and, under the shim with
-VRAMTRACE_OUT=FOLDER/%p.vrt, FOLDER/NAME.vrt. --looks: the first mark of each name asks for a look at live objects,
-since what looks may cost unasked is a share of the process's life, and these lives are short. Exits with 1 if a training
-failed; one whose name begins with `killed` has to be killed.
+Writes FOLDER/NAME.truth, FOLDER/NAME.log, FOLDER/NAME.failed for a failed training and, under the shim with
+VRAMTRACE_OUT=FOLDER/%p.vrt, FOLDER/NAME.vrt. --inspect: the first mark of each name requests an inspection of live
+objects; unrequested inspections get a share of the process's life, and these processes are short-lived. Exits with 1 if
+a training failed; a training whose name begins with `killed` must be killed.
 """
 import argparse
 import functools
@@ -26,7 +26,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--looks", action="store_true")
+    parser.add_argument("--inspect", action="store_true")
     arguments = parser.parse_intermixed_args()
     names, folder = arguments.names or list(catalogue.ALL), arguments.folder
     unknown = set(names) - set(catalogue.ALL)
@@ -34,7 +34,7 @@ def main():
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if set(names) & set(real.REAL):
         real.imported()
-    truth.Record.with_looks = arguments.looks
+    truth.Record.with_inspections = arguments.inspect
     jobs = {name: functools.partial(catalogue.run, name, str(folder / f"{name}.truth")) for name in names}
     codes = children.run(jobs, folder, arguments.jobs, functools.partial(print, flush=True))
     failed = [name for name, code in codes.items() if code != (-signal.SIGKILL if name.startswith("killed") else 0)]

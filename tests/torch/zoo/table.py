@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs all trainings of the catalogue, with and without looks at live objects, and sets what vramtrace tells of each block
-against the truth (truth.py).
+"""Runs all trainings of the catalogue, with and without inspections of live objects, and compares vramtrace's category of
+each block with the truth (truth.py).
 
     table.py [--markdown FILE] [--keep FOLDER] [NAME...]
 
-Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, as all tests here (tests/helpers.py). --markdown puts the tables
-between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they are printed.
+Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --markdown writes the tables
+between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output.
 """
 import argparse
 import ast
@@ -22,12 +22,12 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
 
-MODES = {"rules": False, "looks": True}
+MODES = {"rules": False, "inspections": True}
 SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py")
 
 
 def names(source):
-    """Of a file's trainings, from its text: the Python that runs the tests need not have torch."""
+    """The trainings in a file, parsed from its text: the Python that runs the tests may lack torch."""
     for node in ast.parse(source.read_text()).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
             return [name.id for name in node.value.generators[0].iter.elts]
@@ -38,16 +38,16 @@ def all_names():
     return [name for source in SOURCES for name in names(source)]
 
 
-def train(folder, looks, wanted):
-    """Leaves NAME.vrt and NAME.truth of each in FOLDER."""
+def train(folder, inspect, wanted):
+    """Writes NAME.vrt and NAME.truth of each training to FOLDER."""
     folder.mkdir(parents=True, exist_ok=True)
-    run([PYTHON, HERE / "runner.py", folder, *(["--looks"] if looks else []), *wanted], folder / "%p.vrt",
-        check=False, timeout=1800, VRAMTRACE_INSPECT="1" if looks else "0")
+    run([PYTHON, HERE / "runner.py", folder, *(["--inspect"] if inspect else []), *wanted], folder / "%p.vrt",
+        check=False, timeout=1800, VRAMTRACE_INSPECT="1" if inspect else "0")
 
 
 @dataclasses.dataclass
 class Result:
-    """What was found of one training."""
+    """The result of one training."""
 
     name: str
     moments: list
@@ -56,7 +56,7 @@ class Result:
     peak_bytes: int
 
     def share(self, group=None):
-        """Of bytes that are right: of all, at the worst moment; of a group, over all moments."""
+        """Share of right bytes: of all, at the worst moment; of a group, over all moments."""
         if group is None:
             return min(moment.share() for moment in self.moments)
         return judge.Moment("", [block for moment in self.moments for block in moment.blocks]).share(group)
@@ -73,29 +73,29 @@ class Result:
                    max(1, sum(block.bytes for block in moment.blocks)) for moment in self.moments)
 
 
-def examine(folder, name, looks):
+def examine(folder, name, inspected):
     trace, failed = folder / f"{name}.vrt", folder / f"{name}.failed"
     assert not failed.exists(), failed.read_text()
     moments, truth = judge.judge(
         folder / f"{name}.truth",
-        lambda moment: report(trace, "--at", moment, "--by", "block")["devices"][0]["at"], looks)
+        lambda moment: report(trace, "--at", moment, "--by", "block")["devices"][0]["at"], inspected)
     steps = report(trace, "--at", "end")["devices"][0]["at"]["step"]
     return Result(name, moments, steps, truth.document["steps"], truth.document["peak_bytes"])
 
 
-def results(folder, looks, wanted):
-    train(folder, looks, wanted)
+def results(folder, inspect, wanted):
+    train(folder, inspect, wanted)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda name: examine(folder, name, looks), wanted))
+        return list(pool.map(lambda name: examine(folder, name, inspect), wanted))
 
 
 def percent(share):
-    """Rounded down: what is not all is not told as all."""
+    """Rounded down: only a full share prints as 100 %."""
     return "100 %" if share == 1 else f"{int(share * 100000) / 1000:.3f} %".replace(".000", "")
 
 
 def rows(found):
-    """A markdown table of one mode."""
+    """The lines of one mode's markdown table."""
     groups = [group for group in judge.GROUPS if any(result.has(group) for result in found)]
     yield "| training | peak | all | at peak | " + " | ".join(groups) + " | unknown | open |"
     yield "|---|--:|" + "--:|" * (len(groups) + 4)
@@ -106,7 +106,7 @@ def rows(found):
                f"{percent(result.unknown())} | {percent(result.open_share())} |")
 
 
-TITLES = {"rules": "By rules alone (`VRAMTRACE_INSPECT=0`)", "looks": "With looks at live objects"}
+TITLES = {"rules": "By rules alone (`VRAMTRACE_INSPECT=0`)", "inspections": "With inspections of live objects"}
 
 
 def markdown(tables):
@@ -120,12 +120,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="traces and truths stay here")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here")
     arguments = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
         wanted = arguments.names or all_names()
-        text = markdown({mode: results(folder / mode, looks, wanted) for mode, looks in MODES.items()})
+        text = markdown({mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()})
     if arguments.markdown:
         page = arguments.markdown.read_text()
         page = re.sub(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", lambda _: text, page, flags=re.S)

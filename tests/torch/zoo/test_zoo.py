@@ -1,5 +1,5 @@
-"""What every block is, over many ways to train: against the truth that the scripts take of themselves (truth.py), with
-looks at live objects and without."""
+"""The category of every block, over many ways to train, compared with the truth that the scripts record (truth.py), with
+inspections of live objects and without."""
 import concurrent.futures
 import pathlib
 import sys
@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import table  # noqa: E402
 
-# Shares of bytes that have to be right.
+# Shares of bytes that must be right.
 REQUIRED = {
     "parameters and buffers": 0.9999,
     "gradients": 1,
@@ -21,26 +21,26 @@ REQUIRED = {
     "temporaries": 0.99,
 }
 REQUIRED_OF_ALL, UNKNOWN_LIMIT = 0.999, 0.001
-# Where we are wrong and know it: (mode, training, group or None for all) -> the share that is right. Whoever mends it
-# takes it out.
+# Known errors: (mode, training, group or None for all) -> the share that is right. Remove an entry when it is
+# fixed.
 KNOWN_WRONG = {
-    # Gradients that the script itself makes, by casting others, look like its temporaries.
+    # Gradients that the script computes by casting others resemble its temporaries.
     ("rules", "half_model", None): 0.95,
     ("rules", "half_model", "gradients"): 0.46,
     ("rules", "half_model", "temporaries"): 0,
-    # Parameters that the script replaces by what it computes within forward look like what forward keeps.
+    # Parameters that the script replaces with what it computes in forward resemble what forward keeps.
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
     ("rules", "momentum_contrast", "activations"): 0.24,
-    # Zeros as large as the parameters, beside gradients that backward makes: state, as far as sizes tell.
+    # Zeros as large as the parameters, beside gradients from backward: by their sizes, state.
     ("rules", "accumulated_elsewhere", None): 0.87,
     ("rules", "accumulated_elsewhere", "gradients"): 0.3,
     ("rules", "accumulated_elsewhere", "optimizer state"): 0.59,
-    # Gradients that are dropped before their backward pass has ended.
-    **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "looks")
+    # Gradients that are dropped before their backward pass ends.
+    **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},
 }
-# Steps that we count otherwise than the script does.
+# Trainings whose steps we count differently from the script.
 KNOWN_STEPS = {
     "generate": 12,  # without backward, a step is a call of the model
     "sharpness_aware": 6,  # two passes a step, with the gradients dropped between them
@@ -54,13 +54,13 @@ def mode(request):
 
 @pytest.fixture(scope="module")
 def examined(mode, request, tmp_path_factory):
-    """All trainings that are asked for, in one go: PyTorch is imported once. Reports are made two at a time."""
+    """All requested trainings in one run, which imports PyTorch once. Two reports run at a time."""
     asked = [item.callspec.params["name"] for item in request.session.items
              if item.originalname == "test_training" and item.callspec.params["mode"] == mode]
-    folder, looks = tmp_path_factory.mktemp(mode), table.MODES[mode]
-    table.train(folder, looks, asked)
+    folder, inspect = tmp_path_factory.mktemp(mode), table.MODES[mode]
+    table.train(folder, inspect, asked)
     pool = concurrent.futures.ThreadPoolExecutor(2)
-    yield {name: pool.submit(table.examine, folder, name, looks) for name in asked}
+    yield {name: pool.submit(table.examine, folder, name, inspect) for name in asked}
     pool.shutdown(cancel_futures=True)
 
 
@@ -76,6 +76,6 @@ def test_training(examined, mode, name):
         wrong.append(f"unknown: {result.unknown():.6f}")
     steps = KNOWN_STEPS.get(name, result.true_steps)
     if result.step_count != steps:
-        wrong.append(f"{result.step_count} steps, truly {steps}")
+        wrong.append(f"{result.step_count} steps, expected {steps}")
     blocks = {block.number: (moment.name, block) for moment in reversed(result.moments) for block in moment.wrong()}
     assert not wrong, "\n".join(wrong + [f"{moment}: {block}" for moment, block in list(blocks.values())[:40]])

@@ -69,13 +69,13 @@ class Saved:
 
 class Record:
     with_names = False  # marks have "tensors" too: those of what is watched, by name
-    with_looks = False  # the first mark of each name asks vramtrace to look at live objects, too
+    with_inspections = False  # the first mark of each name also requests an inspection of live objects
 
     def __init__(self, name, path, device=0):
         self.name, self.path, self.device = name, path, device
         self.modules, self.optimizers, self.library_tensors = [], [], []
         self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
-        self.mark, self.look = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
+        self.mark, self.inspect = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
         self.driver = train_script.DriverTruth()
         # A process that is killed cannot clear its workspaces: there the history's stacks tell them.
         self.is_killed = name.startswith("killed")
@@ -170,7 +170,7 @@ class Record:
         self.wait_for_process_group()
         stats = torch._C._cuda_memoryStats(self.device)
         first = all(mark["name"] != name for mark in self.marks)
-        (self.look if self.with_looks and first else self.mark)(name)
+        (self.inspect if self.with_inspections and first else self.mark)(name)
         blocks = self.blocks()
         roles = [(role, address) for role, tensors in self.tensors(inputs, gradients).items()
                  for address in self.addresses(tensors)]
