@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/frameworks.h"
+
 #define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
 #define LOOK_AHEAD 65536u       /* events */
 #define OBJECTS 8
@@ -31,8 +33,7 @@ static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
     for (uint32_t i = 0; stack && i < stack->native_count; i++) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
 
-        if (symbol && symbol->module[0] && !strstr(symbol->module, "/libcuda.so") &&
-            !strstr(symbol->module, "/libcudart"))
+        if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
             return symbol->module;
     }
     return NULL;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/frameworks.h"
+
 static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_PARAMETER] = {"parameters", "parameter", "░", ':', 33, "#0087ff"},
     [VT_CATEGORY_BUFFER] = {"buffers", "buffer", "┊", 'b', 75, "#5fafff"},
@@ -119,16 +121,12 @@ char *vt_format_count(uint64_t count, char *text)
 
 const char *vt_short_path(const struct vt_trace *trace, const char *path)
 {
-    static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
     const char *folder = trace->working_folder ? trace->working_folder : "";
     size_t length = strlen(folder);
-    const char *cut = NULL;
+    const char *cut = NULL, *in_packages = vt_path_in_packages(path);
 
-    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-        const char *found = strstr(path, roots[i]);
-        if (found)
-            return found + strlen(roots[i]);
-    }
+    if (in_packages)
+        return in_packages;
     if (length > 1 && !strncmp(path, folder, length) && path[length] == '/')
         return path + length + 1;
     if (path[0] != '/')
@@ -141,10 +139,4 @@ const char *vt_short_path(const struct vt_trace *trace, const char *path)
         cut = end;
     }
     return path;
-}
-
-bool vt_is_library_path(const char *path)
-{
-    return path[0] == '<' || strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-           strstr(path, "/lib/python3");
 }

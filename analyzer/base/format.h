@@ -33,9 +33,6 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut);
  * the package's name on; else the last two parts. Points into `path`. */
 const char *vt_short_path(const struct vt_trace *trace, const char *path);
 
-/* True for code of installed libraries and of the interpreter: what a person did not write. */
-bool vt_is_library_path(const char *path);
-
 /* The looks of a category, the same in all views. */
 struct vt_category_style {
     const char *many;  /* in a sentence: "activations" */

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "report/group_table.h"
+#include "trace/frameworks.h"
 
 #define FRAMES 512
 #define NAME_BYTES 512
@@ -39,9 +40,9 @@ const struct vt_frame *vt_stack_user_frame(struct vt_stack_namer *namer, uint32_
 }
 
 /* Objects whose functions' names say enough. */
-static bool is_framework(const char *module)
+static bool is_framework(unsigned object_kinds)
 {
-    return !strncmp(module, "libtorch", 8) || !strncmp(module, "libc10", 6);
+    return (object_kinds & VT_OBJECT_FRAMEWORK) && (object_kinds & VT_OBJECT_FOLDED);
 }
 
 /* "main.<locals>.step" as people say it: "main.step". */
@@ -72,25 +73,16 @@ void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, c
         snprintf(text, bytes, "%s:%d %s", vt_short_path(trace, frame->file), frame->line, function);
     else if (frame->file[0])
         snprintf(text, bytes, "%s %s", vt_short_path(trace, frame->file), function);
-    else if (!module[0] || is_framework(module))
+    else if (!module[0] || is_framework(vt_object_kinds(frame->module)))
         snprintf(text, bytes, "%s", function);
     else
         snprintf(text, bytes, "%s (%s)", function, module);
 }
 
 /* Objects that stand between a program and what it asked for. */
-static bool is_plumbing(const struct vt_frame *frame)
+static bool is_folded(const struct vt_frame *frame)
 {
-    static const char *const names[] = {"libvramtrace.so", "libcuda.so",   "libcudart.so", "libc.so",
-                                        "libpthread.so",   "libstdc++.so", "ld-linux"};
-    const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
-
-    if (!strcmp(frame->function, "_start") || is_framework(module))
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(module, names[i], strlen(names[i])))
-            return true;
-    return false;
+    return !strcmp(frame->function, "_start") || (vt_object_kinds(frame->module) & VT_OBJECT_FOLDED);
 }
 
 /* Folds a stack for a line or two of text: the innermost frame that tells something, then those that a person
@@ -116,7 +108,7 @@ static void fold(struct vt_stack_namer *namer, uint32_t stack_id, const struct v
             user = NULL; /* what called it comes now */
             continue;
         }
-        if (user || (shown && (python ? vt_is_library_path(frames[i].file) : is_plumbing(&frames[i]))))
+        if (user || (shown && (python ? vt_is_library_file(frames[i].file) : is_folded(&frames[i]))))
             continue;
         vt_name_frame(namer->trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);
