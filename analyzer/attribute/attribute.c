@@ -13,7 +13,7 @@
 
 struct vt_attribution_tables {
     struct vt_arena arena;
-    const char **operators; /* by stack id */
+    struct vt_sites sites;
     struct vt_names *names;
     struct vt_module_tree *module_tree;
     struct vt_phases phases;
@@ -251,34 +251,29 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
     struct vt_replay *replay = attribution->replay;
-    tables->operators = calloc(trace->stack_count, sizeof *tables->operators);
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
-    if (!tables->operators || !*lives)
+    if (!*lives)
         return -ENOMEM;
-    int error = vt_operators_find(trace, &tables->arena, tables->operators);
+    int error = vt_sites_make(trace, attribution->rules, &tables->sites, matcher);
     if (!error)
         error = vt_names_make(trace, &tables->names);
     if (!error)
-        error = vt_module_tree_make(trace, tables->names, &tables->module_tree);
+        error = vt_module_tree_make(&tables->sites, tables->names, &tables->module_tree);
     if (!error)
-        error = vt_matcher_make(attribution->rules, trace, tables->operators, matcher);
-    if (error)
-        return error;
-    vt_traits_complete(trace, *matcher);
-    error = vt_phases_find(replay, *matcher, &tables->phases);
+        error = vt_phases_find(replay, &tables->sites, &tables->phases);
     if (error)
         return error;
     attribution->spans = tables->phases.spans;
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    error = vt_lives_find(replay, *matcher, &tables->phases, *lives);
+    error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
     if (error)
         return error;
     judge_all(attribution, *matcher, *lives);
     error = judge_by_siblings(attribution, *lives);
     if (!error)
-        error = vt_join_backward(replay, *matcher);
+        error = vt_join_backward(replay, &tables->sites);
     if (!error)
         error = set_names(attribution);
     return error;
@@ -318,7 +313,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
     struct vt_attribution_tables *tables = attribution->tables;
     if (tables) {
         vt_phases_free(&tables->phases);
-        free(tables->operators);
+        vt_sites_free(&tables->sites);
         free(tables->owners);
         free(tables->owned);
         free(tables->inspection_of);
@@ -357,9 +352,20 @@ bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index
            attribution->tables->phases.grad_mode[event_index];
 }
 
+const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id)
+{
+    static const struct vt_site none;
+    return stack_id < attribution->trace->stack_count ? &attribution->tables->sites.items[stack_id] : &none;
+}
+
+bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)
+{
+    return vt_sites_code_is(&attribution->tables->sites, code_id, code_class);
+}
+
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    return stack_id < attribution->trace->stack_count ? attribution->tables->operators[stack_id] : NULL;
+    return vt_site_of(attribution, stack_id)->operator_name;
 }
 
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "attribute/owners.h"
-#include "attribute/rules.h"
+#include "attribute/sites.h"
 #include "base/index.h"
 
 static bool has_number(uint64_t sequence)
@@ -55,7 +55,7 @@ static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
     return error;
 }
 
-int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher)
+int vt_join_backward(struct vt_replay *replay, const struct vt_sites *sites)
 {
     struct vt_index stacks = {0};
     int error = find_nodes(replay->trace, &stacks);
@@ -64,7 +64,7 @@ int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher)
         if (block->sequence % 2 == 0 || !has_number(block->sequence))
             continue;
         /* What is computed again in backward has frames of its own. */
-        if (*vt_matcher_traits(matcher, block->stack_id) >> VT_TRAIT_RECOMPUTE & 1)
+        if (sites->items[block->stack_id].traits & VT_TRAIT(RECOMPUTE))
             continue;
         uint32_t stack_id = vt_index_get(&stacks, key_of(block->sequence));
         if (stack_id != VT_INDEX_NONE)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attribute/phases.h"
+#include "attribute/rules.h"
 #include "base/index.h"
 
 /* A block that is alive at the ends of this many steps' last backward passes, or of all there are, is
@@ -17,7 +18,7 @@
 struct lives {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
-    struct vt_matcher *matcher;
+    const struct vt_sites *sites;
     uint32_t *bits;
     uint32_t *span_ends;              /* by span: its last event that counts */
     uint32_t *made_before;            /* by event: blocks made up to it */
@@ -30,12 +31,12 @@ struct lives {
 
 static uint64_t traits_of(const struct lives *lives, const struct vt_allocation *block)
 {
-    return *vt_matcher_traits(lives->matcher, block->stack_id);
+    return lives->sites->items[block->stack_id].traits;
 }
 
-static bool has_trait(const struct lives *lives, const struct vt_allocation *block, enum vt_own_trait trait)
+static bool has_trait(const struct lives *lives, const struct vt_allocation *block, uint64_t trait)
 {
-    return traits_of(lives, block) >> trait & 1;
+    return (traits_of(lives, block) & trait) != 0;
 }
 
 static bool is_holder(const struct lives *lives, const struct vt_allocation *allocation)
@@ -229,7 +230,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event ||
-            !has_trait(lives, block, VT_TRAIT_BACKWARD) || has_trait(lives, block, VT_TRAIT_WORKSPACE) ||
+            !has_trait(lives, block, VT_TRAIT(BACKWARD)) || has_trait(lives, block, VT_TRAIT(WORKSPACE)) ||
             !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
             continue;
         int error = add_size(&lives->gradient_sizes, block->bytes);
@@ -243,12 +244,11 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
 static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
 {
     uint64_t traits = traits_of(lives, block);
-    if (traits & (UINT64_C(1) << VT_TRAIT_BUFFER | UINT64_C(1) << VT_TRAIT_WORKSPACE |
-                  UINT64_C(1) << VT_TRAIT_MODULE | UINT64_C(1) << VT_TRAIT_OPTIMIZER))
+    if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
-    if (traits >> VT_TRAIT_MODULE_APPLY & 1)
+    if (traits & VT_TRAIT(MODULE_APPLY))
         return 3;
-    return traits >> VT_TRAIT_INIT_METHOD & 1 ? 2 : 1;
+    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
 }
 
 /* Gives each gradient of the first step one block of its size that was there before: first what modules made
@@ -277,8 +277,8 @@ static int match_gradients(struct lives *lives)
 static bool is_parameter(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
-           (has_trait(lives, block, VT_TRAIT_MODULE_APPLY) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT(BUFFER)) &&
+           (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
 }
 
 /* The gradients of a pass that was cut short. */
@@ -286,7 +286,7 @@ static bool is_cut_gradient(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (lives->bits[i] & VT_LIFE_CUT) &&
-           has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE);
+           has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE));
 }
 
 /* Before the first backward and kept, and no parameter itself. */
@@ -300,7 +300,7 @@ static bool is_early(const struct lives *lives, size_t i)
 /* State that a script made for its own optimizer. */
 static bool is_early_zeros(const struct lives *lives, size_t i)
 {
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_ZEROS);
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(ZEROS));
 }
 
 /* The same, made when it was first needed. */
@@ -309,23 +309,23 @@ static bool is_late_zeros(const struct lives *lives, size_t i)
     const uint32_t late = VT_LIFE_PERSISTENT | VT_LIFE_ONCE;
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (lives->bits[i] & late) == late &&
-           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT_ZEROS) &&
-           !has_trait(lives, block, VT_TRAIT_MODULE) && !has_trait(lives, block, VT_TRAIT_BACKWARD);
+           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT(ZEROS)) &&
+           !has_trait(lives, block, VT_TRAIT(MODULE)) && !has_trait(lives, block, VT_TRAIT(BACKWARD));
 }
 
 /* Parameters once more, that a script keeps beside those it trains with, in another precision. */
 static bool is_early_copy(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT_SOURCE) &&
-           !has_trait(lives, block, VT_TRAIT_ZEROS) && !has_trait(lives, block, VT_TRAIT_MODULE) &&
-           !has_trait(lives, block, VT_TRAIT_MODULE_APPLY);
+    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT(SOURCE)) &&
+           !has_trait(lives, block, VT_TRAIT(ZEROS)) && !has_trait(lives, block, VT_TRAIT(MODULE)) &&
+           !has_trait(lives, block, VT_TRAIT(MODULE_APPLY));
 }
 
 /* State read from a file together with the parameters that were copied from it. */
 static bool is_loaded(const struct lives *lives, size_t i)
 {
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_LOADED);
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(LOADED));
 }
 
 /* What can be found by the sizes of parameters. A few of them by chance are not enough: those found must be
@@ -397,24 +397,24 @@ static void find_gradient_holders(struct lives *lives)
         parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
         if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event)
             continue;
-        if (has_trait(lives, block, VT_TRAIT_BUCKET))
+        if (has_trait(lives, block, VT_TRAIT(BUCKET)))
             bucket_bytes += block->bytes;
-        else if (has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE))
+        else if (has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE)))
             gradient_bytes += block->bytes;
         zeros_bytes += is_early_zeros(lives, i) ? block->bytes : 0;
     }
     bool buckets = gradient_bytes < bucket_bytes / 2;
     bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
     for (size_t i = 0; i < replay->allocation_count; i++)
-        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT_BUCKET)) ||
+        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
             (zeros && is_early_zeros(lives, i)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
 }
 
-int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
-                  uint32_t *bits)
+int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                  const struct vt_phases *phases, uint32_t *bits)
 {
-    struct lives lives = {.replay = replay, .phases = phases, .matcher = matcher, .bits = bits};
+    struct lives lives = {.replay = replay, .phases = phases, .sites = sites, .bits = bits};
     int error = find_span_ends(&lives);
     if (!error)
         error = count_blocks(&lives);

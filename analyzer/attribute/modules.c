@@ -22,7 +22,7 @@ struct node {
 };
 
 struct vt_module_tree {
-    const struct vt_trace *trace;
+    const struct vt_sites *sites;
     struct node *nodes; /* 0 is above all roots */
     size_t count, capacity;
     struct vt_index index;    /* hash of (parent, self) → node */
@@ -37,20 +37,17 @@ struct vt_module_tree {
 };
 
 /* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: the file's stands in,
- * "linear". Of other functions `bytes` is 0. */
+ * "linear". */
 static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
 {
-    const char *end = strrchr(code->name, '.'), *start;
-    *bytes = 0;
-    if (strcmp(code->name, "forward") == 0) {
+    const char *end = strrchr(code->name, '.'), *start = end;
+    if (end) {
+        while (start > code->name && start[-1] != '.')
+            start--;
+    } else {
         const char *slash = strrchr(code->file, '/');
         start = slash ? slash + 1 : code->file;
         end = strchr(start, '.');
-    } else if (!end || strcmp(end, ".forward") != 0) {
-        return NULL;
-    } else {
-        for (start = end; start > code->name && start[-1] != '.'; start--)
-            ;
     }
     *bytes = (uint32_t)(end ? (size_t)(end - start) : strlen(start));
     return start;
@@ -101,12 +98,14 @@ static int number_node(struct vt_module_tree *tree, uint32_t index)
 /* Walks a stack from the outside in. *inmost is the node of its innermost module, 0 if there is none. */
 static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack, uint32_t *inmost)
 {
-    const struct vt_trace *trace = tree->trace;
+    const struct vt_sites *sites = tree->sites;
+    const struct vt_trace *trace = sites->trace;
     *inmost = 0;
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
-            !trace->codes[frame->code_id].file || strstr(trace->codes[frame->code_id].file, "/optim"))
+            !trace->codes[frame->code_id].file ||
+            vt_sites_code_is(sites, frame->code_id, VT_CODE_OPTIMIZER_FOLDER))
             continue;
         if (*inmost == 0 || tree->nodes[*inmost].self_address != frame->self_address) {
             int error = find_node(tree, *inmost, frame->self_address, inmost);
@@ -114,8 +113,10 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
                 return error;
         }
         struct node *node = &tree->nodes[*inmost];
-        uint32_t bytes;
-        const char *class_name = class_of(&trace->codes[frame->code_id], &bytes);
+        uint32_t bytes = 0;
+        const char *class_name = vt_sites_code_is(sites, frame->code_id, VT_CODE_FORWARD)
+                                     ? class_of(&trace->codes[frame->code_id], &bytes)
+                                     : NULL;
         if (bytes > 0 && !node->class_name) {
             node->class_name = class_name;
             node->class_bytes = bytes;
@@ -187,13 +188,14 @@ static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era,
     return 0;
 }
 
-int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **made)
+int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **made)
 {
+    const struct vt_trace *trace = sites->trace;
     struct vt_module_tree *tree = *made = calloc(1, sizeof *tree);
     uint32_t above = 0;
     if (!tree)
         return -ENOMEM;
-    tree->trace = trace;
+    tree->sites = sites;
     tree->names = names;
     tree->inmost = calloc(trace->stack_count, sizeof *tree->inmost);
     int error = tree->inmost ? find_node(tree, 0, 0, &above) : -ENOMEM; /* node 0 */
@@ -209,7 +211,7 @@ int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t
                         const char **module)
 {
     *module = NULL;
-    if (stack_id >= tree->trace->stack_count || tree->inmost[stack_id] == 0)
+    if (stack_id >= tree->sites->trace->stack_count || tree->inmost[stack_id] == 0)
         return 0;
     return label_node(tree, tree->inmost[stack_id], vt_names_era(tree->names, event_index), module);
 }

@@ -4,10 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "attribute/names.h"
-#include "base/arena.h"
-
-/* By stack id, NULL = none: "aten::addmm", "AddmmBackward0". In the arena. */
-int vt_operators_find(const struct vt_trace *trace, struct vt_arena *arena, const char **operators);
+#include "attribute/sites.h"
 
 /* Modules by stacks. One that a look saw has its name ("layers.3.attn"), what it calls and no look saw comes
  * after it
@@ -15,13 +12,12 @@ int vt_operators_find(const struct vt_trace *trace, struct vt_arena *arena, cons
  * parent are told apart by number, in the order in which they first show; a root that holds everything is
  * left out. Names live as long as `names`. *module NULL = outside of any module. */
 struct vt_module_tree;
-int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **tree);
+int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **tree);
 void vt_module_tree_free(struct vt_module_tree *tree);
 int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
                         const char **module);
 
 /* Joins what backward made to the forward operator it belongs to, by autograd's node numbers. */
-struct vt_matcher;
-int vt_join_backward(struct vt_replay *replay, struct vt_matcher *matcher);
+int vt_join_backward(struct vt_replay *replay, const struct vt_sites *sites);
 
 #endif

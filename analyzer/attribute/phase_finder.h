@@ -34,7 +34,7 @@ struct vt_finder_thread {
 struct vt_finder {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
-    struct vt_matcher *matcher;
+    struct vt_sites *sites;
     struct vt_phases *phases;
     struct vt_index thread_index;
     struct vt_finder_thread *threads;
@@ -50,11 +50,9 @@ struct vt_finder {
 /* Whether an event makes or frees what holds tensors. */
 enum { HOLDS_NOTHING, HOLDS_MADE, HOLDS_FREED };
 
-#define VT_TRAIT(name) (UINT64_C(1) << VT_TRAIT_##name)
-
-static inline uint64_t vt_finder_traits(struct vt_finder *finder, uint32_t stack_id)
+static inline uint64_t vt_finder_traits(const struct vt_finder *finder, uint32_t stack_id)
 {
-    return *vt_matcher_traits(finder->matcher, stack_id);
+    return finder->sites->items[stack_id].traits;
 }
 
 /* signs.c: what each event says by itself; also the events of modules, and where the node counter advanced.

@@ -191,11 +191,10 @@ static int find_recomputes(struct vt_finder *finder)
     return 0;
 }
 
-int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_phases *phases)
+int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
 {
     size_t count = replay->trace->event_count;
-    struct vt_finder finder = {
-        .trace = replay->trace, .replay = replay, .matcher = matcher, .phases = phases};
+    struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};
     finder.holds = calloc(count + 1, 1);
     finder.signs = calloc(count + 1, 1);
     finder.labels = calloc(count + 1, 1);

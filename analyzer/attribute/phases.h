@@ -4,7 +4,7 @@
 #define VT_PHASES_H
 
 #include "attribute/attribute.h"
-#include "attribute/rules.h"
+#include "attribute/sites.h"
 
 /* One run of the autograd engine. */
 struct vt_pass {
@@ -41,7 +41,7 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
 }
 
 /* Adds the trait `backward` to all stacks of the engine's threads. */
-int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_phases *phases);
+int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 
 /* Index of the last item that begins at or before `event`, or -1. */
@@ -51,16 +51,8 @@ size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
-/* traits.c: adds `buffer` to stacks that convert a module's buffers; where an optimizer's step calls a
- * closure, the stack's trait is `closure` instead of `optimizer`. */
-void vt_traits_complete(const struct vt_trace *trace, struct vt_matcher *matcher);
-bool vt_is_optimizer_file(const char *file);
-/* The innermost frame of an optimizer's own code, NULL if there is none; whether it called a closure. */
-const struct vt_python_frame *vt_optimizer_frame(const struct vt_trace *trace, uint32_t stack_id,
-                                                 bool *closure);
-
-/* lifetimes.c: life bits (rules.h) of every allocation of the replay. */
-int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
+/* lives.c: life bits (rules.h) of every allocation of the replay. */
+int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites, const struct vt_phases *phases,
                   uint32_t *lives);
 
 #endif

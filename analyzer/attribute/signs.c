@@ -52,8 +52,7 @@ static void find_engine_threads(struct vt_finder *finder)
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
-        thread->named_engine |=
-            strncmp(vt_trace_thread_name(trace, stack->thread_id), "pt_autograd", 11) == 0;
+        thread->named_engine |= (vt_finder_traits(finder, id) & VT_TRAIT(ENGINE_THREAD)) != 0;
         if (stack->native_count == 0 || stack->python_count > 0)
             continue;
         if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
@@ -66,7 +65,7 @@ static void find_engine_threads(struct vt_finder *finder)
                                     (finder->threads[i].engine && !finder->threads[i].never_engine);
     for (uint32_t id = 1; id < trace->stack_count; id++)
         if (finder->threads[finder->thread_of_stack[id]].engine)
-            *vt_matcher_traits(finder->matcher, id) |= VT_TRAIT(BACKWARD);
+            finder->sites->items[id].traits |= VT_TRAIT(BACKWARD);
 }
 
 static void find_main_thread(struct vt_finder *finder)

@@ -20,13 +20,12 @@ struct interval {
     bool within_step;         /* another pass of the same step follows */
 };
 
-static uint64_t optimizer_address(const struct vt_trace *trace, uint32_t stack_id)
+static uint64_t optimizer_address(const struct vt_finder *finder, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
-        if (frame->self_address && frame->code_id < trace->code_count && trace->codes[frame->code_id].file &&
-            vt_is_optimizer_file(trace->codes[frame->code_id].file))
+        if (frame->self_address && vt_sites_code_is(finder->sites, frame->code_id, VT_CODE_OPTIMIZER))
             return frame->self_address;
     }
     return 0;
@@ -36,7 +35,7 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 {
     for (uint32_t i = interval->first_event; i < interval->end_event; i++) {
         if (finder->signs[i] == SIGN_OPTIMIZER) {
-            uint64_t address = optimizer_address(finder->trace, finder->trace->events[i].stack_id);
+            uint64_t address = optimizer_address(finder, finder->trace->events[i].stack_id);
             interval->optimizer_event = i;
             interval->optimizer = address ? address : interval->optimizer;
         } else if (finder->frees_gradient[i] && interval->zeroed_event == VT_NEVER) {
@@ -127,15 +126,15 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
         bool closure;
         if (!(vt_finder_traits(finder, stack_id) & VT_TRAIT(CLOSURE)))
             continue;
-        const struct vt_python_frame *frame = vt_optimizer_frame(trace, stack_id, &closure);
-        uint64_t optimizer = optimizer_address(trace, stack_id);
+        const struct vt_python_frame *frame = vt_optimizer_frame(finder->sites, stack_id, &closure);
+        uint64_t optimizer = optimizer_address(finder, stack_id);
         uint32_t known = vt_index_get(&first, optimizer);
         if (known == VT_INDEX_NONE) {
             error = vt_index_put(&first, optimizer, (uint32_t)i);
             continue;
         }
-        const struct vt_python_frame *begun =
-            vt_optimizer_frame(trace, trace->events[phases->passes[known].first_event].stack_id, &closure);
+        const struct vt_python_frame *begun = vt_optimizer_frame(
+            finder->sites, trace->events[phases->passes[known].first_event].stack_id, &closure);
         if (frame && begun && i > 0)
             intervals[i - 1].within_step |=
                 frame->code_id != begun->code_id || frame->instruction_offset != begun->instruction_offset;

@@ -10,19 +10,6 @@
 
 /* ---- In place ---- */
 
-/* Operators whose backward needs only what they gave, or a mask, and that can write it over what they were
- * given. */
-static const char *const in_place[] = {"aten::relu", "aten::clamp_min",  "aten::threshold", "aten::hardtanh",
-                                       "aten::elu",  "aten::leaky_relu", "aten::clamp",     "aten::celu"};
-
-static bool is_in_place(const char *operator_name)
-{
-    for (size_t i = 0; operator_name && i < sizeof in_place / sizeof *in_place; i++)
-        if (!strcmp(operator_name, in_place[i]))
-            return true;
-    return false;
-}
-
 #define NEAR 256u /* allocations back that an operator's input may lie */
 
 /* What the operator read: of the blocks of its size that forward made and that are alive, the latest. */
@@ -55,7 +42,7 @@ int vt_advise_in_place(struct vt_adviser *adviser)
 
         if (!vt_whatif_counts(&adviser->whatif, output) ||
             (output->phase != VT_PHASE_FORWARD && output->phase != VT_PHASE_EVAL) ||
-            !is_in_place(vt_operator_of(adviser->attribution, output->stack_id)))
+            !(vt_site_of(adviser->attribution, output->stack_id)->traits & VT_TRAIT(IN_PLACE)))
             continue;
         input = input_of(adviser, i);
         if (!input)

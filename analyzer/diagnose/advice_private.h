@@ -2,6 +2,7 @@
 #ifndef VT_ADVICE_PRIVATE_H
 #define VT_ADVICE_PRIVATE_H
 
+#include "attribute/sites.h"
 #include "diagnose/advice.h"
 #include "diagnose/whatif.h"
 #include "base/units.h"

@@ -2,6 +2,7 @@
 #ifndef VT_LEAKS_PRIVATE_H
 #define VT_LEAKS_PRIVATE_H
 
+#include "attribute/sites.h"
 #include "diagnose/leaks/leaks.h"
 #include "base/index.h"
 
@@ -34,7 +35,6 @@ struct vt_leak_span {
 /* What leak_runs.c knows of the whole trace. */
 struct vt_leak_runs {
     struct vt_leak_span *spans;
-    uint8_t *sources;          /* by stack: it brings or makes values */
     uint32_t *released, *gone; /* by allocation, of those before it: part of a graph that the engine released,
                                   or that went without it; one more than there are allocations */
     uint32_t *next_input;      /* by allocation: the first from there on that is an input */
