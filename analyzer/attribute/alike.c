@@ -9,8 +9,8 @@
 
 static uint64_t place_of(const struct vt_allocation *block)
 {
-    return (block->bytes ^ (uint64_t)(uint8_t)block->device_index << 56) * UINT64_C(0x9e3779b97f4a7c15) +
-           block->stack_id;
+    uint64_t place = (uint64_t)block->stack_id << 8 | (uint8_t)block->device_index;
+    return vt_mix(place, block->bytes);
 }
 
 int vt_inspections_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed)

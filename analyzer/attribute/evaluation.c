@@ -13,10 +13,8 @@ static uint64_t inner_key(const struct vt_trace *trace, uint32_t stack_id)
     uint64_t key = 0, result = 0;
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
-        key = (key ^ frame->code_id ^ (uint64_t)(uint32_t)frame->instruction_offset << 32 ^
-               frame->self_address * UINT64_C(0x9e3779b97f4a7c15)) *
-              UINT64_C(0xd6e8feb86659fd93);
-        key ^= key >> 32;
+        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+        key = vt_mix(key, frame->self_address);
         if (frame->self_address)
             result = key | 1;
     }

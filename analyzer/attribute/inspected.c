@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/index.h"
 
@@ -182,7 +181,7 @@ static uint64_t key_of(const struct vt_owner *owners, size_t count)
     uint64_t key = count;
     for (size_t i = 0; i < count; i++) {
         uint64_t parts[] = {key, (uintptr_t)owners[i].name, count > 1 ? owners[i].share_bytes : 0};
-        key = XXH3_64bits(parts, sizeof parts);
+        key = vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
     }
     return key;
 }

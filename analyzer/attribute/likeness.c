@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/index.h"
 
@@ -64,9 +63,9 @@ static uint64_t stack_key(struct likeness *likeness, uint32_t stack_id)
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     if (likeness->stack_keys[stack_id] != 0)
         return likeness->stack_keys[stack_id];
-    uint64_t parts[] = {XXH3_64bits(stack->native, stack->native_count * sizeof *stack->native),
-                        XXH3_64bits(stack->python, stack->python_count * sizeof *stack->python)};
-    return likeness->stack_keys[stack_id] = XXH3_64bits(parts, sizeof parts) | 1;
+    uint64_t parts[] = {vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+                        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    return likeness->stack_keys[stack_id] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
 }
 
 static uint64_t forward_key(const struct likeness *likeness, const struct vt_allocation *allocation)
@@ -82,7 +81,7 @@ static uint64_t forward_key(const struct likeness *likeness, const struct vt_all
         return allocation->forward_stack_id;
     uint64_t parts[] = {(uintptr_t)module, stack->python[0].code_id,
                         (uint64_t)stack->python[0].instruction_offset};
-    return XXH3_64bits(parts, sizeof parts);
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
 static uint64_t place_key(struct likeness *likeness, uint32_t index)
@@ -92,7 +91,7 @@ static uint64_t place_key(struct likeness *likeness, uint32_t index)
         uint64_t parts[] = {stack_key(likeness, allocation->stack_id), forward_key(likeness, allocation),
                             likeness->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
                             (uint64_t)allocation->device_index};
-        likeness->keys[index] = XXH3_64bits(parts, sizeof parts) | 1;
+        likeness->keys[index] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
     }
     return likeness->keys[index];
 }
@@ -100,7 +99,7 @@ static uint64_t place_key(struct likeness *likeness, uint32_t index)
 static uint64_t seen_key(struct likeness *likeness, const struct member *member, uint32_t count)
 {
     uint64_t parts[] = {place_key(likeness, member->allocation), member->ordinal, count};
-    return XXH3_64bits(parts, sizeof parts);
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
 static bool is_seen(const struct likeness *likeness, uint32_t allocation)

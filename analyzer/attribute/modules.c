@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/index.h"
 
@@ -53,15 +52,9 @@ static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
     return start;
 }
 
-static uint64_t node_key(uint32_t parent, uint64_t self_address)
-{
-    uint64_t key = (self_address ^ (uint64_t)parent << 48) * UINT64_C(0x9e3779b97f4a7c15);
-    return key ^ (key >> 31) ^ parent;
-}
-
 static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self_address, uint32_t *found)
 {
-    uint64_t key = node_key(parent, self_address);
+    uint64_t key = vt_mix(parent, self_address);
     uint32_t known = vt_index_get(&tree->index, key);
     if (known != VT_INDEX_NONE && tree->nodes[known].parent == parent &&
         tree->nodes[known].self_address == self_address) {
@@ -82,7 +75,7 @@ static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self
 static int number_node(struct vt_module_tree *tree, uint32_t index)
 {
     struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
-    uint64_t key = XXH3_64bits_withSeed(node->class_name, node->class_bytes, node->parent);
+    uint64_t key = vt_hash_bytes(node->class_name, node->class_bytes, node->parent);
     uint32_t latest = vt_index_get(&tree->siblings, key);
     node->number = 1;
     if (latest != VT_INDEX_NONE) {

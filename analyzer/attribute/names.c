@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/arena.h"
 #include "base/index.h"
@@ -52,7 +51,7 @@ struct vt_names {
 const char *vt_names_text(struct vt_names *names, const char *text)
 {
     size_t bytes = strlen(text);
-    uint64_t hash = XXH3_64bits(text, bytes);
+    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
     uint32_t at = vt_index_get(&names->text_index, hash);
     if (at != VT_INDEX_NONE && strcmp(names->texts[at], text) == 0)
         return names->texts[at];
@@ -81,7 +80,7 @@ static const char *join(struct vt_names *names, const char *a, const char *b, co
 
 int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
 {
-    uint64_t hash = XXH3_64bits(module, strlen(module));
+    uint64_t hash = vt_hash_bytes(module, strlen(module), VT_HASH_START);
     uint32_t at = vt_index_get(&names->class_index, hash);
     if (at == VT_INDEX_NONE || strcmp(names->classes[at].module, module) != 0) {
         at = (uint32_t)names->class_count;
@@ -99,7 +98,7 @@ int vt_names_add_class(struct vt_names *names, const char *module, const char *c
 
 const char *vt_names_class(const struct vt_names *names, const char *module)
 {
-    uint32_t at = vt_index_get(&names->class_index, XXH3_64bits(module, strlen(module)));
+    uint32_t at = vt_index_get(&names->class_index, vt_hash_bytes(module, strlen(module), VT_HASH_START));
     return at != VT_INDEX_NONE && strcmp(names->classes[at].module, module) == 0
                ? names->classes[at].class_name
                : NULL;
@@ -174,7 +173,7 @@ static int name_root(struct vt_names *names, size_t index, const struct vt_index
 {
     struct root *root = &names->roots[index];
     const char *base = base_name(&names->trace->roots[index]);
-    uint64_t hash = XXH3_64bits(base, strlen(base));
+    uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
     uint32_t number = vt_index_get(seen, hash);
     number = number == VT_INDEX_NONE ? 1 : number + 1;
     int error = vt_index_put(seen, hash, number);
@@ -245,7 +244,7 @@ static int name_roots(struct vt_names *names)
                 names->roots[trace->inspections[l].tensors[i].root].holds_tensors = true;
     for (size_t i = 0; i < trace->root_count && !error; i++) {
         const char *base = base_name(&trace->roots[i]);
-        uint64_t hash = XXH3_64bits(base, strlen(base));
+        uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
         uint32_t count = vt_index_get(&counts, hash);
         if (names->roots[i].inside)
             continue;
@@ -349,7 +348,7 @@ const char *vt_names_module(const struct vt_names *names, uint64_t address, uint
 static uint64_t named_key(int32_t root, const char *path)
 {
     uint64_t parts[] = {(uint64_t)(int64_t)root, (uint64_t)(uintptr_t)path};
-    return XXH3_64bits(parts, sizeof parts);
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
 /* The trace has one copy of each path, so its address will do. */
@@ -435,7 +434,7 @@ static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspe
         if (error || tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER)
             continue;
         uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
-        uint64_t hash = XXH3_64bits(span, sizeof span);
+        uint64_t hash = vt_hash_bytes(span, sizeof span, VT_HASH_START);
         uint32_t known = vt_index_get(&spans, hash);
         if (known == VT_INDEX_NONE)
             error = vt_index_put(&spans, hash, at);

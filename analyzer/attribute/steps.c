@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* What lies between a pass and the next one. */
 struct interval {
@@ -54,7 +53,7 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_allocation *block)
 {
     const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
-    return XXH3_64bits_withSeed(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
+    return vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
 }
 
 /* Whether it was made in a pass, and lives on through the last one. *early: made before the last few passes.

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "diagnose/advice_private.h"
 #include "base/index.h"
@@ -246,7 +245,7 @@ static int weigh_family(struct vt_adviser *adviser, struct family *family)
     for (uint32_t i = 0; kept && made && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         size_t bytes = block->module ? match(family->pattern, block->module) : 0;
-        struct kept item = {.member = bytes ? XXH3_64bits(block->module, bytes) : 0, .allocation = i};
+        struct kept item = {.member = bytes ? vt_hash_bytes(block->module, bytes, VT_HASH_START) : 0, .allocation = i};
 
         item.pass = adviser->passes[block->alloc_event];
         if (bytes && is_kept(adviser, block))

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "trace/tables.h"
 
@@ -53,7 +52,7 @@ static int by_inspection_and_part(const void *a, const void *b)
 
 static int intern(struct reading *reading, const char *text, size_t bytes, const char **interned)
 {
-    uint64_t hash = XXH3_64bits(text, bytes);
+    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
     uint32_t at = vt_index_get(&reading->texts, hash);
     if (at != VT_INDEX_NONE && strlen(reading->known[at]) == bytes &&
         memcmp(reading->known[at], text, bytes) == 0) {

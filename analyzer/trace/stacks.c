@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "trace/frameworks.h"
 #include "trace/python_lines.h"
@@ -198,9 +197,9 @@ static uint64_t hash_stack(const struct vt_trace_stack *stack)
 {
     uint64_t parts[] = {(uint64_t)stack->thread_id << 32 | stack->flags,
                         (uint64_t)stack->function << 32 | stack->label,
-                        XXH3_64bits(stack->native, stack->native_count * sizeof *stack->native),
-                        XXH3_64bits(stack->python, stack->python_count * sizeof *stack->python)};
-    return XXH3_64bits(parts, sizeof parts);
+                        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+                        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
 static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_stack *b)

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
@@ -40,7 +39,7 @@ static uint64_t key_of(uint32_t leak, const char *name)
     const char *comma = strrchr(name, ',');
     if (comma && strstr(comma, " item"))
         bytes = (size_t)(comma - name);
-    return XXH3_64bits_withSeed(name, bytes, leak);
+    return vt_hash_bytes(name, bytes, leak);
 }
 
 static int compare_shares(const void *a, const void *b)
