@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "base/module_names.h"
 
 /* One span of an allocation, with the name that was chosen for it. */
 struct pick {
@@ -127,16 +128,8 @@ static const char *common_module(struct vt_names *names, const struct vt_owner *
 {
     const char *first = owners[0].module;
     size_t bytes = first ? strlen(first) : 0;
-    for (size_t i = 1; i < count && bytes > 0; i++) {
-        const char *other = owners[i].module ? owners[i].module : "";
-        size_t same = 0;
-        while (same < bytes && first[same] == other[same])
-            same++;
-        bool whole = (same == bytes || first[same] == '.') && (!other[same] || other[same] == '.');
-        while (!whole && same > 0 && first[--same] != '.')
-            ;
-        bytes = same;
-    }
+    for (size_t i = 1; i < count && bytes > 0; i++)
+        bytes = vt_module_common(first, bytes, owners[i].module ? owners[i].module : "");
     if (bytes == 0 || !first[bytes])
         return bytes ? first : NULL;
     char *text = strndup(first, bytes);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "base/module_names.h"
 
 /* One module where it is called: its class, and its number among its siblings of that class. */
 struct node {
@@ -139,7 +140,7 @@ static const char *name_below(struct vt_module_tree *tree, const struct node *no
     name_by_class(node, own, sizeof own);
     if (!above || strlen(above) > 400)
         above = "";
-    snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? " > " : "", own);
+    snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? VT_MODULE_CLASSES : "", own);
     snprintf(class_name, sizeof class_name, "%.*s", (int)strcspn(own, "#"), own);
     const char *name = vt_names_text(tree->names, text), *kept = vt_names_text(tree->names, class_name);
     return name && kept && !vt_names_add_class(tree->names, name, kept) ? name : NULL;
