@@ -13,7 +13,8 @@ static uint64_t place_of(const struct vt_allocation *block)
     return vt_mix(place, block->bytes);
 }
 
-int vt_inspections_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed)
+int vt_inspections_spread(const struct vt_replay *replay, const struct vt_phases *phases,
+                          const struct vt_placed *placed, struct vt_label *labels)
 {
     struct vt_index seen = {0}; /* place → category */
     int error = 0;
@@ -22,20 +23,20 @@ int vt_inspections_spread(struct vt_replay *replay, const struct vt_phases *phas
         if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
             continue;
         uint32_t known = vt_index_get(&seen, place_of(block));
-        bool same = known == VT_INDEX_NONE || known == block->category;
-        error = vt_index_put(&seen, place_of(block), same ? block->category : DIFFERENT);
+        bool same = known == VT_INDEX_NONE || known == labels[i].category;
+        error = vt_index_put(&seen, place_of(block), same ? labels[i].category : DIFFERENT);
     }
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        struct vt_allocation *block = &replay->allocations[i];
-        if (placed->inspection_of[i] != VT_NEVER || block->evidence != VT_EVIDENCE_WEAK ||
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
             !vt_holds_tensors(phases, block))
             continue;
         uint32_t category = vt_index_get(&seen, place_of(block));
         if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
             continue;
-        block->category = (uint8_t)category;
-        block->evidence = VT_EVIDENCE_STRONG;
-        block->rule = VT_RULE_INSPECTION;
+        labels[i].category = (uint8_t)category;
+        labels[i].evidence = VT_EVIDENCE_STRONG;
+        labels[i].rule = VT_RULE_INSPECTION;
     }
     vt_index_free(&seen);
     return error;

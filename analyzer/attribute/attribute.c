@@ -13,6 +13,7 @@
 
 struct vt_attribution_tables {
     struct vt_arena arena;
+    struct vt_label *labels; /* by allocation */
     struct vt_sites sites;
     struct vt_names *names;
     struct vt_module_tree *module_tree;
@@ -24,60 +25,68 @@ struct vt_attribution_tables {
 };
 
 /* What follows from the kind alone. */
-static void settle_kind(const struct vt_trace *trace, struct vt_allocation *allocation)
+static void label_by_kind(const struct vt_trace *trace, const struct vt_allocation *allocation,
+                          struct vt_label *label)
 {
+    label->rule = VT_RULE_NONE;
     switch (allocation->kind) {
     case VT_ALLOCATION_CONTEXT:
-        allocation->category = VT_CATEGORY_CONTEXT;
-        /* the first look at a device sees other processes too; differences across our own calls do not */
-        allocation->evidence = trace->events[allocation->alloc_event].kind == VT_EVENT_DELTA
-                                   ? VT_EVIDENCE_EXACT
-                                   : VT_EVIDENCE_WEAK;
+        label->category = VT_CATEGORY_CONTEXT;
+        /* the first reading of a device's memory has other processes in it; differences across our own calls
+         * do not */
+        label->evidence = trace->events[allocation->alloc_event].kind == VT_EVENT_DELTA ? VT_EVIDENCE_EXACT
+                                                                                        : VT_EVIDENCE_WEAK;
         break;
     case VT_ALLOCATION_HOST:
+        label->category = VT_CATEGORY_HOST_PINNED;
+        label->evidence = VT_EVIDENCE_EXACT;
+        break;
     case VT_ALLOCATION_SEGMENT:
     case VT_ALLOCATION_POOL:
-        allocation->evidence = VT_EVIDENCE_EXACT;
+        label->category = VT_CATEGORY_CACHED;
+        label->evidence = VT_EVIDENCE_EXACT;
         break;
     default:
+        label->category = allocation->holds_blocks ? VT_CATEGORY_CACHED : VT_CATEGORY_UNKNOWN;
         break;
     }
 }
 
 static bool is_judged(const struct vt_allocation *allocation)
 {
-    return allocation->category != VT_CATEGORY_CACHED &&
+    return !vt_is_container(allocation) &&
            (allocation->kind == VT_ALLOCATION_BLOCK || allocation->kind == VT_ALLOCATION_DRIVER ||
             allocation->kind == VT_ALLOCATION_POOLED);
 }
 
 static void judge_all(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint32_t *lives)
 {
-    struct vt_replay *replay = attribution->replay;
+    const struct vt_replay *replay = attribution->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        struct vt_allocation *allocation = &replay->allocations[i];
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        struct vt_label *label = &attribution->tables->labels[i];
         struct vt_rule_subject subject = {
             .life = lives[i],
-            .phase = allocation->phase,
+            .phase = label->phase,
             .kind = allocation->kind,
             .holds_tensors = vt_holds_tensors(&attribution->tables->phases, allocation),
             .bytes = allocation->bytes,
         };
         struct vt_verdict verdict;
-        allocation->rule = VT_RULE_NONE;
-        settle_kind(attribution->trace, allocation);
+        label_by_kind(attribution->trace, allocation, label);
         if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
             continue;
-        allocation->rule = verdict.rule;
-        allocation->category = verdict.category;
-        allocation->evidence = verdict.evidence;
+        label->rule = verdict.rule;
+        label->category = verdict.category;
+        label->evidence = verdict.evidence;
     }
 }
 
 /* What the end of the trace cut short is what most of its stack's earlier blocks were. */
 static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
 {
-    struct vt_replay *replay = attribution->replay;
+    const struct vt_replay *replay = attribution->replay;
+    struct vt_label *labels = attribution->tables->labels;
     const struct vt_phases *phases = &attribution->tables->phases;
     size_t stacks = attribution->trace->stack_count;
     uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
@@ -88,12 +97,12 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
             continue;
-        counts[block->stack_id][block->category]++;
-        rules[block->stack_id] = block->rule;
-        guessed[block->stack_id] |= block->evidence == VT_EVIDENCE_WEAK;
+        counts[block->stack_id][labels[i].category]++;
+        rules[block->stack_id] = labels[i].rule;
+        guessed[block->stack_id] |= labels[i].evidence == VT_EVIDENCE_WEAK;
     }
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        struct vt_allocation *block = &replay->allocations[i];
+        const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || !(lives[i] & VT_LIFE_CUT))
             continue;
         const uint32_t *seen = counts[block->stack_id];
@@ -104,10 +113,10 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
         }
         if (all == 0)
             continue;
-        block->category = (uint8_t)most;
-        block->evidence =
+        labels[i].category = (uint8_t)most;
+        labels[i].evidence =
             seen[most] == all && !guessed[block->stack_id] ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK;
-        block->rule = rules[block->stack_id];
+        labels[i].rule = rules[block->stack_id];
     }
     free(counts);
     free(rules);
@@ -119,35 +128,35 @@ static void set_steps(struct vt_attribution *attribution)
 {
     size_t span = 0;
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
-        struct vt_allocation *allocation = &attribution->replay->allocations[i];
-        while (attribution->spans[span].last_event < allocation->alloc_event)
+        while (attribution->spans[span].last_event < attribution->replay->allocations[i].alloc_event)
             span++;
-        allocation->phase = attribution->spans[span].phase;
-        allocation->step = attribution->spans[span].step;
+        attribution->tables->labels[i].phase = attribution->spans[span].phase;
+        attribution->tables->labels[i].step = attribution->spans[span].step;
     }
 }
 
-/* What looks saw has its module by its name, and what they did not see by where it was made, a gradient by
- * where forward made its node; but that says nothing of parameters, buffers and state. */
+/* An inspection gives what it saw a module by its name. The rest has the module that made it; a gradient, the
+ * one whose forward made its node. Neither says anything of parameters, buffers and state. */
 static int set_modules(struct vt_attribution *attribution)
 {
     struct vt_module_tree *tree = attribution->tables->module_tree;
     int error = 0;
     for (size_t i = 0; i < attribution->replay->allocation_count && !error; i++) {
-        struct vt_allocation *allocation = &attribution->replay->allocations[i];
-        if (allocation->owner || allocation->category == VT_CATEGORY_PARAMETER ||
-            allocation->category == VT_CATEGORY_BUFFER ||
-            allocation->category == VT_CATEGORY_OPTIMIZER_STATE || allocation->category == VT_CATEGORY_CACHED)
+        const struct vt_allocation *allocation = &attribution->replay->allocations[i];
+        struct vt_label *label = &attribution->tables->labels[i];
+        if (label->owner || label->category == VT_CATEGORY_PARAMETER ||
+            label->category == VT_CATEGORY_BUFFER || label->category == VT_CATEGORY_OPTIMIZER_STATE ||
+            label->category == VT_CATEGORY_CACHED)
             continue;
-        error = vt_module_tree_find(tree, allocation->stack_id, allocation->alloc_event, &allocation->module);
-        if (!error && !allocation->module)
-            error = vt_module_tree_find(tree, allocation->forward_stack_id, allocation->alloc_event,
-                                        &allocation->module);
+        error = vt_module_tree_find(tree, allocation->stack_id, allocation->alloc_event, &label->module);
+        if (!error && !label->module)
+            error =
+                vt_module_tree_find(tree, label->forward_stack_id, allocation->alloc_event, &label->module);
     }
     return error;
 }
 
-/* Puts copies of the owners that a look saw in `source` to those of all, for an allocation. */
+/* Adds copies of the owners that an inspection saw in `source`, for another allocation. */
 static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, const struct vt_placed *placed,
                        uint32_t source, uint32_t index)
 {
@@ -167,12 +176,13 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
     return 0;
 }
 
-/* Owners of all: those that looks saw, and copies of them for what is the same of another step. Where several
- * tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
+/* Owners of all: those that inspections saw, and copies of them for what is the same of another step. Where
+ * several tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
-    struct vt_replay *replay = attribution->replay;
+    const struct vt_replay *replay = attribution->replay;
     struct vt_attribution_tables *tables = attribution->tables;
+    struct vt_label *labels = tables->labels;
     size_t capacity = 0;
     uint32_t *copies =
         calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
@@ -181,7 +191,6 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     if (!tables->owned || !copies)
         error = -ENOMEM;
     for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
-        struct vt_allocation *allocation = &replay->allocations[i];
         uint32_t source = placed->like[i] != VT_NEVER ? placed->like[i] : i;
         if (placed->inspection_of[source] == VT_NEVER)
             continue;
@@ -193,11 +202,11 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
                 copies[source] = i;
         }
         if (!error && tables->owned[i].count == 1)
-            tables->owners[tables->owned[i].first].share_bytes = allocation->bytes;
-        allocation->owner = replay->allocations[source].owner;
-        allocation->module = replay->allocations[source].module;
-        allocation->rounding_bytes = replay->allocations[source].rounding_bytes + allocation->bytes -
-                                     replay->allocations[source].bytes;
+            tables->owners[tables->owned[i].first].share_bytes = replay->allocations[i].bytes;
+        labels[i].owner = labels[source].owner;
+        labels[i].module = labels[source].module;
+        labels[i].rounding_bytes =
+            labels[source].rounding_bytes + replay->allocations[i].bytes - replay->allocations[source].bytes;
     }
     free(copies);
     attribution->owners = tables->owners;
@@ -227,11 +236,13 @@ static int set_names(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
-    int error = vt_inspections_place(attribution->replay, &tables->phases, tables->names, &placed);
+    int error =
+        vt_inspections_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
     if (!error)
-        error = vt_inspections_spread(attribution->replay, &tables->phases, &placed);
+        error = vt_inspections_spread(attribution->replay, &tables->phases, &placed, tables->labels);
     if (!error)
-        error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, &placed);
+        error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
+                                 &placed);
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
@@ -250,9 +261,11 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
 {
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
-    struct vt_replay *replay = attribution->replay;
+    const struct vt_replay *replay = attribution->replay;
+    tables->labels = calloc(replay->allocation_count + 1, sizeof *tables->labels);
+    attribution->labels = tables->labels;
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
-    if (!*lives)
+    if (!tables->labels || !*lives)
         return -ENOMEM;
     int error = vt_sites_make(trace, attribution->rules, &tables->sites, matcher);
     if (!error)
@@ -273,13 +286,13 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     judge_all(attribution, *matcher, *lives);
     error = judge_by_siblings(attribution, *lives);
     if (!error)
-        error = vt_join_backward(replay, &tables->sites);
+        error = vt_join_backward(replay, &tables->sites, tables->labels);
     if (!error)
         error = set_names(attribution);
     return error;
 }
 
-int vt_attribute(const struct vt_trace *trace, struct vt_replay *replay, const char *rules_path,
+int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, const char *rules_path,
                  struct vt_attribution **made, char *error_text, size_t error_bytes)
 {
     struct vt_attribution *attribution = calloc(1, sizeof *attribution);
@@ -313,6 +326,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
     struct vt_attribution_tables *tables = attribution->tables;
     if (tables) {
         vt_phases_free(&tables->phases);
+        free(tables->labels);
         vt_sites_free(&tables->sites);
         free(tables->owners);
         free(tables->owned);

@@ -2,6 +2,7 @@
 #ifndef VT_ATTRIBUTE_H
 #define VT_ATTRIBUTE_H
 
+#include "base/words.h"
 #include "replay/replay.h"
 
 /* A maximal run of one phase. Steps count from 1; init and everything before the first forward is step 0. */
@@ -9,6 +10,19 @@ struct vt_span {
     uint32_t first_event, last_event; /* inclusive */
     uint32_t step;
     uint8_t phase; /* enum vt_phase */
+};
+
+/* What attribution says of one allocation. The attribution owns the strings. */
+struct vt_label {
+    const char *owner;         /* "layers.3.weight · exp_avg", NULL = unknown */
+    const char *module;        /* "layers.3", NULL = unknown */
+    uint64_t rounding_bytes;   /* of its bytes: more than was asked for; 0 where that is not known */
+    uint32_t step;             /* that made it, from 1; 0 = before the first */
+    uint32_t forward_stack_id; /* made in backward: stack of its forward operator, 0 = unknown */
+    uint16_t rule;             /* that gave the category (vt_rule_name) */
+    uint8_t category;          /* enum vt_category; CACHED for containers */
+    uint8_t evidence;          /* enum vt_evidence */
+    uint8_t phase;             /* enum vt_phase that made it */
 };
 
 /* A named thing that lies in an allocation. Several may share one (views of a flat buffer). */
@@ -39,9 +53,9 @@ struct vt_inspection_counts {
 
 struct vt_attribution {
     const struct vt_trace *trace;
-    struct vt_replay
-        *replay;           /* its allocations' category, evidence, phase, step, rule, owner, module are set */
-    struct vt_span *spans; /* in order, without gaps over all events */
+    const struct vt_replay *replay;
+    const struct vt_label *labels; /* by allocation */
+    struct vt_span *spans;         /* in order, without gaps over all events */
     size_t span_count;
     uint32_t step_count;
     const struct vt_owner *owners; /* of an allocation together, by address; several may share theirs */
@@ -55,9 +69,16 @@ struct vt_attribution {
 
 /* `rules_path` NULL = the built-in table only (rules.def), else its rules come first. On a bad rules file
  * returns -EINVAL with file, line and reason in `error`. */
-int vt_attribute(const struct vt_trace *trace, struct vt_replay *replay, const char *rules_path,
+int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, const char *rules_path,
                  struct vt_attribution **attribution, char *error, size_t error_bytes);
 void vt_attribution_free(struct vt_attribution *attribution);
+
+/* Of an allocation of its replay. */
+static inline const struct vt_label *vt_label_of(const struct vt_attribution *attribution,
+                                                 const struct vt_allocation *allocation)
+{
+    return &attribution->labels[allocation - attribution->replay->allocations];
+}
 
 /* Phase and step of an event. */
 const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index);

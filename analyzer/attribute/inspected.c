@@ -18,7 +18,8 @@ struct pick {
 };
 
 struct placing {
-    struct vt_replay *replay;
+    const struct vt_replay *replay;
+    struct vt_label *labels;
     struct vt_names *names;
     struct vt_placed *placed;
     struct pick *picks; /* of the allocation at hand */
@@ -150,7 +151,8 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
 }
 
 /* The category that most bytes have. */
-static void judge(const struct placing *placing, struct vt_allocation *allocation)
+static void judge(const struct placing *placing, const struct vt_allocation *allocation,
+                  struct vt_label *label)
 {
     uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
@@ -162,10 +164,10 @@ static void judge(const struct placing *placing, struct vt_allocation *allocatio
     }
     for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
-    allocation->category = (uint8_t)vt_category_of_kind(most);
-    allocation->evidence = VT_EVIDENCE_EXACT;
-    allocation->rule = VT_RULE_INSPECTION;
-    allocation->rounding_bytes = allocation->address + allocation->bytes - storage_end;
+    label->category = (uint8_t)vt_category_of_kind(most);
+    label->evidence = VT_EVIDENCE_EXACT;
+    label->rule = VT_RULE_INSPECTION;
+    label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
 /* Of one owner its share is the whole allocation, whose size may differ from step to step. */
@@ -183,7 +185,8 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
 {
     struct vt_placed *placed = placing->placed;
     uint32_t index = sightings->allocation, latest = 0;
-    struct vt_allocation *allocation = &placing->replay->allocations[index];
+    const struct vt_allocation *allocation = &placing->replay->allocations[index];
+    struct vt_label *label = &placing->labels[index];
     int error = pick_all(placing, sightings, count);
     if (!error)
         error = vt_reserve(&placed->owners, &placed->owner_capacity, placed->owner_count + placing->count,
@@ -191,7 +194,7 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     if (error)
         return error;
     share(placing, allocation->bytes);
-    judge(placing, allocation);
+    judge(placing, allocation, label);
     struct vt_owner *owners = placed->owners + placed->owner_count;
     for (size_t i = 0; i < placing->count; i++) {
         const struct pick *pick = &placing->picks[i];
@@ -215,15 +218,15 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
                                              key_of(owners, placing->count)};
     placed->owner_count += placing->count;
     placed->inspection_of[index] = latest;
-    allocation->owner = owners_text(placing->names, owners, placing->count);
-    allocation->module = common_module(placing->names, owners, placing->count);
-    return allocation->owner ? 0 : -ENOMEM;
+    label->owner = owners_text(placing->names, owners, placing->count);
+    label->module = common_module(placing->names, owners, placing->count);
+    return label->owner ? 0 : -ENOMEM;
 }
 
-int vt_inspections_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
-                   struct vt_placed *placed)
+int vt_inspections_place(const struct vt_replay *replay, const struct vt_phases *phases,
+                         struct vt_names *names, struct vt_label *labels, struct vt_placed *placed)
 {
-    struct placing placing = {.replay = replay, .names = names, .placed = placed};
+    struct placing placing = {.replay = replay, .labels = labels, .names = names, .placed = placed};
     struct vt_sighting *sightings = NULL;
     size_t count = 0, own;
     placed->inspection_of = malloc((replay->allocation_count + 1) * sizeof *placed->inspection_of);

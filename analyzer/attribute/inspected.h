@@ -38,18 +38,19 @@ struct vt_placed {
 int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
                       struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count);
 
-/* looks.c: owners, and for their allocations category, evidence, rule and rounding. */
-int vt_inspections_place(struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
-                   struct vt_placed *placed);
+/* looks.c: owners, and for their allocations all of the label except step, phase and forward stack. */
+int vt_inspections_place(const struct vt_replay *replay, const struct vt_phases *phases,
+                         struct vt_names *names, struct vt_label *labels, struct vt_placed *placed);
 enum vt_category vt_category_of_kind(uint8_t inspection_kind);
 
 /* alike.c: gives gradients and optimizer state that rules only guessed the category of what looks saw from
  * the same stack, of the same size. */
-int vt_inspections_spread(struct vt_replay *replay, const struct vt_phases *phases, const struct vt_placed *placed);
+int vt_inspections_spread(const struct vt_replay *replay, const struct vt_phases *phases,
+                          const struct vt_placed *placed, struct vt_label *labels);
 
 /* likeness.c: finds, for gradients, optimizer state and what steps put in the place of parameters and
  * buffers, what they are the same as, where no look saw them; and gives the last of these their category. */
-int vt_likeness_find(struct vt_replay *replay, const struct vt_phases *phases, struct vt_module_tree *modules,
-                     struct vt_placed *placed);
+int vt_likeness_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                     struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed);
 
 #endif

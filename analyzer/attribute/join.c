@@ -55,12 +55,12 @@ static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
     return error;
 }
 
-int vt_join_backward(struct vt_replay *replay, const struct vt_sites *sites)
+int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels)
 {
     struct vt_index stacks = {0};
     int error = find_nodes(replay->trace, &stacks);
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        struct vt_allocation *block = &replay->allocations[i];
+        const struct vt_allocation *block = &replay->allocations[i];
         if (block->sequence % 2 == 0 || !has_number(block->sequence))
             continue;
         /* What is computed again in backward has frames of its own. */
@@ -68,7 +68,7 @@ int vt_join_backward(struct vt_replay *replay, const struct vt_sites *sites)
             continue;
         uint32_t stack_id = vt_index_get(&stacks, key_of(block->sequence));
         if (stack_id != VT_INDEX_NONE)
-            block->forward_stack_id = stack_id;
+            labels[i].forward_stack_id = stack_id;
     }
     vt_index_free(&stacks);
     return error;

@@ -45,6 +45,7 @@ struct likeness {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
     struct vt_module_tree *modules;
+    const struct vt_label *labels;
     enum level level;
     uint64_t *keys;       /* by allocation: what tells its place, 0 = not asked for */
     uint64_t *stack_keys; /* by stack, 0 = not asked for */
@@ -68,17 +69,18 @@ static uint64_t stack_key(struct likeness *likeness, uint32_t stack_id)
     return likeness->stack_keys[stack_id] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
 }
 
-static uint64_t forward_key(const struct likeness *likeness, const struct vt_allocation *allocation)
+static uint64_t forward_key(const struct likeness *likeness, uint32_t index)
 {
-    const struct vt_trace_stack *stack = &likeness->replay->trace->stacks[allocation->forward_stack_id];
+    uint32_t forward = likeness->labels[index].forward_stack_id;
+    const struct vt_trace_stack *stack = &likeness->replay->trace->stacks[forward];
     const char *module = NULL;
     if (likeness->level == BY_ORDER)
         return 0;
     if (likeness->level != BY_FORWARD_MODULE || stack->python_count == 0 ||
-        vt_module_tree_find(likeness->modules, allocation->forward_stack_id, allocation->alloc_event,
+        vt_module_tree_find(likeness->modules, forward, likeness->replay->allocations[index].alloc_event,
                             &module) ||
         !module)
-        return allocation->forward_stack_id;
+        return forward;
     uint64_t parts[] = {(uintptr_t)module, stack->python[0].code_id,
                         (uint64_t)stack->python[0].instruction_offset};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
@@ -88,7 +90,7 @@ static uint64_t place_key(struct likeness *likeness, uint32_t index)
 {
     const struct vt_allocation *allocation = &likeness->replay->allocations[index];
     if (likeness->keys[index] == 0) {
-        uint64_t parts[] = {stack_key(likeness, allocation->stack_id), forward_key(likeness, allocation),
+        uint64_t parts[] = {stack_key(likeness, allocation->stack_id), forward_key(likeness, index),
                             likeness->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
                             (uint64_t)allocation->device_index};
         likeness->keys[index] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
@@ -108,24 +110,24 @@ static bool is_seen(const struct likeness *likeness, uint32_t allocation)
 }
 
 /* On some levels a gradient takes part only if its forward operator is known. */
-static bool takes_part(const struct likeness *likeness, const struct vt_allocation *allocation)
+static bool takes_part(const struct likeness *likeness, uint32_t index)
 {
-    return vt_holds_tensors(likeness->phases, allocation) &&
-           (likeness->level == BY_ORDER || allocation->forward_stack_id ||
-            allocation->phase != VT_PHASE_BACKWARD);
+    const struct vt_label *label = &likeness->labels[index];
+    return vt_holds_tensors(likeness->phases, &likeness->replay->allocations[index]) &&
+           (likeness->level == BY_ORDER || label->forward_stack_id || label->phase != VT_PHASE_BACKWARD);
 }
 
 /* A parameter or buffer that a step made: a script may assign another tensor in each. */
-static bool is_replaced(const struct vt_allocation *allocation)
+static bool is_replaced(const struct vt_label *label)
 {
-    return allocation->step > 0 &&
-           (allocation->category == VT_CATEGORY_PARAMETER || allocation->category == VT_CATEGORY_BUFFER);
+    return label->step > 0 &&
+           (label->category == VT_CATEGORY_PARAMETER || label->category == VT_CATEGORY_BUFFER);
 }
 
-static bool is_repeated(const struct vt_allocation *allocation)
+static bool is_repeated(const struct vt_label *label)
 {
-    return allocation->category == VT_CATEGORY_GRADIENT ||
-           allocation->category == VT_CATEGORY_OPTIMIZER_STATE || is_replaced(allocation);
+    return label->category == VT_CATEGORY_GRADIENT || label->category == VT_CATEGORY_OPTIMIZER_STATE ||
+           is_replaced(label);
 }
 
 static uint32_t step_at(const struct likeness *likeness, uint32_t event)
@@ -137,21 +139,20 @@ static uint32_t step_at(const struct likeness *likeness, uint32_t event)
 }
 
 /* Whether it can be what `like` is. Rules take what a step made and kept for an activation. */
-static bool may_be_like(const struct likeness *likeness, const struct vt_allocation *allocation,
-                        const struct vt_allocation *like)
+static bool may_be_like(const struct likeness *likeness, uint32_t index, uint32_t like)
 {
-    if (is_replaced(like))
-        return allocation->evidence != VT_EVIDENCE_EXACT && allocation->step > 0 &&
-               step_at(likeness, allocation->free_event) > allocation->step;
-    return like->category == allocation->category;
+    const struct vt_label *label = &likeness->labels[index];
+    if (is_replaced(&likeness->labels[like]))
+        return label->evidence != VT_EVIDENCE_EXACT && label->step > 0 &&
+               step_at(likeness, likeness->replay->allocations[index].free_event) > label->step;
+    return likeness->labels[like].category == label->category;
 }
 
 static int find_places(struct likeness *likeness)
 {
     const struct vt_replay *replay = likeness->replay;
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        if (!is_seen(likeness, i) || !is_repeated(allocation) || !takes_part(likeness, allocation) ||
+        if (!is_seen(likeness, i) || !is_repeated(&likeness->labels[i]) || !takes_part(likeness, i) ||
             vt_index_get(&likeness->place_index, place_key(likeness, i)) != VT_INDEX_NONE)
             continue;
         int error = vt_reserve(&likeness->places, &likeness->place_capacity, likeness->place_count + 1,
@@ -167,25 +168,27 @@ static int find_places(struct likeness *likeness)
 }
 
 /* *cut: nothing came after it that would show that it is whole. */
-static uint64_t scope_of(const struct likeness *likeness, const struct vt_allocation *allocation, bool *cut)
+static uint64_t scope_of(const struct likeness *likeness, uint32_t index, bool *cut)
 {
     const struct vt_phases *phases = likeness->phases;
-    long pass = allocation->phase == VT_PHASE_BACKWARD ? vt_pass_before(phases, allocation->alloc_event) : -1;
-    *cut = pass >= 0 ? (size_t)pass + 1 == phases->pass_count : allocation->step == phases->step_count;
-    return pass >= 0 ? (uint64_t)pass << 1 | 1 : (uint64_t)allocation->step << 1;
+    const struct vt_label *label = &likeness->labels[index];
+    long pass = label->phase == VT_PHASE_BACKWARD
+                    ? vt_pass_before(phases, likeness->replay->allocations[index].alloc_event)
+                    : -1;
+    *cut = pass >= 0 ? (size_t)pass + 1 == phases->pass_count : label->step == phases->step_count;
+    return pass >= 0 ? (uint64_t)pass << 1 | 1 : (uint64_t)label->step << 1;
 }
 
 static int add_member(struct likeness *likeness, uint32_t index)
 {
-    const struct vt_allocation *allocation = &likeness->replay->allocations[index];
-    if (!takes_part(likeness, allocation))
+    if (!takes_part(likeness, index))
         return 0;
     uint32_t at = vt_index_get(&likeness->place_index, place_key(likeness, index));
     if (at == VT_INDEX_NONE)
         return 0;
     struct place *place = &likeness->places[at];
     bool cut;
-    uint64_t scope = scope_of(likeness, allocation, &cut);
+    uint64_t scope = scope_of(likeness, index, &cut);
     int error = vt_reserve(&likeness->members, &likeness->member_capacity, likeness->member_count + 1,
                            sizeof *likeness->members);
     if (!error && place->scope != scope) {
@@ -227,8 +230,7 @@ static int note_all_seen(struct likeness *likeness)
     int error = 0;
     for (size_t i = 0; i < likeness->member_count && !error; i++) {
         struct member *member = &likeness->members[i];
-        const struct vt_allocation *allocation = &likeness->replay->allocations[member->allocation];
-        if (!is_seen(likeness, member->allocation) || !is_repeated(allocation))
+        if (!is_seen(likeness, member->allocation) || !is_repeated(&likeness->labels[member->allocation]))
             continue;
         member->like = member->allocation;
         uint32_t count = likeness->runs[member->run].count;
@@ -250,14 +252,14 @@ static void find_disagreements(struct likeness *likeness)
     }
 }
 
-/* Room for the tensors that lie in the other, and not much more. */
-static bool has_room(const struct vt_placed *placed, const struct vt_allocation *allocations,
-                     uint32_t allocation, uint32_t like)
+/* Whether the tensors of the other fit, with not much left over. */
+static bool fits(const struct likeness *likeness, uint32_t index, uint32_t like)
 {
-    uint64_t needed = allocations[like].bytes - allocations[like].rounding_bytes;
-    return allocations[allocation].bytes == allocations[like].bytes ||
-           (placed->owned[like].count == 1 && allocations[allocation].bytes >= needed &&
-            allocations[allocation].bytes - needed <= REMAINDER_BYTES);
+    const struct vt_allocation *allocations = likeness->replay->allocations;
+    uint64_t needed = allocations[like].bytes - likeness->labels[like].rounding_bytes;
+    return allocations[index].bytes == allocations[like].bytes ||
+           (likeness->placed->owned[like].count == 1 && allocations[index].bytes >= needed &&
+            allocations[index].bytes - needed <= REMAINDER_BYTES);
 }
 
 /* A different count means that something else happened there, unless it was cut short. */
@@ -265,15 +267,14 @@ static void find_likes(struct likeness *likeness)
 {
     for (size_t i = 0; i < likeness->member_count; i++) {
         struct member *member = &likeness->members[i];
-        const struct vt_allocation *allocation = &likeness->replay->allocations[member->allocation];
         const struct run *run = &likeness->runs[member->run];
         if (member->like != VT_NEVER || run->disagrees)
             continue;
         uint32_t like = vt_index_get(&likeness->seen, seen_key(likeness, member, run->count));
         if (like == VT_INDEX_NONE && run->cut)
             like = vt_index_get(&likeness->seen, seen_key(likeness, member, 0));
-        if (like < AMBIGUOUS && may_be_like(likeness, allocation, &likeness->replay->allocations[like]) &&
-            has_room(likeness->placed, likeness->replay->allocations, member->allocation, like))
+        if (like < AMBIGUOUS && may_be_like(likeness, member->allocation, like) &&
+            fits(likeness, member->allocation, like))
             member->like = like;
     }
 }
@@ -291,7 +292,7 @@ static bool is_double(const struct likeness *likeness, const struct member *memb
 {
     if (free_event <= alloc_event)
         return false;
-    return !is_replaced(&likeness->replay->allocations[member->like]) ||
+    return !is_replaced(&likeness->labels[member->like]) ||
            step_at(likeness, free_event) > step_at(likeness, alloc_event);
 }
 
@@ -305,7 +306,7 @@ static int drop_doubles(struct likeness *likeness)
         struct member *member = &likeness->members[i];
         if (member->like == VT_NEVER)
             continue;
-        uint64_t key = (uintptr_t)allocations[member->like].owner;
+        uint64_t key = (uintptr_t)likeness->labels[member->like].owner;
         const struct vt_allocation *allocation = &allocations[member->allocation];
         uint32_t next = vt_index_get(&from, key);
         if (is_settled(likeness, member))
@@ -317,7 +318,7 @@ static int drop_doubles(struct likeness *likeness)
         struct member *member = &likeness->members[i];
         if (member->like == VT_NEVER)
             continue;
-        uint64_t key = (uintptr_t)allocations[member->like].owner;
+        uint64_t key = (uintptr_t)likeness->labels[member->like].owner;
         const struct vt_allocation *allocation = &allocations[member->allocation];
         uint32_t busy = vt_index_get(&until, key);
         if (busy != VT_INDEX_NONE && is_double(likeness, member, busy, allocation->alloc_event) &&
@@ -357,21 +358,20 @@ static int find(struct likeness *likeness)
 }
 
 /* Rules knew no better. */
-static void give_categories(struct vt_replay *replay, const struct vt_placed *placed)
+static void give_categories(const uint32_t *likes, struct vt_label *labels, size_t count)
 {
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        struct vt_allocation *allocation = &replay->allocations[i];
-        uint32_t like = placed->like[i];
-        if (like == VT_NEVER || like == i || replay->allocations[like].category == allocation->category)
+    for (size_t i = 0; i < count; i++) {
+        uint32_t like = likes[i];
+        if (like == VT_NEVER || like == i || labels[like].category == labels[i].category)
             continue;
-        allocation->category = replay->allocations[like].category;
-        allocation->evidence = VT_EVIDENCE_STRONG;
-        allocation->rule = VT_RULE_INSPECTION;
+        labels[i].category = labels[like].category;
+        labels[i].evidence = VT_EVIDENCE_STRONG;
+        labels[i].rule = VT_RULE_INSPECTION;
     }
 }
 
-int vt_likeness_find(struct vt_replay *replay, const struct vt_phases *phases, struct vt_module_tree *modules,
-                     struct vt_placed *placed)
+int vt_likeness_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                     struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
     uint64_t *stack_keys = calloc(replay->trace->stack_count, sizeof *stack_keys);
@@ -383,6 +383,7 @@ int vt_likeness_find(struct vt_replay *replay, const struct vt_phases *phases, s
         struct likeness likeness = {.replay = replay,
                                     .phases = phases,
                                     .modules = modules,
+                                    .labels = labels,
                                     .level = level,
                                     .keys = calloc(count, sizeof *likeness.keys),
                                     .stack_keys = stack_keys,
@@ -391,7 +392,7 @@ int vt_likeness_find(struct vt_replay *replay, const struct vt_phases *phases, s
         free(likeness.keys);
     }
     if (!error)
-        give_categories(replay, placed);
+        give_categories(placed->like, labels, replay->allocation_count);
     free(stack_keys);
     return error;
 }

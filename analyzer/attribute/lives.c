@@ -70,6 +70,11 @@ static int find_span_ends(struct lives *lives)
     return 0;
 }
 
+static uint32_t step_at(const struct vt_phases *phases, uint32_t event)
+{
+    return phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
+}
+
 static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
@@ -83,9 +88,7 @@ static int count_blocks(struct lives *lives)
         !lives->last_passes)
         return -ENOMEM;
     for (size_t i = 0; i < phases->pass_count; i++)
-        lives->pass_steps[i] =
-            phases->spans[vt_span_index(phases->spans, phases->span_count, phases->passes[i].first_event)]
-                .step;
+        lives->pass_steps[i] = step_at(phases, phases->passes[i].first_event);
     for (size_t i = phases->pass_count; i-- > 0;) {
         bool ends_step = i + 1 == phases->pass_count || lives->pass_steps[i + 1] != lives->pass_steps[i];
         lives->last_passes[i] = ends_step ? (uint32_t)i : lives->last_passes[i + 1];
@@ -94,9 +97,10 @@ static int count_blocks(struct lives *lives)
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block))
             continue;
+        uint32_t number = step_at(phases, block->alloc_event) + 1;
         if (lives->first_step[block->stack_id] == 0)
-            lives->first_step[block->stack_id] = block->step + 1;
-        lives->last_step[block->stack_id] = block->step + 1;
+            lives->first_step[block->stack_id] = number;
+        lives->last_step[block->stack_id] = number;
         lives->made_before[block->alloc_event]++;
         lives->last_made = block->alloc_event;
     }
@@ -173,8 +177,7 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_BRIEF;
     if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
         bits |= VT_LIFE_ONCE;
-    if (!freed ||
-        phases->spans[vt_span_index(phases->spans, phases->span_count, block->free_event)].step > block->step)
+    if (!freed || step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&

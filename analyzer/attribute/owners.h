@@ -17,7 +17,7 @@ void vt_module_tree_free(struct vt_module_tree *tree);
 int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
                         const char **module);
 
-/* Joins what backward made to the forward operator it belongs to, by autograd's node numbers. */
-int vt_join_backward(struct vt_replay *replay, const struct vt_sites *sites);
+/* Sets forward_stack_id of what backward made, by autograd's node numbers. */
+int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
 
 #endif

@@ -26,17 +26,6 @@ static const char *const life_names[] = {
     VT_LIVES(X)
 #undef X
         NULL};
-static const char *const phase_names[] = {
-#define X(id, name) name,
-    VT_PHASES(X)
-#undef X
-        NULL};
-static const char *const category_names[] = {
-#define X(id, name) name,
-    VT_CATEGORIES(X)
-#undef X
-        NULL};
-static const char *const evidence_names[] = {"weak", "strong", "exact", NULL};
 /* Conditions in the order of enum vt_pattern_kind and enum vt_condition_kind. */
 static const char *const condition_names[] = {"python", "name",      "native", "object", "thread",
                                               "op",     "innermost", "trait",  "phase",  "kind",
@@ -143,7 +132,7 @@ static int parse_names(struct parser *parser, struct vt_condition *condition, ch
 {
     const struct vt_rules *rules = parser->rules;
     const char *const *names = condition->kind == VT_CONDITION_INNERMOST ? innermost_names
-                               : condition->kind == VT_CONDITION_PHASE   ? phase_names
+                               : condition->kind == VT_CONDITION_PHASE   ? vt_phase_names
                                : condition->kind == VT_CONDITION_KIND    ? kind_names
                                : condition->kind == VT_CONDITION_LIFE    ? life_names
                                                                          : NULL;
@@ -212,9 +201,9 @@ static int parse_condition(struct parser *parser, char *line)
 static int parse_category(struct parser *parser, char *line)
 {
     const char *word = next_word(&line);
-    int category = find_name(category_names, word);
+    int category = find_name(vt_category_names, word);
     const char *evidence_word = next_word(&line);
-    int evidence = evidence_word ? find_name(evidence_names, evidence_word) : -1;
+    int evidence = evidence_word ? find_name(vt_evidence_names, evidence_word) : -1;
     if (category < 0 || category == VT_CATEGORY_CACHED || category == VT_CATEGORY_HOST_PINNED)
         return fail(parser, "'%s' is no category that a rule can give", word);
     if (evidence < 0 || next_word(&line))

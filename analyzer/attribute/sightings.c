@@ -51,8 +51,7 @@ static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
     const struct vt_replay *replay = sweep->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
-        if (!vt_holds_tensors(phases, allocation) || allocation->category == VT_CATEGORY_CACHED ||
-            allocation->address == 0 || allocation->bytes == 0 ||
+        if (!vt_holds_tensors(phases, allocation) || allocation->address == 0 || allocation->bytes == 0 ||
             allocation->address > UINT64_MAX - allocation->bytes || allocation->device_index < 0 ||
             allocation->device_index >= (int)VT_MAX_DEVICES)
             continue;

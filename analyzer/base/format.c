@@ -52,14 +52,6 @@ const char *vt_by_name(enum vt_by by)
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
 
-const char *vt_evidence_name(unsigned evidence)
-{
-    static const char *const names[VT_EVIDENCE_COUNT] = {
-        [VT_EVIDENCE_WEAK] = "weak", [VT_EVIDENCE_STRONG] = "strong", [VT_EVIDENCE_EXACT] = "exact"};
-
-    return evidence < VT_EVIDENCE_COUNT ? names[evidence] : "?";
-}
-
 char *vt_format_change(uint64_t before, uint64_t after, char *text)
 {
     char bytes[24];

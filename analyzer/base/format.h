@@ -13,8 +13,6 @@ char *vt_format_change(uint64_t before, uint64_t after, char *text);
 /* "61.4 %", "<0.1 %", "–" where there is no whole. `text` holds at least 16 bytes. */
 char *vt_format_percent(uint64_t part, uint64_t whole, char *text);
 
-const char *vt_evidence_name(unsigned evidence); /* "exact", "strong", "weak" */
-
 /* "5,700". `text` holds at least 32 bytes. */
 char *vt_format_count(uint64_t count, char *text);
 

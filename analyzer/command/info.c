@@ -1,6 +1,7 @@
 /* info: what is in a trace, said without judging it; and the checks on our own reading of it. */
 #include "command/command.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -283,47 +284,47 @@ struct verification {
     const struct vt_command *command;
     const struct vt_trace *trace;
     int device_index;
-    uint64_t checked, breaches;
+    uint64_t breaches;
 };
 
-static int verify_event(void *context, uint32_t event_index, const struct vt_counts *counts,
-                        const uint64_t categories[VT_CATEGORY_COUNT])
+/* At an event, or of the trace as a whole (VT_NEVER). */
+static void say_breach(void *context, uint32_t event_index, const char *what)
 {
     struct verification *verification = context;
-    uint64_t sum = 0;
+    char event[64] = "";
 
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++)
-        sum += c == VT_CATEGORY_HOST_PINNED ? 0 : categories[c];
-    verification->checked++;
-    if (sum == counts->driver_bytes || ++verification->breaches > 10)
-        return 0;
-    vt_say(verification->command,
-           "%s: event %u (%s), device %d: the categories sum to %" PRIu64 ", the driver gave %" PRIu64,
-           verification->trace->path, event_index,
-           vt_event_kind_name(verification->trace->events[event_index].kind), verification->device_index, sum,
-           counts->driver_bytes);
-    return 0;
+    if (++verification->breaches > 10)
+        return;
+    if (event_index != VT_NEVER)
+        snprintf(event, sizeof event, "event %" PRIu32 " (%s), ", event_index,
+                 vt_event_kind_name(verification->trace->events[event_index].kind));
+    vt_say(verification->command, "%s: %sdevice %d: %s", verification->trace->path, event,
+           verification->device_index, what);
 }
 
 static int verify(const struct vt_command *command, const struct vt_loaded *loaded, struct vt_output *output)
 {
     struct verification verification = {.command = command, .trace = loaded->trace};
-    char count[32];
+    struct vt_category_check check = {.breach = say_breach, .context = &verification};
+    char count[32], wrong[256];
 
     for (int i = 0; i < loaded->replay->device_count; i++) {
-        int result;
+        int result = vt_replay_verify(loaded->replay, i, wrong, sizeof wrong);
+
         verification.device_index = i;
-        result = vt_replay_walk(loaded->replay, i, verify_event, &verification);
-        if (result < 0) {
+        if (result == -EINVAL) {
+            say_breach(&verification, VT_NEVER, wrong);
+        } else if (result) {
             vt_say(command, "%s: %s", loaded->trace->path, strerror(-result));
             return VT_EXIT_UNREADABLE;
         }
+        vt_category_verify(loaded->attribution, i, &check);
     }
     vt_put_clean(loaded->trace->path, output->stream);
     fprintf(output->stream,
             ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
-            vt_format_count(verification.checked, count), verification.breaches,
-            verification.breaches ? "do not sum" : "sum", verification.breaches ? "" : " at every one");
+            vt_format_count(check.events, count), verification.breaches,
+            check.breaches ? "do not sum" : "sum", check.breaches ? "" : " at every one");
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 

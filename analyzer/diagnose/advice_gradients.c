@@ -69,6 +69,11 @@ static const struct vt_allocation *allocation_of(const struct search *search, co
     return &search->adviser->replay->allocations[made->allocation];
 }
 
+static uint8_t category_of(const struct search *search, const struct made *made)
+{
+    return search->adviser->attribution->labels[made->allocation].category;
+}
+
 static int list_backward(struct search *search)
 {
     const struct vt_replay *replay = search->adviser->replay;
@@ -79,7 +84,8 @@ static int list_backward(struct search *search)
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
-        if (vt_whatif_counts(&search->adviser->whatif, block) && block->phase == VT_PHASE_BACKWARD)
+        if (vt_whatif_counts(&search->adviser->whatif, block) &&
+            search->adviser->attribution->labels[i].phase == VT_PHASE_BACKWARD)
             list[search->count++] = (struct made){
                 block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
@@ -268,10 +274,11 @@ static size_t list_turns(const struct search *search, const struct place *place)
     for (uint32_t i = 0; i < place->count; i++) {
         const struct vt_allocation *block = allocation_of(search, &place->made[i]);
         const struct pass *pass = &search->passes[place->made[i].pass];
+        bool is_gradient = category_of(search, &place->made[i]) == VT_CATEGORY_GRADIENT;
 
-        if (block->category == VT_CATEGORY_GRADIENT)
+        if (is_gradient)
             place->turns[count++] = (struct turn){block->alloc_event, i, GRADIENT_COMES};
-        if (block->category == VT_CATEGORY_GRADIENT && block->free_event != VT_NEVER)
+        if (is_gradient && block->free_event != VT_NEVER)
             place->turns[count++] = (struct turn){block->free_event, i, GRADIENT_GOES};
         if (!pass->forward || block->free_event == VT_NEVER)
             continue;
@@ -383,7 +390,8 @@ static int advise(struct search *search)
     for (size_t i = 0; !error && i < search->count; i++) {
         const struct vt_allocation *block = allocation_of(search, &search->list[i]);
 
-        if (block->category != VT_CATEGORY_GRADIENT || !drop_gradient(search, &search->list[i], &stack_id))
+        if (category_of(search, &search->list[i]) != VT_CATEGORY_GRADIENT ||
+            !drop_gradient(search, &search->list[i], &stack_id))
             continue;
         times++;
         bytes += block->bytes;

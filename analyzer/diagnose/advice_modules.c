@@ -16,6 +16,7 @@
 static const struct vt_allocation *input_of(const struct vt_adviser *adviser, uint32_t index)
 {
     const struct vt_allocation *output = &adviser->replay->allocations[index];
+    const struct vt_label *labels = adviser->attribution->labels;
 
     for (uint32_t i = index; i-- > 0 && index - i < NEAR;) {
         const struct vt_allocation *block = &adviser->replay->allocations[i];
@@ -23,8 +24,8 @@ static const struct vt_allocation *input_of(const struct vt_adviser *adviser, ui
         if (adviser->passes[block->alloc_event] != adviser->passes[output->alloc_event])
             return NULL;
         if (block->bytes == output->bytes && vt_whatif_counts(&adviser->whatif, block) &&
-            vt_alive_at(block, output->alloc_event) && block->phase == output->phase &&
-            (block->category == VT_CATEGORY_ACTIVATION || block->category == VT_CATEGORY_TEMPORARY))
+            vt_alive_at(block, output->alloc_event) && labels[i].phase == labels[index].phase &&
+            (labels[i].category == VT_CATEGORY_ACTIVATION || labels[i].category == VT_CATEGORY_TEMPORARY))
             return block;
     }
     return NULL;
@@ -39,9 +40,10 @@ int vt_advise_in_place(struct vt_adviser *adviser)
 
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *output = &adviser->replay->allocations[i], *input;
+        uint8_t phase = adviser->attribution->labels[i].phase;
 
         if (!vt_whatif_counts(&adviser->whatif, output) ||
-            (output->phase != VT_PHASE_FORWARD && output->phase != VT_PHASE_EVAL) ||
+            (phase != VT_PHASE_FORWARD && phase != VT_PHASE_EVAL) ||
             !(vt_site_of(adviser->attribution, output->stack_id)->traits & VT_TRAIT(IN_PLACE)))
             continue;
         input = input_of(adviser, i);
@@ -92,21 +94,24 @@ struct kept {
 /* Kept by forward for its backward. */
 static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation *block)
 {
-    return block->category == VT_CATEGORY_ACTIVATION && block->phase == VT_PHASE_FORWARD && block->module &&
+    const struct vt_label *label = vt_label_of(adviser->attribution, block);
+
+    return label->category == VT_CATEGORY_ACTIVATION && label->phase == VT_PHASE_FORWARD && label->module &&
            vt_whatif_counts(&adviser->whatif, block) && block->free_event != VT_NEVER &&
            adviser->passes[block->free_event] > adviser->passes[block->alloc_event];
 }
 
 /* Adds a block to the families of its module and of all those around it. */
-static void count_families(struct family *families, size_t *count, const struct vt_allocation *block)
+static void count_families(struct family *families, size_t *count, const struct vt_allocation *block,
+                           const char *name)
 {
     struct vt_module_level level = {0};
 
-    while (vt_module_next(block->module, &level)) {
+    while (vt_module_next(name, &level)) {
         char pattern[sizeof families->pattern];
         size_t k = 0;
 
-        if (!vt_module_pattern(block->module, (size_t)(level.begin + level.bytes - block->module), pattern,
+        if (!vt_module_pattern(name, (size_t)(level.begin + level.bytes - name), pattern,
                                sizeof pattern))
             continue;
         while (k < *count && strcmp(families[k].pattern, pattern))
@@ -189,13 +194,15 @@ static int weigh_family(struct vt_adviser *adviser, struct family *family)
 
     for (uint32_t i = 0; kept && made && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        size_t bytes = block->module ? vt_module_match(family->pattern, block->module) : 0;
-        struct kept item = {.member = bytes ? vt_hash_bytes(block->module, bytes, VT_HASH_START) : 0, .allocation = i};
+        const struct vt_label *label = &adviser->attribution->labels[i];
+        size_t bytes = label->module ? vt_module_match(family->pattern, label->module) : 0;
+        struct kept item = {.member = bytes ? vt_hash_bytes(label->module, bytes, VT_HASH_START) : 0,
+                            .allocation = i};
 
         item.pass = adviser->passes[block->alloc_event];
         if (bytes && is_kept(adviser, block))
             kept[count++] = item;
-        else if (bytes && block->phase == VT_PHASE_BACKWARD && block->forward_stack_id)
+        else if (bytes && label->phase == VT_PHASE_BACKWARD && label->forward_stack_id)
             made[made_count++] = item;
     }
     if (!kept || !made) {
@@ -258,7 +265,7 @@ int vt_advise_checkpoints(struct vt_adviser *adviser)
         const struct vt_allocation *block = &adviser->replay->allocations[i];
 
         if (is_kept(adviser, block) && vt_alive_at(block, adviser->whatif.peak_event))
-            count_families(families, &count, block);
+            count_families(families, &count, block, adviser->attribution->labels[i].module);
     }
     for (size_t i = 0; !error && i < count; i++)
         if (families[i].kept * 100 >= adviser->whatif.peak_bytes)

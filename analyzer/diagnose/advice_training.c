@@ -57,8 +57,10 @@ static void number_frees(struct evaluation *evaluation)
 
 static bool is_forward(const struct vt_adviser *adviser, const struct vt_allocation *block)
 {
-    return vt_whatif_counts(&adviser->whatif, block) && block->module &&
-           (block->phase == VT_PHASE_FORWARD || block->phase == VT_PHASE_EVAL) &&
+    const struct vt_label *label = vt_label_of(adviser->attribution, block);
+
+    return vt_whatif_counts(&adviser->whatif, block) && label->module &&
+           (label->phase == VT_PHASE_FORWARD || label->phase == VT_PHASE_EVAL) &&
            block->stack_id < adviser->replay->trace->stack_count;
 }
 
@@ -69,16 +71,17 @@ static void list_graphs(struct evaluation *evaluation)
 
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
+        const struct vt_label *label = &adviser->attribution->labels[i];
         bool freed = block->free_event < replay->trace->event_count;
 
         if (!is_forward(adviser, block))
             continue;
         if (freed && (adviser->passes[block->free_event] > adviser->passes[block->alloc_event]))
             evaluation->stacks[block->stack_id] |= TRAINED;
-        else if ((block->category == VT_CATEGORY_ACTIVATION || block->category == VT_CATEGORY_TEMPORARY) &&
+        else if ((label->category == VT_CATEGORY_ACTIVATION || label->category == VT_CATEGORY_TEMPORARY) &&
                  (!freed || evaluation->runs[block->free_event]))
             evaluation->blocks[evaluation->count++] =
-                (struct graph_block){freed ? evaluation->runs[block->free_event] : VT_NEVER, block->step, i};
+                (struct graph_block){freed ? evaluation->runs[block->free_event] : VT_NEVER, label->step, i};
     }
 }
 
@@ -218,7 +221,8 @@ static uint64_t most_alive(const struct vt_adviser *adviser, enum vt_category ca
     for (size_t i = 0; changes && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
-        if (block->category != category || !vt_whatif_counts(&adviser->whatif, block))
+        if (adviser->attribution->labels[i].category != category ||
+            !vt_whatif_counts(&adviser->whatif, block))
             continue;
         changes[block->alloc_event] += block->bytes;
         if (block->free_event != VT_NEVER)
@@ -255,7 +259,7 @@ static int advise_state(struct vt_adviser *adviser)
 
         if (!vt_whatif_counts(&adviser->whatif, block))
             continue;
-        if (block->category != VT_CATEGORY_OPTIMIZER_STATE)
+        if (adviser->attribution->labels[i].category != VT_CATEGORY_OPTIMIZER_STATE)
             continue;
         state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
         stack_id = stack_id ? stack_id : block->stack_id;
@@ -305,8 +309,10 @@ static int advise_foreach(struct vt_adviser *adviser)
              next++) {
             const struct vt_allocation *block = &adviser->replay->allocations[next];
 
-            if (span->phase != VT_PHASE_OPTIMIZER || block->category != VT_CATEGORY_TEMPORARY ||
-                !vt_whatif_counts(&adviser->whatif, block) || !(vt_site_of(adviser->attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
+            if (span->phase != VT_PHASE_OPTIMIZER ||
+                attribution->labels[next].category != VT_CATEGORY_TEMPORARY ||
+                !vt_whatif_counts(&adviser->whatif, block) ||
+                !(vt_site_of(attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
                 continue;
             vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
             largest = block->bytes > largest ? block->bytes : largest;

@@ -175,9 +175,8 @@ static int compare_device(struct vt_checks *checks, const struct vt_device_repor
         unsigned c = vt_stacked_categories[i];
 
         if (peak->categories[c] || before->categories[c])
-            result = compare_size(checks, device->index, vt_category_name((enum vt_category)c),
-                                  vt_category_name((enum vt_category)c), peak->categories[c],
-                                  before->categories[c], tolerance);
+            result = compare_size(checks, device->index, vt_category_name(c), vt_category_name(c),
+                                  peak->categories[c], before->categories[c], tolerance);
     }
     return result;
 }

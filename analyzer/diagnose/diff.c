@@ -342,7 +342,7 @@ static int match_categories(const struct vt_diff_device *device, struct vt_diff_
         row.a.blocks = row.a.bytes > 0;
         row.b.blocks = row.b.bytes > 0;
         row.kind = kind_of(&row);
-        row.name = strdup(vt_category_name((enum vt_category)c));
+        row.name = strdup(vt_category_name(c));
         if (!row.name)
             return -ENOMEM;
         rows->items[rows->count++] = row;

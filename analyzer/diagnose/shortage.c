@@ -82,12 +82,13 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
     return true;
 }
 
-static bool is_together(const struct vt_replay *replay, uint32_t left, uint32_t right)
+static bool is_together(const struct vt_attribution *attribution, uint32_t left, uint32_t right)
 {
-    const struct vt_allocation *a = &replay->allocations[left], *b = &replay->allocations[right];
+    const struct vt_allocation *allocations = attribution->replay->allocations;
+    const struct vt_label *a = &attribution->labels[left], *b = &attribution->labels[right];
 
-    return a->stack_id == b->stack_id && a->forward_stack_id == b->forward_stack_id &&
-           a->category == b->category;
+    return allocations[left].stack_id == allocations[right].stack_id &&
+           a->forward_stack_id == b->forward_stack_id && a->category == b->category;
 }
 
 static int find_freed(const struct vt_report *report, struct vt_shortage *shortage)
@@ -112,7 +113,7 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
         struct vt_freed_next *last =
             shortage->freed_count ? &shortage->freed[shortage->freed_count - 1] : NULL;
 
-        if (!last || !is_together(replay, last->allocation, ends[i].allocation)) {
+        if (!last || !is_together(report->attribution, last->allocation, ends[i].allocation)) {
             last = &shortage->freed[shortage->freed_count++];
             *last = (struct vt_freed_next){.allocation = ends[i].allocation,
                                            .after_events = ends[i].event - now,

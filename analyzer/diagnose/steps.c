@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A step stands out if it lies above the median by more than VT_STEP_SPREADS times the usual distance from it
  * (the median absolute deviation, which one odd step among many does not move, scaled to what a standard
@@ -27,23 +26,15 @@ struct walk {
     bool blocks;
 };
 
-static uint64_t measure(const struct walk *walk, const struct vt_counts *counts, const uint64_t *categories)
+static void keep(struct vt_step_state *state, uint32_t event_index, const struct vt_sums *sums)
 {
-    return walk->blocks ? counts->block_bytes : counts->driver_bytes - categories[VT_CATEGORY_CACHED];
+    *state = (struct vt_step_state){.present = true,
+                                    .event_index = event_index,
+                                    .used_bytes = vt_used_bytes(sums->categories),
+                                    .sums = *sums};
 }
 
-static void keep(struct vt_step_state *state, uint32_t event_index, const struct vt_counts *counts,
-                 const uint64_t categories[VT_CATEGORY_COUNT])
-{
-    state->present = true;
-    state->event_index = event_index;
-    state->counts = *counts;
-    memcpy(state->categories, categories, sizeof state->categories);
-    state->used_bytes = vt_used_bytes(categories);
-}
-
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts,
-                 const uint64_t categories[VT_CATEGORY_COUNT])
+static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
     const struct vt_attribution *attribution = walk->attribution;
@@ -54,9 +45,9 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
         walk->span++;
     step = &walk->items[attribution->spans[walk->span].step];
     if (!step->peak.present ||
-        measure(walk, counts, categories) > measure(walk, &step->peak.counts, step->peak.categories))
-        keep(&step->peak, event_index, counts, categories);
-    keep(&step->end, event_index, counts, categories);
+        vt_peak_measure(&sums->counts, walk->blocks) > vt_peak_measure(&step->peak.sums.counts, walk->blocks))
+        keep(&step->peak, event_index, sums);
+    keep(&step->end, event_index, sums);
     return 0;
 }
 
@@ -180,7 +171,7 @@ int vt_steps_make(const struct vt_report *report, const struct vt_device_report 
     set_bounds(attribution, steps->items);
     walk.items = steps->items;
     if (attribution->span_count)
-        result = vt_replay_walk(attribution->replay, device->index, visit, &walk);
+        result = vt_category_walk(attribution, device->index, visit, &walk);
     finish(report, steps, number_count);
     if (result >= 0)
         result = find_outstanding(steps);

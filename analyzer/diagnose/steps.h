@@ -11,8 +11,7 @@ struct vt_step_state {
     bool present;
     uint32_t event_index;
     uint64_t used_bytes; /* as the report's peak: without the cache and the context */
-    struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT];
+    struct vt_sums sums;
 };
 
 struct vt_step {

@@ -10,7 +10,7 @@ bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation
         return false;
     if (whatif->blocks)
         return allocation->kind == VT_ALLOCATION_BLOCK;
-    return allocation->category != VT_CATEGORY_CACHED &&
+    return !vt_is_container(allocation) &&
            (allocation->kind == VT_ALLOCATION_DRIVER || allocation->kind == VT_ALLOCATION_POOLED);
 }
 

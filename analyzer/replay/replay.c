@@ -5,41 +5,6 @@
 
 #include "replay/build.h"
 
-const char *vt_category_name(enum vt_category category)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_CATEGORIES(X)
-#undef X
-    };
-    return (unsigned)category < VT_CATEGORY_COUNT ? names[category] : "unknown";
-}
-
-const char *vt_phase_name(enum vt_phase phase)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_PHASES(X)
-#undef X
-    };
-    return (unsigned)phase < VT_PHASE_COUNT ? names[phase] : "other";
-}
-
-static enum vt_category first_category(enum vt_allocation_kind kind)
-{
-    switch (kind) {
-    case VT_ALLOCATION_SEGMENT:
-    case VT_ALLOCATION_POOL:
-        return VT_CATEGORY_CACHED;
-    case VT_ALLOCATION_CONTEXT:
-        return VT_CATEGORY_CONTEXT;
-    case VT_ALLOCATION_HOST:
-        return VT_CATEGORY_HOST_PINNED;
-    default:
-        return VT_CATEGORY_UNKNOWN;
-    }
-}
-
 /* The sums that the replay itself needs. */
 static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
 {
@@ -73,8 +38,6 @@ int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t 
         .device_index = (int8_t)device_index,
         .kind = (uint8_t)kind,
         .flags = event->flags,
-        .category = (uint8_t)first_category(kind),
-        .phase = VT_PHASE_OTHER,
     };
     /* a block is accounted when its parent is known */
     if (kind != VT_ALLOCATION_BLOCK)
@@ -164,7 +127,7 @@ static void find_parent(struct vt_build *build, struct vt_allocation *block)
         struct vt_allocation *memory = &build->replay->allocations[held];
         if (memory->kind == VT_ALLOCATION_DRIVER)
             memory->kind = VT_ALLOCATION_SEGMENT;
-        memory->category = VT_CATEGORY_CACHED;
+        memory->holds_blocks = memory->kind == VT_ALLOCATION_POOLED;
     }
 }
 

@@ -9,40 +9,13 @@
 
 #define VT_NEVER UINT32_MAX
 
-/* In the order that reports show them. */
-#define VT_CATEGORIES(X)                                                                                     \
-    X(PARAMETER, "parameter") X(BUFFER, "buffer") X(GRADIENT, "gradient")                                    \
-    X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation") X(INPUT, "input")                      \
-    X(TEMPORARY, "temporary") X(WORKSPACE, "workspace") X(COMMUNICATION, "communication")                    \
-    X(CONTEXT, "context") X(CACHED, "cached") X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
-enum vt_category {
-#define X(id, name) VT_CATEGORY_##id,
-    VT_CATEGORIES(X)
-#undef X
-    VT_CATEGORY_COUNT
-};
-const char *vt_category_name(enum vt_category category);
-
-enum vt_evidence { VT_EVIDENCE_WEAK, VT_EVIDENCE_STRONG, VT_EVIDENCE_EXACT, VT_EVIDENCE_COUNT };
-
-#define VT_PHASES(X)                                                                                         \
-    X(INIT, "init") X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer")                  \
-    X(EVAL, "eval") X(DATA, "data") X(OTHER, "other")
-enum vt_phase {
-#define X(id, name) VT_PHASE_##id,
-    VT_PHASES(X)
-#undef X
-    VT_PHASE_COUNT
-};
-const char *vt_phase_name(enum vt_phase phase);
-
 enum vt_allocation_kind {
     VT_ALLOCATION_BLOCK,   /* framework block inside a segment (or a block whose segment was not seen) */
     VT_ALLOCATION_SEGMENT, /* driver memory that blocks are cut from: its free rest is `cached` */
     VT_ALLOCATION_DRIVER,  /* driver memory used as it is (cudaMalloc of a program or library) */
-    VT_ALLOCATION_POOLED,  /* sub-allocation of a driver pool: lies in the pool's reserved bytes; its category
-                              is CACHED if it holds framework blocks, which then count instead of it */
-    VT_ALLOCATION_POOL,    /* a pool's reserved bytes, one allocation per change (grows by alloc, shrinks by free) */
+    VT_ALLOCATION_POOLED,  /* part of a driver pool's reserved bytes */
+    VT_ALLOCATION_POOL,    /* a pool's reserved bytes, one allocation per change (grows by alloc, shrinks by
+                              free) */
     VT_ALLOCATION_CONTEXT, /* context, modules, libraries: measured by differences of free memory */
     VT_ALLOCATION_HOST,    /* page-locked host memory: never part of a device's sum */
 };
@@ -57,23 +30,15 @@ enum vt_allocation_kind {
 struct vt_allocation {
     uint64_t address; /* 0 where there is none (context, pool growth) */
     uint64_t bytes;
-    uint64_t rounding_bytes; /* of bytes: beyond what was asked for; 0 where that is not known (attribution) */
     uint64_t sequence;    /* of the alloc event: autograd node */
     uint32_t alloc_event; /* index in trace->events */
     uint32_t free_event;  /* VT_NEVER = alive at the end */
     uint32_t stack_id;
-    uint32_t parent; /* of a block: index of its segment's allocation, VT_NEVER = none seen */
+    uint32_t parent;     /* of a block: index of the allocation that it lies in, VT_NEVER = none seen */
     int8_t device_index; /* -1 = host or unknown */
     uint8_t kind;        /* enum vt_allocation_kind */
     uint8_t flags;       /* enum vt_event_flag */
-    uint8_t category;    /* enum vt_category; set by attribution, UNKNOWN before */
-    uint8_t evidence;    /* enum vt_evidence */
-    uint8_t phase;       /* enum vt_phase in which it was made */
-    uint16_t rule;       /* index of the rule that gave the category (attribution) */
-    uint32_t step;       /* step in which it was made, from 1; 0 = before the first */
-    const char *owner;   /* "layers.3.weight · exp_avg", NULL = unknown; owned by the attribution */
-    const char *module;  /* "layers.3", NULL = unknown */
-    uint32_t forward_stack_id; /* made in backward: stack of the forward operator it belongs to, 0 = unknown */
+    bool holds_blocks;   /* POOLED: framework blocks lie in it and count instead of it */
 };
 
 /* Whether it is there after an event. VT_NEVER comes after all of them. */
@@ -82,15 +47,25 @@ static inline bool vt_alive_at(const struct vt_allocation *allocation, uint32_t 
     return allocation->alloc_event <= event_index && allocation->free_event > event_index;
 }
 
-/* What an allocation itself adds to its category while it is alive: 0 for segments and pools (their rest is
- * `cached`), and for what is in no sum. */
-uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation);
+/* Blocks are cut from it: of its own bytes only the free rest counts. */
+static inline bool vt_is_container(const struct vt_allocation *allocation)
+{
+    return allocation->kind == VT_ALLOCATION_SEGMENT || allocation->kind == VT_ALLOCATION_POOL ||
+           allocation->holds_blocks;
+}
 
-/* Counts of one device just after one event. driver_bytes = what the driver gave (segments, driver, pools,
- * context); segment_bytes and block_bytes as in the report's VIEW. */
+/* What it adds by itself to the sums while it is alive: 0 for containers and for foreign memory. */
+static inline uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation)
+{
+    return vt_is_container(allocation) || (allocation->flags & VT_FLAG_FOREIGN) ? 0 : allocation->bytes;
+}
+
+/* One device just after one event. */
 struct vt_counts {
-    uint64_t driver_bytes, segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
-    uint64_t rounding_bytes; /* of the categories' bytes: more than was asked for, where that is known */
+    uint64_t driver_bytes;  /* what the driver gave: segments, driver, pools, context */
+    uint64_t segment_bytes; /* segments and pools */
+    uint64_t cached_bytes;  /* the free rest of segments and pools */
+    uint64_t block_bytes, context_bytes, host_pinned_bytes;
 };
 
 struct vt_replay {
@@ -120,15 +95,29 @@ static inline bool vt_has_blocks(const struct vt_replay *replay, int device_inde
     return false;
 }
 
-/* Walks all events in order for one device; after each event that touches that device, calls `visit`
- * with the counts and the bytes per category (which sum to driver_bytes; host_pinned is told beside and is not
- * in the sum). `changed` is the allocation made or freed, or NULL. Returns early when visit returns non-zero. */
-typedef int (*vt_replay_visit)(void *context, uint32_t event_index, const struct vt_counts *counts,
-                               const uint64_t categories[VT_CATEGORY_COUNT]);
-int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_visit visit, void *context);
+/* What a peak is of: the framework's blocks where it has any, else what the driver gave and no pool caches.
+ */
+static inline uint64_t vt_peak_measure(const struct vt_counts *counts, bool has_blocks)
+{
+    return has_blocks ? counts->block_bytes : counts->driver_bytes - counts->cached_bytes;
+}
 
-/* Checks that the categories sum to the driver bytes, and that both agree with the allocations alive, after
- * every event of the device. Returns 0, or -EINVAL and says in `error` where it does not hold. */
+/* Either function may be NULL. */
+struct vt_replay_visitor {
+    /* An allocation of the device, or of page-locked memory, begins or ends at the event that is visited
+     * next. Not called for one that ends at the event that made it. */
+    void (*change)(void *context, uint32_t allocation, bool begins);
+    /* After each event that touches the device. Non-zero ends the walk. */
+    int (*visit)(void *context, uint32_t event_index, const struct vt_counts *counts);
+    void *context;
+};
+
+/* Walks all events in order for one device. Page-locked memory has no device and counts with each. Returns
+ * what the last visit returned. */
+int vt_replay_walk(const struct vt_replay *replay, int device_index, const struct vt_replay_visitor *visitor);
+
+/* Checks that the counts agree with the allocations alive after every event of the device, and that every
+ * block lies in its parent's life. Returns 0, -ENOMEM, or -EINVAL with the first breach in `error`. */
 int vt_replay_verify(const struct vt_replay *replay, int device_index, char *error, size_t error_bytes);
 
 #endif

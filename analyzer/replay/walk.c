@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "replay/build.h"
 
@@ -22,130 +23,149 @@ bool vt_allocation_is_driver_memory(const struct vt_allocation *allocation)
     }
 }
 
-uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation)
-{
-    bool counts = allocation->category != VT_CATEGORY_CACHED && !(allocation->flags & VT_FLAG_FOREIGN) &&
-                  allocation->category < VT_CATEGORY_COUNT;
-    return counts ? allocation->bytes : 0;
-}
-
-struct walk {
-    struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT];
-};
-
-static void change(struct walk *walk, const struct vt_allocation *allocation, bool begins)
+static void count(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
 {
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
-    uint64_t own = vt_allocation_own_bytes(allocation);
     if (allocation->flags & VT_FLAG_FOREIGN)
         return;
     if (vt_allocation_is_driver_memory(allocation))
-        walk->counts.driver_bytes += bytes;
-    if (allocation->kind == VT_ALLOCATION_SEGMENT || allocation->kind == VT_ALLOCATION_POOL) {
-        walk->counts.segment_bytes += bytes;
-        walk->categories[VT_CATEGORY_CACHED] += bytes;
-    } else if (allocation->kind == VT_ALLOCATION_BLOCK) {
-        walk->counts.block_bytes += bytes;
-    } else if (allocation->kind == VT_ALLOCATION_CONTEXT) {
-        walk->counts.context_bytes += bytes;
-    } else if (allocation->kind == VT_ALLOCATION_HOST) {
-        walk->counts.host_pinned_bytes += bytes;
+        counts->driver_bytes += bytes;
+    switch (allocation->kind) {
+    case VT_ALLOCATION_SEGMENT:
+    case VT_ALLOCATION_POOL:
+        counts->segment_bytes += bytes;
+        counts->cached_bytes += bytes;
+        break;
+    case VT_ALLOCATION_BLOCK:
+        counts->block_bytes += bytes;
+        if (allocation->parent != VT_NEVER)
+            counts->cached_bytes -= bytes;
+        break;
+    case VT_ALLOCATION_POOLED:
+        if (!allocation->holds_blocks)
+            counts->cached_bytes -= bytes;
+        break;
+    case VT_ALLOCATION_CONTEXT:
+        counts->context_bytes += bytes;
+        break;
+    case VT_ALLOCATION_HOST:
+        counts->host_pinned_bytes += bytes;
+        break;
+    default:
+        break;
     }
-    if (own == 0)
-        return;
-    walk->categories[allocation->category] += bytes;
-    walk->counts.rounding_bytes += begins ? allocation->rounding_bytes : 0 - allocation->rounding_bytes;
-    /* what lies in a segment or pool is taken out of its free rest */
-    if ((allocation->kind == VT_ALLOCATION_BLOCK && allocation->parent != VT_NEVER) ||
-        allocation->kind == VT_ALLOCATION_POOLED)
-        walk->categories[VT_CATEGORY_CACHED] -= bytes;
 }
 
-/* Page-locked memory has no device of its own; it is told with every device. */
-static bool concerns(const struct vt_allocation *allocation, int device_index)
+/* The state of a walk. */
+struct walk {
+    const struct vt_replay *replay;
+    const struct vt_replay_visitor *visitor;
+    struct vt_counts counts;
+    int device_index;
+    bool touched; /* the event at hand touches the device */
+};
+
+static void change(struct walk *walk, uint32_t index, bool begins)
 {
-    return allocation->device_index == device_index || allocation->kind == VT_ALLOCATION_HOST;
+    const struct vt_allocation *allocation = &walk->replay->allocations[index];
+    if (allocation->alloc_event == allocation->free_event ||
+        (allocation->device_index != walk->device_index && allocation->kind != VT_ALLOCATION_HOST))
+        return;
+    walk->touched = true;
+    count(&walk->counts, allocation, begins);
+    if (walk->visitor->change)
+        walk->visitor->change(walk->visitor->context, index, begins);
 }
 
-int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_visit visit, void *context)
+int vt_replay_walk(const struct vt_replay *replay, int device_index, const struct vt_replay_visitor *visitor)
 {
     const struct vt_trace *trace = replay->trace;
-    struct walk walk = {0};
-    size_t next = 0;
+    struct walk walk = {.replay = replay, .visitor = visitor, .device_index = device_index};
+    uint32_t next = 0;
     for (uint32_t i = 0; i < trace->event_count; i++) {
-        bool touched = trace->events[i].device_index == device_index;
-        for (uint32_t freed = replay->first_freed[i]; freed != VT_NEVER; freed = replay->next_freed[freed]) {
-            if (replay->allocations[freed].alloc_event < i &&
-                concerns(&replay->allocations[freed], device_index)) {
-                change(&walk, &replay->allocations[freed], false);
-                touched = true;
-            }
-        }
-        for (; next < replay->allocation_count && replay->allocations[next].alloc_event == i; next++) {
-            const struct vt_allocation *made = &replay->allocations[next];
-            if (made->free_event != i && concerns(made, device_index)) {
-                change(&walk, made, true);
-                touched = true;
-            }
-        }
-        if (!touched)
-            continue;
-        int stop = visit(context, i, &walk.counts, walk.categories);
+        walk.touched = trace->events[i].device_index == device_index;
+        for (uint32_t freed = replay->first_freed[i]; freed != VT_NEVER; freed = replay->next_freed[freed])
+            change(&walk, freed, false);
+        for (; next < replay->allocation_count && replay->allocations[next].alloc_event == i; next++)
+            change(&walk, next, true);
+        int stop = walk.touched && visitor->visit ? visitor->visit(visitor->context, i, &walk.counts) : 0;
         if (stop)
             return stop;
     }
     return 0;
 }
 
+/* ---- Verification. */
+
 struct verification {
-    const struct vt_replay *replay;
+    uint64_t *driver_changes, *block_changes; /* by event, then their sums up to it; modulo 2^64 */
     char *error;
     size_t error_bytes;
 };
 
-static int verify_event(void *context, uint32_t event_index, const struct vt_counts *counts,
-                        const uint64_t categories[VT_CATEGORY_COUNT])
+/* Sums what is alive without the chains of frees that the walk follows. */
+static int sum_alive(const struct vt_replay *replay, int device_index, struct verification *check)
+{
+    size_t events = replay->trace->event_count;
+    check->driver_changes = calloc(events + 1, sizeof *check->driver_changes);
+    check->block_changes = calloc(events + 1, sizeof *check->block_changes);
+    if (!check->driver_changes || !check->block_changes)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        size_t end = allocation->free_event < events ? allocation->free_event : events;
+        if (allocation->device_index != device_index || (allocation->flags & VT_FLAG_FOREIGN))
+            continue;
+        if (vt_allocation_is_driver_memory(allocation)) {
+            check->driver_changes[allocation->alloc_event] += allocation->bytes;
+            check->driver_changes[end] -= allocation->bytes;
+        }
+        if (allocation->kind == VT_ALLOCATION_BLOCK) {
+            check->block_changes[allocation->alloc_event] += allocation->bytes;
+            check->block_changes[end] -= allocation->bytes;
+        }
+    }
+    for (size_t i = 1; i < events; i++) {
+        check->driver_changes[i] += check->driver_changes[i - 1];
+        check->block_changes[i] += check->block_changes[i - 1];
+    }
+    return 0;
+}
+
+static int verify_event(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     const struct verification *check = context;
-    uint64_t sum = 0;
-    for (int i = 0; i < VT_CATEGORY_COUNT; i++)
-        if (i != VT_CATEGORY_HOST_PINNED)
-            sum += categories[i];
     const char *wrong = NULL;
-    if (sum != counts->driver_bytes)
-        wrong = "categories do not sum to driver bytes";
-    else if (categories[VT_CATEGORY_CACHED] > counts->segment_bytes)
+    if (counts->driver_bytes != check->driver_changes[event_index])
+        wrong = "driver bytes differ from the allocations alive";
+    else if (counts->block_bytes != check->block_changes[event_index])
+        wrong = "block bytes differ from the allocations alive";
+    else if (counts->cached_bytes > counts->segment_bytes)
         wrong = "blocks are larger than the segments they lie in";
-    else if (categories[VT_CATEGORY_HOST_PINNED] != counts->host_pinned_bytes)
-        wrong = "page-locked host memory differs";
     else if (counts->segment_bytes + counts->context_bytes > counts->driver_bytes)
         wrong = "segments and contexts are larger than driver bytes";
     if (!wrong)
         return 0;
-    if (check->error_bytes > 0)
-        snprintf(check->error, check->error_bytes,
-                 "event %" PRIu32 ": %s (sum %" PRIu64 ", driver %" PRIu64 ", segments %" PRIu64
-                 ", blocks %" PRIu64 ", cached %" PRIu64 ")",
-                 event_index, wrong, sum, counts->driver_bytes, counts->segment_bytes, counts->block_bytes,
-                 categories[VT_CATEGORY_CACHED]);
+    snprintf(check->error, check->error_bytes,
+             "event %" PRIu32 ": %s (driver %" PRIu64 ", segments %" PRIu64 ", blocks %" PRIu64
+             ", cached %" PRIu64 ")",
+             event_index, wrong, counts->driver_bytes, counts->segment_bytes, counts->block_bytes,
+             counts->cached_bytes);
     return -EINVAL;
 }
 
-/* Every block lies within its parent's life. */
-static int verify_nesting(const struct verification *check, int device_index)
+/* Every block lies in its parent's life. */
+static int verify_nesting(const struct vt_replay *replay, int device_index, const struct verification *check)
 {
-    const struct vt_replay *replay = check->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         if (allocation->device_index != device_index || allocation->parent == VT_NEVER)
             continue;
         const struct vt_allocation *parent = &replay->allocations[allocation->parent];
         if (parent->alloc_event <= allocation->alloc_event && parent->free_event >= allocation->free_event &&
-            parent->category == VT_CATEGORY_CACHED && parent->device_index == device_index)
+            vt_is_container(parent) && parent->device_index == device_index)
             continue;
-        if (check->error_bytes > 0)
-            snprintf(check->error, check->error_bytes, "allocation %zu does not lie in its parent's life", i);
+        snprintf(check->error, check->error_bytes, "allocation %zu does not lie in its parent's life", i);
         return -EINVAL;
     }
     return 0;
@@ -153,7 +173,14 @@ static int verify_nesting(const struct verification *check, int device_index)
 
 int vt_replay_verify(const struct vt_replay *replay, int device_index, char *error, size_t error_bytes)
 {
-    struct verification check = {.replay = replay, .error = error, .error_bytes = error_bytes};
-    int result = vt_replay_walk(replay, device_index, verify_event, &check);
-    return result ? result : verify_nesting(&check, device_index);
+    struct verification check = {.error = error, .error_bytes = error_bytes};
+    const struct vt_replay_visitor visitor = {.visit = verify_event, .context = &check};
+    int result = sum_alive(replay, device_index, &check);
+    if (!result)
+        result = vt_replay_walk(replay, device_index, &visitor);
+    if (!result)
+        result = verify_nesting(replay, device_index, &check);
+    free(check.driver_changes);
+    free(check.block_changes);
+    return result;
 }

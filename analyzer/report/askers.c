@@ -114,12 +114,11 @@ static int note_module(const struct vt_report *report, const uint64_t *selves, s
                        struct vt_index *latest)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[at];
-    uint32_t stack_id = vt_telling_stack(allocation);
+    uint32_t stack_id = vt_telling_stack(report->attribution, allocation);
+    const struct vt_label *label = &report->attribution->labels[at];
     uint64_t self = stack_id < report->trace->stack_count ? selves[stack_id] : 0;
 
-    return self && !allocation->owner && vt_shown_module(allocation)
-               ? vt_index_put(latest, self, (uint32_t)at)
-               : 0;
+    return self && !label->owner && vt_shown_module(label) ? vt_index_put(latest, self, (uint32_t)at) : 0;
 }
 
 static uint64_t asking_self(const struct vt_report *report, const uint64_t *selves,
@@ -147,7 +146,7 @@ static int find_modules(struct vt_report *report, const uint64_t *selves)
             result = note_module(report, selves, next, &before);
         at = vt_index_get(&before, asking_self(report, selves, refusal));
         if (at != VT_INDEX_NONE && next - at < NEAR)
-            refusal->asker_module = vt_shown_module(&replay->allocations[at]);
+            refusal->asker_module = vt_shown_module(&report->attribution->labels[at]);
     }
     next = replay->allocation_count;
     for (size_t i = report->refusal_count; !result && i-- > 0;) {
@@ -159,7 +158,7 @@ static int find_modules(struct vt_report *report, const uint64_t *selves)
             result = note_module(report, selves, next - 1, &after);
         at = vt_index_get(&after, asking_self(report, selves, refusal));
         if (!refusal->asker_module && at != VT_INDEX_NONE && at - next < NEAR)
-            refusal->asker_module = vt_shown_module(&replay->allocations[at]);
+            refusal->asker_module = vt_shown_module(&report->attribution->labels[at]);
     }
     vt_index_free(&before);
     vt_index_free(&after);

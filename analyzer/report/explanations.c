@@ -19,7 +19,7 @@ struct wanted {
 
 static bool is_category(const struct wanted *wanted, uint32_t allocation)
 {
-    return wanted->attribution->replay->allocations[allocation].category == wanted->category;
+    return wanted->attribution->labels[allocation].category == wanted->category;
 }
 
 static bool is_line_of(const struct wanted *wanted, uint32_t stack_id)
@@ -38,9 +38,8 @@ static bool is_line_of(const struct wanted *wanted, uint32_t stack_id)
 
 static bool is_line(const struct wanted *wanted, uint32_t allocation)
 {
-    const struct vt_allocation *at = &wanted->attribution->replay->allocations[allocation];
-
-    return is_line_of(wanted, at->stack_id) || is_line_of(wanted, at->forward_stack_id);
+    return is_line_of(wanted, wanted->attribution->replay->allocations[allocation].stack_id) ||
+           is_line_of(wanted, wanted->attribution->labels[allocation].forward_stack_id);
 }
 
 static bool is_same(const char *name, const char *what)
@@ -58,7 +57,7 @@ static bool any_owner(const struct wanted *wanted, uint32_t allocation,
 {
     size_t count;
     const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
-    const char *owner = wanted->attribution->replay->allocations[allocation].owner;
+    const char *owner = wanted->attribution->labels[allocation].owner;
 
     for (size_t i = 0; i < count; i++)
         if (is(owners[i].name, wanted->what))
@@ -71,7 +70,7 @@ static bool any_module(const struct wanted *wanted, uint32_t allocation,
 {
     size_t count;
     const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
-    const char *module = vt_shown_module(&wanted->attribution->replay->allocations[allocation]);
+    const char *module = vt_shown_module(&wanted->attribution->labels[allocation]);
 
     for (size_t i = 0; i < count; i++)
         if (owners[i].module && is(owners[i].module, wanted->what))
@@ -121,8 +120,8 @@ static void read_wanted(const struct vt_attribution *attribution, const char *wh
     *wanted =
         (struct wanted){.attribution = attribution, .what = what, .category = VT_CATEGORY_COUNT, .line = -1};
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
-        if (!strcmp(what, vt_category_name((enum vt_category)c)) ||
-            !strcmp(what, vt_category_style(c)->label) || !strcmp(what, vt_category_style(c)->many))
+        if (!strcmp(what, vt_category_name(c)) || !strcmp(what, vt_category_style(c)->label) ||
+            !strcmp(what, vt_category_style(c)->many))
             wanted->category = c;
     if (colon && colon > what && colon[1] >= '1' && colon[1] <= '9') {
         long line = strtol(colon + 1, &end, 10);
@@ -150,15 +149,14 @@ static void find_inspection(const struct vt_attribution *attribution, struct vt_
     }
 }
 
-static struct vt_reason *reason_for(struct vt_explanation *explanation,
-                                    const struct vt_allocation *allocation)
+static struct vt_reason *reason_for(struct vt_explanation *explanation, const struct vt_label *label)
 {
     struct vt_reason *reason;
 
     for (size_t i = 0; i < explanation->count; i++) {
         reason = &explanation->reasons[i];
-        if (reason->category == allocation->category && reason->evidence == allocation->evidence &&
-            reason->rule == allocation->rule)
+        if (reason->category == label->category && reason->evidence == label->evidence &&
+            reason->rule == label->rule)
             return reason;
     }
     reason = realloc(explanation->reasons, (explanation->count + 1) * sizeof *reason);
@@ -166,8 +164,8 @@ static struct vt_reason *reason_for(struct vt_explanation *explanation,
         return NULL;
     explanation->reasons = reason;
     reason += explanation->count++;
-    *reason = (struct vt_reason){
-        .category = allocation->category, .evidence = allocation->evidence, .rule = allocation->rule};
+    *reason =
+        (struct vt_reason){.category = label->category, .evidence = label->evidence, .rule = label->rule};
     return reason;
 }
 
@@ -178,9 +176,11 @@ static int compare_reasons(const void *left, const void *right)
     return a->bytes != b->bytes ? (a->bytes > b->bytes ? -1 : 1) : a->allocation < b->allocation ? -1 : 1;
 }
 
-static int add_block(struct vt_explanation *explanation, const struct vt_replay *replay, uint32_t allocation)
+static int add_block(struct vt_explanation *explanation, const struct vt_attribution *attribution,
+                     uint32_t allocation)
 {
-    struct vt_reason *reason = reason_for(explanation, &replay->allocations[allocation]);
+    const struct vt_replay *replay = attribution->replay;
+    struct vt_reason *reason = reason_for(explanation, &attribution->labels[allocation]);
     uint64_t bytes = replay->allocations[allocation].bytes;
 
     if (!reason)
@@ -207,7 +207,7 @@ int vt_explain(const struct vt_attribution *attribution, const char *what, int d
         for (uint32_t i = 0; i < replay->allocation_count && !result; i++)
             if (vt_is_counted(&replay->allocations[i], device_index, instant->event_index) &&
                 ways[way].holds(&wanted, i))
-                result = add_block(explanation, replay, i);
+                result = add_block(explanation, attribution, i);
         if (explanation->blocks) {
             explanation->way = ways[way].name;
             explanation->way_label = ways[way].label;

@@ -19,15 +19,19 @@ struct vt_grouper {
     int peaks_device[VT_BY_COUNT];       /* -1 = none yet */
 };
 
-uint32_t vt_telling_stack(const struct vt_allocation *allocation)
+uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
 {
-    return allocation->forward_stack_id ? allocation->forward_stack_id : allocation->stack_id;
+    uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
+
+    return forward ? forward : allocation->stack_id;
 }
 
 static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_group_table *table,
                                       const struct vt_allocation *allocation)
 {
-    const struct vt_frame *frame = vt_stack_user_frame(grouper->namer, vt_telling_stack(allocation));
+    const struct vt_frame *frame =
+        vt_stack_user_frame(grouper->namer, vt_telling_stack(grouper->attribution, allocation));
+    uint8_t phase = vt_label_of(grouper->attribution, allocation)->phase;
     char name[NAME_BYTES] = "";
     uint64_t hash = VT_HASH_START;
     struct vt_group *group;
@@ -36,7 +40,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
         vt_name_frame(grouper->trace, frame, name, sizeof name);
         hash = vt_hash_bytes(frame->file, strlen(frame->file) + 1, hash);
         hash = vt_hash_bytes(name, strlen(name) + 1, hash);
-        hash = vt_hash_bytes(&allocation->phase, 1, hash);
+        hash = vt_hash_bytes(&phase, 1, hash);
     }
     group = vt_group_in(table, hash, name);
     if (group && frame) {
@@ -45,7 +49,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
         group->line = frame->line;
     }
     if (group)
-        group->phase = allocation->phase;
+        group->phase = phase;
     return group;
 }
 
@@ -55,26 +59,22 @@ static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_gro
                                        const struct vt_allocation *allocation)
 {
     const struct vt_stack_name *names = vt_stack_name_of(grouper->namer, allocation->stack_id), *forward;
+    uint32_t forward_id = vt_label_of(grouper->attribution, allocation)->forward_stack_id;
     const char *name = names->text ? names->text : "";
     char joined[NAME_BYTES * 4];
     uint64_t hash = names->hash;
     struct vt_group *group;
 
-    if (allocation->forward_stack_id && allocation->forward_stack_id != allocation->stack_id) {
-        forward = vt_stack_name_of(grouper->namer, allocation->forward_stack_id);
+    if (forward_id && forward_id != allocation->stack_id) {
+        forward = vt_stack_name_of(grouper->namer, forward_id);
         snprintf(joined, sizeof joined, "%s, backward of %s", name, forward->text ? forward->text : "");
         hash = vt_hash_bytes(&forward->hash, sizeof hash, hash);
         name = forward->text && forward->text[0] ? joined : name;
     }
     group = vt_group_in(table, hash, name);
     if (group && !group->forward_stack_id)
-        group->forward_stack_id = allocation->forward_stack_id;
+        group->forward_stack_id = forward_id;
     return group;
-}
-
-static unsigned category_of(const struct vt_allocation *allocation)
-{
-    return allocation->category < VT_CATEGORY_COUNT ? allocation->category : VT_CATEGORY_UNKNOWN;
 }
 
 static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
@@ -82,11 +82,12 @@ static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
     return stack_id < grouper->trace->stack_count && grouper->trace->stacks[stack_id].python_count;
 }
 
-const char *vt_shown_module(const struct vt_allocation *allocation)
+const char *vt_shown_module(const struct vt_label *label)
 {
-    return allocation->category == VT_CATEGORY_WORKSPACE || allocation->category == VT_CATEGORY_COMMUNICATION
-               ? NULL
-               : allocation->module;
+    bool serves_all =
+        label->category == VT_CATEGORY_WORKSPACE || label->category == VT_CATEGORY_COMMUNICATION;
+
+    return serves_all ? NULL : label->module;
 }
 
 bool vt_belongs_to_no_module(unsigned category)
@@ -99,12 +100,13 @@ bool vt_belongs_to_no_module(unsigned category)
 static struct vt_group *group_by_module(struct vt_grouper *grouper, struct vt_group_table *table,
                                         enum vt_by by, const struct vt_allocation *allocation)
 {
-    const char *module = vt_shown_module(allocation);
+    const struct vt_label *label = vt_label_of(grouper->attribution, allocation);
+    const char *module = vt_shown_module(label);
     struct vt_group *group = vt_group_of_module(grouper->attribution, grouper->depth, table, by, module);
 
-    if (group && !module && !vt_belongs_to_no_module(allocation->category) &&
-        has_python(grouper, vt_telling_stack(allocation)))
-        group->outside[category_of(allocation)] += allocation->bytes;
+    if (group && !module && !vt_belongs_to_no_module(label->category) &&
+        has_python(grouper, vt_telling_stack(grouper->attribution, allocation)))
+        group->outside[label->category] += allocation->bytes;
     return group;
 }
 
@@ -119,7 +121,7 @@ static struct vt_group *group_for(struct vt_grouper *grouper, struct vt_group_ta
     case VT_BY_STACK:
         return group_by_stack(grouper, table, allocation);
     case VT_BY_CATEGORY:
-        name = vt_category_name(allocation->category);
+        name = vt_category_name(vt_label_of(grouper->attribution, allocation)->category);
         break;
     case VT_BY_MODULE:
     case VT_BY_KIND:
@@ -150,9 +152,8 @@ static bool is_alive(const struct vt_allocation *allocation, int device_index, u
 
 bool vt_is_grouped(const struct vt_allocation *allocation)
 {
-    return allocation->kind != VT_ALLOCATION_SEGMENT && allocation->kind != VT_ALLOCATION_POOL &&
-           allocation->kind != VT_ALLOCATION_CONTEXT && allocation->kind != VT_ALLOCATION_HOST &&
-           allocation->category != VT_CATEGORY_CACHED && !(allocation->flags & VT_FLAG_FOREIGN);
+    return !vt_is_container(allocation) && allocation->kind != VT_ALLOCATION_CONTEXT &&
+           allocation->kind != VT_ALLOCATION_HOST && !(allocation->flags & VT_FLAG_FOREIGN);
 }
 
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
@@ -219,7 +220,7 @@ static int add_bytes(struct making *making, struct vt_group *group, const struct
         group->stack_id = allocation->stack_id;
     group->bytes += bytes;
     group->blocks++;
-    group->categories[category_of(allocation)] += bytes;
+    group->categories[vt_label_of(making->grouper->attribution, allocation)->category] += bytes;
     return making->by == VT_BY_KIND && module ? count_module(making, group, module) : 0;
 }
 
@@ -238,7 +239,7 @@ static int add_allocation(struct making *making, uint32_t index)
         owners = vt_owners_of(grouper->attribution, index, &count);
     if (count < 2)
         return add_bytes(making, group_for(grouper, &making->table, making->by, allocation), allocation,
-                         vt_shown_module(allocation), allocation->bytes);
+                         vt_shown_module(vt_label_of(grouper->attribution, allocation)), allocation->bytes);
     for (size_t i = 0; !result && i < count; i++)
         result = add_bytes(making,
                            vt_group_of_module(grouper->attribution, grouper->depth, &making->table,
@@ -272,8 +273,11 @@ static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by 
     return result;
 }
 
-static void sum_evidence(const struct vt_replay *replay, int device_index, struct vt_instant *instant)
+static void sum_evidence(const struct vt_attribution *attribution, int device_index,
+                         struct vt_instant *instant)
 {
+    const struct vt_replay *replay = attribution->replay;
+
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
 
@@ -283,8 +287,8 @@ static void sum_evidence(const struct vt_replay *replay, int device_index, struc
             continue;
         if (allocation->kind <= VT_ALLOCATION_HOST)
             instant->kinds[allocation->kind] += allocation->bytes;
-        if (vt_is_grouped(allocation) && allocation->evidence < VT_EVIDENCE_COUNT)
-            instant->evidence[allocation->evidence] += allocation->bytes;
+        if (vt_is_grouped(allocation))
+            instant->evidence[attribution->labels[i].evidence] += allocation->bytes;
     }
 }
 
@@ -293,7 +297,7 @@ int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned grou
 {
     int result = 0;
 
-    sum_evidence(grouper->attribution->replay, device_index, instant);
+    sum_evidence(grouper->attribution, device_index, instant);
     for (int by = 0; !result && by < VT_BY_COUNT; by++)
         if (groups & 1u << by)
             result = make_groups(grouper, device_index, (enum vt_by)by, instant);

@@ -42,11 +42,12 @@ struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, un
 static const char *module_of_temporary(const struct vt_attribution *attribution,
                                        const struct vt_allocation *allocation)
 {
-    bool temporary = allocation->category == VT_CATEGORY_TEMPORARY ||
-                     (allocation->category == VT_CATEGORY_WORKSPACE && allocation->free_event != VT_NEVER &&
-                      vt_span_at(attribution, allocation->free_event)->step == allocation->step);
+    const struct vt_label *label = vt_label_of(attribution, allocation);
+    bool temporary = label->category == VT_CATEGORY_TEMPORARY ||
+                     (label->category == VT_CATEGORY_WORKSPACE && allocation->free_event != VT_NEVER &&
+                      vt_span_at(attribution, allocation->free_event)->step == label->step);
 
-    return temporary && vt_is_grouped(allocation) ? allocation->module : NULL;
+    return temporary && vt_is_grouped(allocation) ? label->module : NULL;
 }
 
 struct change {

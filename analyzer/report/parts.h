@@ -29,17 +29,17 @@ int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned grou
                      struct vt_instant *instant);
 void vt_groups_free(struct vt_groups *groups);
 
-/* True if an allocation has bytes of a category of its own: not the cache, which is what blocks leave of
- * segments and pools, nor a context, which is nobody's. */
+/* True if an allocation has bytes of its own: not the cache, which is what blocks leave of segments and
+ * pools, nor a context, which is nobody's. */
 bool vt_is_grouped(const struct vt_allocation *allocation);
 /* ... and is alive on the device just after the event. */
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index);
 /* The stack that tells a person where an allocation was made: for one of backward, that of the forward
  * operator whose node made it, where that is known. */
-uint32_t vt_telling_stack(const struct vt_allocation *allocation);
+uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation);
 /* The module that an allocation is shown with, or NULL: what serves all modules is no module's, even if one
  * was the first to need it. */
-const char *vt_shown_module(const struct vt_allocation *allocation);
+const char *vt_shown_module(const struct vt_label *label);
 
 /* Fills instant->blocks. */
 int vt_list_blocks(const struct vt_replay *replay, int device_index, struct vt_instant *instant);
@@ -51,9 +51,9 @@ int vt_explain(const struct vt_attribution *attribution, const char *what, int d
 /* "model.py:141 forward"; without a file "main (program)"; without a symbol the object's name. */
 void vt_name_frame(const struct vt_trace *trace, const struct vt_frame *frame, char *text, size_t bytes);
 
-/* What a person would call an allocation: its owner, else where it was made. With the looks of tables. */
-void vt_name_allocation(const struct vt_trace *trace, const struct vt_allocation *allocation, char *text,
-                        size_t bytes);
+/* What a person would call an allocation: its owner, else where it was made. In the style of tables. */
+void vt_name_allocation(const struct vt_attribution *attribution, const struct vt_allocation *allocation,
+                        char *text, size_t bytes);
 
 /* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
 bool vt_belongs_to_no_module(unsigned category);

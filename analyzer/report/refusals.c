@@ -60,15 +60,14 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
     return false;
 }
 
-static int count_until(void *context, uint32_t event_index, const struct vt_counts *counts,
-                       const uint64_t categories[VT_CATEGORY_COUNT])
+static int count_until(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct vt_refusal *refusal = context;
 
     if (event_index > refusal->event_index)
         return 1;
-    refusal->driver_bytes = counts->driver_bytes;
-    memcpy(refusal->categories, categories, sizeof refusal->categories);
+    refusal->driver_bytes = sums->counts.driver_bytes;
+    memcpy(refusal->categories, sums->categories, sizeof refusal->categories);
     return 0;
 }
 
@@ -76,7 +75,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_coun
 static void complete(const struct vt_report *report, struct vt_refusal *refusal)
 {
     if (refusal->device_index < 0 ||
-        vt_replay_walk(report->attribution->replay, refusal->device_index, count_until, refusal) < 0)
+        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) < 0)
         return;
     for (size_t i = 0; i < report->trace->device_count; i++) {
         uint64_t total = report->trace->devices[i].total_bytes;

@@ -10,8 +10,7 @@
 struct state {
     bool present;
     uint32_t event_index;
-    struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT];
+    struct vt_sums sums;
 };
 
 struct walk {
@@ -24,27 +23,19 @@ struct walk {
     struct state peak, last, at_state;
 };
 
-static void keep(struct state *state, uint32_t event_index, const struct vt_counts *counts,
-                 const uint64_t categories[VT_CATEGORY_COUNT])
+static void keep(struct state *state, uint32_t event_index, const struct vt_sums *sums)
 {
     state->present = true;
     state->event_index = event_index;
-    state->counts = *counts;
-    memcpy(state->categories, categories, sizeof state->categories);
-}
-
-/* What the peak goes by. */
-static uint64_t measure(const struct walk *walk, const struct vt_counts *counts, const uint64_t *categories)
-{
-    return walk->blocks ? counts->block_bytes : counts->driver_bytes - categories[VT_CATEGORY_CACHED];
+    state->sums = *sums;
 }
 
 static void keep_larger(const struct walk *walk, struct state *state, uint32_t event_index,
-                        const struct vt_counts *counts, const uint64_t categories[VT_CATEGORY_COUNT])
+                        const struct vt_sums *sums)
 {
     if (!state->present ||
-        measure(walk, counts, categories) > measure(walk, &state->counts, state->categories))
-        keep(state, event_index, counts, categories);
+        vt_peak_measure(&sums->counts, walk->blocks) > vt_peak_measure(&state->sums.counts, walk->blocks))
+        keep(state, event_index, sums);
 }
 
 static size_t column_of(const struct walk *walk, uint32_t event_index)
@@ -58,8 +49,8 @@ static size_t column_of(const struct walk *walk, uint32_t event_index)
 
 static void set_column(struct walk *walk, size_t column, const struct state *state)
 {
-    walk->timeline->driver_bytes[column] = state->counts.driver_bytes;
-    memcpy(walk->timeline->categories[column], state->categories, sizeof state->categories);
+    walk->timeline->driver_bytes[column] = state->sums.counts.driver_bytes;
+    memcpy(walk->timeline->categories[column], state->sums.categories, sizeof state->sums.categories);
     walk->column_events[column] = state->present ? state->event_index : VT_NEVER;
 }
 
@@ -77,25 +68,24 @@ static void show_in_timeline(struct walk *walk)
     uint64_t shown_bytes = walk->timeline->driver_bytes[walk->column] - (*shown)[VT_CATEGORY_CACHED];
 
     if (walk->column_events[walk->column] == VT_NEVER ||
-        now->counts.driver_bytes - now->categories[VT_CATEGORY_CACHED] > shown_bytes)
+        vt_peak_measure(&now->sums.counts, false) > shown_bytes)
         set_column(walk, walk->column, now);
 }
 
-static int visit(void *context, uint32_t event_index, const struct vt_counts *counts,
-                 const uint64_t categories[VT_CATEGORY_COUNT])
+static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
 
     if (event_index >= walk->at.first && walk->at.largest && event_index <= walk->at.last) {
         if (walk->at_state.event_index < walk->at.first)
             walk->at_state.present = false; /* that was the state before the span */
-        keep_larger(walk, &walk->at_state, event_index, counts, categories);
+        keep_larger(walk, &walk->at_state, event_index, sums);
     } else if (event_index <= walk->at.last) {
-        keep(&walk->at_state, event_index, counts, categories);
+        keep(&walk->at_state, event_index, sums);
     }
-    keep_larger(walk, &walk->peak, event_index, counts, categories);
+    keep_larger(walk, &walk->peak, event_index, sums);
     advance(walk, column_of(walk, event_index));
-    keep(&walk->last, event_index, counts, categories);
+    keep(&walk->last, event_index, sums);
     show_in_timeline(walk);
     return 0;
 }
@@ -116,8 +106,9 @@ static void set_instant(const struct vt_report *report, const struct state *stat
     instant->present = true;
     instant->event_index = event_index;
     instant->t_ns = vt_event_time(report->trace, event_index);
-    instant->counts = state->counts;
-    memcpy(instant->categories, state->categories, sizeof instant->categories);
+    instant->counts = state->sums.counts;
+    instant->rounding_bytes = state->sums.rounding_bytes;
+    memcpy(instant->categories, state->sums.categories, sizeof instant->categories);
     locate(report, event_index, &instant->step, &instant->phase);
 }
 
@@ -146,9 +137,9 @@ static int walk_device(const struct vt_report *report, const struct vt_moment *a
                        struct vt_device_report *device)
 {
     struct vt_timeline *timeline = &device->timeline;
-    const struct vt_replay *replay = report->attribution->replay;
-    struct walk walk = {
-        .report = report, .timeline = timeline, .blocks = vt_has_blocks(replay, device->index)};
+    struct walk walk = {.report = report,
+                        .timeline = timeline,
+                        .blocks = vt_has_blocks(report->attribution->replay, device->index)};
     uint32_t last_event = report->trace->event_count ? (uint32_t)report->trace->event_count - 1 : 0, at_event;
     int result;
 
@@ -157,7 +148,7 @@ static int walk_device(const struct vt_report *report, const struct vt_moment *a
     if (!walk.column_events)
         return -ENOMEM;
     memset(walk.column_events, 0xff, timeline->columns * sizeof *walk.column_events);
-    result = vt_replay_walk(replay, device->index, visit, &walk);
+    result = vt_category_walk(report->attribution, device->index, visit, &walk);
     if (result < 0) {
         free(walk.column_events);
         return result;

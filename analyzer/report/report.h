@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "attribute/sums.h"
 #include "base/units.h"
 #include "diagnose/leaks/leaks.h"
 
@@ -69,6 +70,7 @@ struct vt_instant {
     uint8_t phase;
     struct vt_counts counts;
     uint64_t categories[VT_CATEGORY_COUNT];
+    uint64_t rounding_bytes;                /* of the categories */
     uint64_t evidence[VT_EVIDENCE_COUNT];   /* of the categories' bytes but cached and context */
     uint64_t kinds[VT_ALLOCATION_HOST + 1]; /* bytes alive by enum vt_allocation_kind */
     struct vt_groups groups[VT_BY_COUNT];

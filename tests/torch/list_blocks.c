@@ -33,18 +33,19 @@ static void add_text(cJSON *object, const char *name, const char *text)
 static void print_block(const struct vt_attribution *attribution, const struct vt_allocation *block,
                         const char *mark)
 {
+    const struct vt_label *label = vt_label_of(attribution, block);
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "address", (double)block->address);
     cJSON_AddNumberToObject(object, "bytes", (double)block->bytes);
     cJSON_AddBoolToObject(object, "in_backward", block->sequence % 2);
-    cJSON_AddNumberToObject(object, "step", block->step);
-    add_text(object, "phase", vt_phase_name(block->phase));
-    add_text(object, "category", vt_category_name(block->category));
-    add_text(object, "module", block->module);
+    cJSON_AddNumberToObject(object, "step", label->step);
+    add_text(object, "phase", vt_phase_name(label->phase));
+    add_text(object, "category", vt_category_name(label->category));
+    add_text(object, "module", label->module);
     add_text(object, "op", vt_operator_of(attribution, block->stack_id));
     add_text(object, "mark", mark);
     cJSON_AddItemToObject(object, "own", python_frames(attribution->trace, block->stack_id));
-    cJSON_AddItemToObject(object, "forward", python_frames(attribution->trace, block->forward_stack_id));
+    cJSON_AddItemToObject(object, "forward", python_frames(attribution->trace, label->forward_stack_id));
     char *text = cJSON_PrintUnformatted(object);
     puts(text);
     free(text);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attribute/attribute.h"
+#include "attribute/sums.h"
 #include "trace_builder.h"
 
 #define KIB UINT64_C(1024)
@@ -197,6 +197,7 @@ static void attribute(struct run *run)
     cr_assert_eq(attribute_with(run, NULL, error), 0, "%s", error);
     cr_assert_eq(run->replay->total_mismatches, 0);
     cr_assert_eq(vt_replay_verify(run->replay, 0, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(vt_category_verify(run->attribution, 0, &(struct vt_category_check){0}), 0);
 }
 
 static void end(struct run *run)
@@ -216,9 +217,10 @@ static void expect(const struct run *run, uint32_t stack_id, enum vt_category ca
         if (block->kind != VT_ALLOCATION_BLOCK || block->stack_id != stack_id)
             continue;
         seen++;
-        cr_expect_eq(block->category, category, "stack %u, event %u: %s by rule '%s', not %s", stack_id,
-                     block->alloc_event, vt_category_name(block->category),
-                     vt_rule_name(run->attribution, block->rule), vt_category_name(category));
+        const struct vt_label *label = &run->attribution->labels[i];
+        cr_expect_eq(label->category, category, "stack %u, event %u: %s by rule '%s', not %s", stack_id,
+                     block->alloc_event, vt_category_name(label->category),
+                     vt_rule_name(run->attribution, label->rule), vt_category_name(category));
     }
     cr_expect_gt(seen, 0, "stack %u made nothing", stack_id);
 }
@@ -294,18 +296,20 @@ Test(attribute, names_modules_and_operators)
     cr_assert_null(vt_operator_of(run.attribution, run.main_free));
     for (size_t i = 0; i < run.replay->allocation_count; i++) {
         const struct vt_allocation *block = &run.replay->allocations[i];
+        const struct vt_label *label = &run.attribution->labels[i];
         if (block->stack_id == run.forward[1])
-            cr_assert_str_eq(block->module, "Linear#2");
+            cr_assert_str_eq(label->module, "Linear#2");
         if (block->stack_id == run.scratch)
-            cr_assert_str_eq(block->module, "Net");
+            cr_assert_str_eq(label->module, "Net");
         if (block->stack_id == run.parameter)
-            cr_assert_null(block->module);
-        if (block->stack_id == run.gradient && block->forward_stack_id) /* of the module whose operator it is from */
-            cr_assert_not_null(block->module);
+            cr_assert_null(label->module);
+        if (block->stack_id == run.gradient &&
+            label->forward_stack_id) /* of the module whose operator it is from */
+            cr_assert_not_null(label->module);
         if (block->stack_id == run.backward[0]) {
             bool second = block->sequence == 1 * 2 + 3;
-            cr_assert_eq(block->forward_stack_id, run.forward[second]);
-            cr_assert_str_eq(block->module, second ? "Linear#2" : "Linear#1");
+            cr_assert_eq(label->forward_stack_id, run.forward[second]);
+            cr_assert_str_eq(label->module, second ? "Linear#2" : "Linear#1");
         }
     }
     end(&run);
@@ -351,9 +355,9 @@ Test(attribute, joins_backward_by_node_and_thread)
         alloc(&run, run.backward[0], SCRATCH, runs[i].sequence);
     attribute(&run);
     size_t count = sizeof runs / sizeof *runs;
-    const struct vt_allocation *blocks = &run.replay->allocations[run.replay->allocation_count - count];
+    const struct vt_label *labels = &run.attribution->labels[run.replay->allocation_count - count];
     for (size_t i = 0; i < count; i++)
-        cr_expect_eq(blocks[i].forward_stack_id, runs[i].stack_id, "block %zu", i);
+        cr_expect_eq(labels[i].forward_stack_id, runs[i].stack_id, "block %zu", i);
     end(&run);
 }
 
@@ -450,7 +454,7 @@ Test(attribute, knows_inference)
     expect(&run, run.input, VT_CATEGORY_INPUT);
     cr_assert_eq(run.attribution->step_count, 3);
     for (size_t i = 0; i < run.replay->allocation_count; i++)
-        cr_assert_neq(run.replay->allocations[i].category, VT_CATEGORY_UNKNOWN);
+        cr_assert_neq(run.attribution->labels[i].category, VT_CATEGORY_UNKNOWN);
     end(&run);
 }
 
@@ -494,10 +498,24 @@ Test(attribute, leaves_other_programs_unknown)
     event.stack_id = nccl;
     builder_event(b, event);
     attribute(&run);
-    cr_assert_eq(run.replay->allocations[0].category, VT_CATEGORY_UNKNOWN);
-    cr_assert_eq(run.replay->allocations[1].category, VT_CATEGORY_COMMUNICATION);
+    cr_assert_eq(run.attribution->labels[0].category, VT_CATEGORY_UNKNOWN);
+    cr_assert_eq(run.attribution->labels[1].category, VT_CATEGORY_COMMUNICATION);
     cr_assert_eq(vt_span_at(run.attribution, 1)->phase, VT_PHASE_OTHER);
     cr_assert_eq(run.attribution->step_count, 0);
+    end(&run);
+}
+
+Test(attribute, verifies_that_categories_sum)
+{
+    struct run run = begin();
+    struct vt_category_check check = {0};
+    make_model(&run);
+    attribute(&run);
+    struct vt_label *labels = (struct vt_label *)run.attribution->labels;
+    labels[run.replay->allocation_count - 1].category = VT_CATEGORY_HOST_PINNED;
+    cr_expect_eq(vt_category_verify(run.attribution, 0, &check), -EINVAL);
+    cr_expect_eq(check.breaches, 1);
+    cr_expect_eq(check.events, run.trace->event_count);
     end(&run);
 }
 
@@ -529,6 +547,6 @@ Test(rules, of_a_user_come_first)
     expect(&run, run.loss, VT_CATEGORY_ACTIVATION);
     for (size_t i = 0; i < run.replay->allocation_count; i++)
         if (run.replay->allocations[i].stack_id == run.scratch)
-            cr_assert_str_eq(vt_rule_name(run.attribution, run.replay->allocations[i].rule), "my-scratch");
+            cr_assert_str_eq(vt_rule_name(run.attribution, run.attribution->labels[i].rule), "my-scratch");
     end(&run);
 }

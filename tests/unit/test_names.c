@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/attribute.h"
+#include "attribute/sums.h"
 #include "trace_builder.h"
 
 #define SEGMENT UINT64_C(0x7f0000000000) /* 139637976727552 */
@@ -86,6 +86,7 @@ static void attribute(struct run *run)
     cr_assert_eq(vt_attribute(run->trace, run->replay, NULL, &run->attribution, error, sizeof error), 0, "%s",
                  error);
     cr_assert_eq(vt_replay_verify(run->replay, 0, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(vt_category_verify(run->attribution, 0, &(struct vt_category_check){0}), 0);
 }
 
 static void end(struct run *run)
@@ -107,21 +108,21 @@ static uint32_t made_at(const struct run *run, uint64_t offset, int n)
     return 0;
 }
 
-static const struct vt_allocation *allocation_at(const struct run *run, uint64_t offset, int n)
+static const struct vt_label *label_at(const struct run *run, uint64_t offset, int n)
 {
-    return &run->replay->allocations[made_at(run, offset, n)];
+    return &run->attribution->labels[made_at(run, offset, n)];
 }
 
 static void expect_owner(const struct run *run, uint64_t offset, const char *owner, const char *module,
                          enum vt_category category)
 {
-    const struct vt_allocation *allocation = allocation_at(run, offset, 0);
-    cr_assert_not_null(allocation->owner, "%s", owner);
-    cr_expect_str_eq(allocation->owner, owner);
-    cr_expect_eq(allocation->category, category, "%s", owner);
-    cr_expect_eq(allocation->evidence, VT_EVIDENCE_EXACT);
-    cr_expect(module ? allocation->module && !strcmp(allocation->module, module) : !allocation->module,
-              "%s: %s", owner, allocation->module);
+    const struct vt_label *label = label_at(run, offset, 0);
+    cr_assert_not_null(label->owner, "%s", owner);
+    cr_expect_str_eq(label->owner, owner);
+    cr_expect_eq(label->category, category, "%s", owner);
+    cr_expect_eq(label->evidence, VT_EVIDENCE_EXACT);
+    cr_expect(module ? label->module && !strcmp(label->module, module) : !label->module, "%s: %s", owner,
+              label->module);
 }
 
 Test(names, of_one_model)
@@ -143,12 +144,12 @@ Test(names, of_one_model)
     expect_owner(&run, 16 * KIB, "order", "model", VT_CATEGORY_BUFFER);
     expect_owner(&run, 24 * KIB, "layers.3.weight · exp_avg", "layers.3", VT_CATEGORY_OPTIMIZER_STATE);
     expect_owner(&run, 32 * KIB, "scale", NULL, VT_CATEGORY_PARAMETER);
-    cr_expect_null(allocation_at(&run, 40 * KIB, 0)->owner);
+    cr_expect_null(label_at(&run, 40 * KIB, 0)->owner);
     cr_expect_null(vt_inspection_of(run.attribution, made_at(&run, 40 * KIB, 0)));
     cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 0)), &run.trace->inspections[0]);
-    cr_expect_str_eq(vt_rule_name(run.attribution, allocation_at(&run, 0, 0)->rule), "seen by a look");
-    cr_expect_eq(allocation_at(&run, 0, 0)->rounding_bytes, 96);
-    cr_expect_eq(allocation_at(&run, 8 * KIB, 0)->rounding_bytes, 0);
+    cr_expect_str_eq(vt_rule_name(run.attribution, label_at(&run, 0, 0)->rule), "seen by a look");
+    cr_expect_eq(label_at(&run, 0, 0)->rounding_bytes, 96);
+    cr_expect_eq(label_at(&run, 8 * KIB, 0)->rounding_bytes, 0);
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.3"), "Linear");
     cr_expect_str_eq(vt_module_class(run.attribution, "model"), "Net");
     cr_expect_str_eq(vt_module_class(run.attribution, "criterion"), "Loss");
@@ -224,7 +225,7 @@ Test(names, of_tensors_that_share_a_block)
     cr_expect_eq(owners[1].share_bytes, 2 * KIB);
     cr_expect_eq(owners[2].share_bytes, 54 * KIB, "what is left is the largest one's");
     expect_owner(&run, 0, "layers.0.seen, layers.1.bias · grad and 1 more", "layers", VT_CATEGORY_GRADIENT);
-    cr_expect_eq(allocation_at(&run, 0, 0)->rounding_bytes, 4 * KIB);
+    cr_expect_eq(label_at(&run, 0, 0)->rounding_bytes, 4 * KIB);
     end(&run);
 }
 
@@ -273,7 +274,7 @@ Test(names, of_later_inspections)
     attribute(&run);
     expect_owner(&run, 0, "fc.weight", "fc", VT_CATEGORY_PARAMETER);
     expect_owner(&run, 8 * KIB, "frozen", "module", VT_CATEGORY_PARAMETER);
-    cr_expect_str_eq(allocation_at(&run, 0, 1)->owner, "expanded");
+    cr_expect_str_eq(label_at(&run, 0, 1)->owner, "expanded");
     cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 1)), &run.trace->inspections[2]);
     end(&run);
 }
@@ -339,12 +340,12 @@ Test(modules, have_their_names_in_stacks)
     inspection(&run, 2);
     block(&run, 72 * KIB, 4 * KIB, known, 22);
     attribute(&run);
-    cr_expect_str_eq(allocation_at(&run, 0, 0)->module, "layers.3", "the first look after it");
-    cr_expect_str_eq(allocation_at(&run, 8 * KIB, 0)->module, "layers.3 > Block");
-    cr_expect_str_eq(allocation_at(&run, 16 * KIB, 0)->module, "Block#2");
-    cr_expect_str_eq(allocation_at(&run, 24 * KIB, 0)->module, "model");
-    cr_expect_str_eq(allocation_at(&run, 64 * KIB, 0)->module, "layers.3", "the last look before it");
-    cr_expect_str_eq(allocation_at(&run, 72 * KIB, 0)->module, "layers.4", "another has its address");
+    cr_expect_str_eq(label_at(&run, 0, 0)->module, "layers.3", "the first look after it");
+    cr_expect_str_eq(label_at(&run, 8 * KIB, 0)->module, "layers.3 > Block");
+    cr_expect_str_eq(label_at(&run, 16 * KIB, 0)->module, "Block#2");
+    cr_expect_str_eq(label_at(&run, 24 * KIB, 0)->module, "model");
+    cr_expect_str_eq(label_at(&run, 64 * KIB, 0)->module, "layers.3", "the last look before it");
+    cr_expect_str_eq(label_at(&run, 72 * KIB, 0)->module, "layers.4", "another has its address");
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.4"), "Other");
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.3 > Block"), "Block");
     end(&run);
@@ -425,8 +426,7 @@ static void zero_gradients(struct training *training, int count)
 
 static void expect_gradient(const struct training *training, int place, int pass, const char *owner)
 {
-    const struct vt_allocation *gradient =
-        allocation_at(&training->run, (200 + 8 * (uint64_t)place) * KIB, pass);
+    const struct vt_label *gradient = label_at(&training->run, (200 + 8 * (uint64_t)place) * KIB, pass);
     cr_expect_eq(gradient->category, VT_CATEGORY_GRADIENT);
     if (owner)
         cr_expect(gradient->owner && strcmp(gradient->owner, owner) == 0, "pass %d: %s, not %s", pass,
@@ -476,7 +476,7 @@ Test(likeness, of_gradients_to_those_that_a_inspection_saw)
     cr_assert_eq(count, 1);
     cr_expect_eq(owner->evidence, VT_EVIDENCE_STRONG);
     cr_expect_eq(owner->allocation, made_at(run, 200 * KIB, 1));
-    cr_expect_eq(allocation_at(run, 200 * KIB, 1)->evidence, VT_EVIDENCE_STRONG);
+    cr_expect_eq(label_at(run, 200 * KIB, 1)->evidence, VT_EVIDENCE_STRONG);
     cr_expect_null(vt_inspection_of(run->attribution, made_at(run, 200 * KIB, 1)));
     end(run);
 }
@@ -498,6 +498,6 @@ Test(likeness, gives_no_name_twice)
     forward(&training);
     attribute(run);
     expect_gradient(&training, 0, 0, "b.weight · grad");
-    cr_expect_null(allocation_at(run, 300 * KIB, 0)->owner);
+    cr_expect_null(label_at(run, 300 * KIB, 0)->owner);
     end(run);
 }

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "replay/replay.h"
@@ -19,29 +20,21 @@
                        .total_bytes = (total_),                                                              \
                        .detail = 1})
 
-struct state {
-    struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT];
-};
-
 struct fixture {
     struct builder *builder;
     struct vt_trace *trace;
     struct vt_replay *replay;
-    struct state states[64]; /* of device 0 after each event that touches it */
+    struct vt_counts counts[64]; /* of device 0 after each event that touches it */
     uint32_t last;
 };
 
-static int keep(void *context, uint32_t event_index, const struct vt_counts *counts,
-                const uint64_t categories[VT_CATEGORY_COUNT])
+static int keep(void *context, uint32_t event_index, const struct vt_counts *counts)
 {
     struct fixture *fixture = context;
     cr_assert_lt(event_index, 64);
     for (uint32_t i = fixture->last; i < event_index; i++) /* those in between do not touch the device */
-        fixture->states[i + 1] = fixture->states[fixture->last];
-    fixture->states[event_index].counts = *counts;
-    memcpy(fixture->states[event_index].categories, categories,
-           sizeof fixture->states[event_index].categories);
+        fixture->counts[i + 1] = fixture->counts[fixture->last];
+    fixture->counts[event_index] = *counts;
     fixture->last = event_index;
     return 0;
 }
@@ -53,10 +46,11 @@ static struct fixture begin(void)
 
 static void replay(struct fixture *fixture)
 {
+    const struct vt_replay_visitor visitor = {.visit = keep, .context = fixture};
     char error[512];
     fixture->trace = builder_open(fixture->builder);
     cr_assert_eq(vt_replay_make(fixture->trace, &fixture->replay), 0);
-    cr_assert_eq(vt_replay_walk(fixture->replay, 0, keep, fixture), 0);
+    cr_assert_eq(vt_replay_walk(fixture->replay, 0, &visitor), 0);
     for (int i = 0; i < fixture->replay->device_count; i++)
         cr_assert_eq(vt_replay_verify(fixture->replay, i, error, sizeof error), 0, "%s", error);
 }
@@ -70,12 +64,12 @@ static void end(struct fixture *fixture)
 
 static uint64_t driver(const struct fixture *fixture, int event)
 {
-    return fixture->states[event].counts.driver_bytes;
+    return fixture->counts[event].driver_bytes;
 }
 
 static uint64_t cached(const struct fixture *fixture, int event)
 {
-    return fixture->states[event].categories[VT_CATEGORY_CACHED];
+    return fixture->counts[event].cached_bytes;
 }
 
 Test(replay, nests_blocks_in_segments)
@@ -92,10 +86,10 @@ Test(replay, nests_blocks_in_segments)
     cr_assert_eq(driver(&f, 0), 20 * MIB);
     cr_assert_eq(cached(&f, 0), 20 * MIB); /* told by the blocks that came later */
     cr_assert_eq(cached(&f, 2), 15 * MIB);
-    cr_assert_eq(f.states[2].counts.block_bytes, 5 * MIB);
+    cr_assert_eq(f.counts[2].block_bytes, 5 * MIB);
     cr_assert_eq(driver(&f, 3), 52 * MIB);
-    cr_assert_eq(f.states[3].counts.segment_bytes, 20 * MIB);
-    cr_assert_eq(f.states[3].categories[VT_CATEGORY_UNKNOWN], 37 * MIB);
+    cr_assert_eq(f.counts[3].segment_bytes, 20 * MIB);
+    cr_assert_eq(cached(&f, 3), 15 * MIB);
     cr_assert_eq(cached(&f, 4), 19 * MIB);
     cr_assert_eq(driver(&f, 6), 32 * MIB);
     cr_assert_eq(f.replay->allocations[0].kind, VT_ALLOCATION_SEGMENT);
@@ -319,7 +313,7 @@ Test(replay, counts_pools_by_what_they_reserve)
     cr_assert_eq(driver(&f, 1), 32 * MIB);
     cr_assert_eq(cached(&f, 1), 29 * MIB);
     cr_assert_eq(cached(&f, 3), 28 * MIB);
-    cr_assert_eq(f.states[3].categories[VT_CATEGORY_UNKNOWN], 4 * MIB);
+    cr_assert(f.replay->allocations[3].holds_blocks);
     cr_assert_eq(cached(&f, 5), 29 * MIB);
     cr_assert_eq(driver(&f, 6), 32 * MIB);
     cr_assert_eq(driver(&f, 7), 8 * MIB);
@@ -341,14 +335,14 @@ Test(replay, measures_the_context)
     builder_event(f.builder, DRIVER(HANDLE_CREATE, .address = 0x100, .bytes = 2 * MIB));
     builder_event(f.builder, DRIVER(CONTEXT_DESTROY, .address = 0xc0)); /* 8 */
     replay(&f);
-    cr_assert_eq(f.states[1].counts.context_bytes, 400 * MIB);
+    cr_assert_eq(f.counts[1].context_bytes, 400 * MIB);
     cr_assert_eq(driver(&f, 3), 420 * MIB);
-    cr_assert_eq(f.states[4].counts.context_bytes, 408 * MIB);
-    cr_assert_eq(f.states[5].categories[VT_CATEGORY_CONTEXT], 405 * MIB);
-    cr_assert_eq(f.states[6].counts.host_pinned_bytes, 7 * MIB);
+    cr_assert_eq(f.counts[4].context_bytes, 408 * MIB);
+    cr_assert_eq(f.counts[5].context_bytes, 405 * MIB);
+    cr_assert_eq(f.counts[6].host_pinned_bytes, 7 * MIB);
     cr_assert_eq(driver(&f, 6), 425 * MIB);
     cr_assert_eq(driver(&f, 8), 2 * MIB); /* physical memory outlives contexts */
-    cr_assert_eq(f.states[8].counts.host_pinned_bytes, 0);
+    cr_assert_eq(f.counts[8].host_pinned_bytes, 0);
     end(&f);
 }
 
@@ -358,7 +352,7 @@ Test(replay, takes_known_memory_off_a_late_first_inspection)
     builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 20 * MIB));
     builder_event(f.builder, DRIVER(MEMORY_INFO, .bytes = 600 * MIB, .total_bytes = 1000 * MIB));
     replay(&f);
-    cr_assert_eq(f.states[1].counts.context_bytes, 380 * MIB);
+    cr_assert_eq(f.counts[1].context_bytes, 380 * MIB);
     end(&f);
 }
 
@@ -390,11 +384,34 @@ Test(replay, leaves_out_what_is_not_ours)
     builder_event(f.builder, DRIVER(FREE, .address = SEGMENT));
     replay(&f);
     cr_assert_eq(driver(&f, 3), 0);
-    cr_assert_eq(f.states[3].counts.host_pinned_bytes, 7 * MIB);
+    cr_assert_eq(f.counts[3].host_pinned_bytes, 7 * MIB);
     cr_assert_eq(driver(&f, 4), 3 * MIB);
     cr_assert_eq(f.replay->unknown_frees, 0);
     cr_assert_eq(f.replay->doubled_allocations, 0);
     cr_assert_eq(f.replay->allocations[0].free_event, 6);
+    end(&f);
+}
+
+Test(replay, verifies)
+{
+    struct fixture f = begin();
+    char error[512];
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT, .bytes = 20 * MIB));
+    builder_event(f.builder, BLOCK(ALLOC, SEGMENT, 4 * MIB, 4 * MIB));
+    builder_event(f.builder, BLOCK(FREE, SEGMENT, 4 * MIB, 0));
+    builder_event(f.builder, DRIVER(FREE, .address = SEGMENT));
+    builder_event(f.builder, DRIVER(ALLOC, .address = SEGMENT + 64 * MIB, .bytes = 20 * MIB));
+    builder_event(f.builder, BLOCK(ALLOC, SEGMENT + 64 * MIB, 4 * MIB, 4 * MIB));
+    replay(&f);
+    struct vt_allocation *blocks[] = {&f.replay->allocations[1], &f.replay->allocations[3]};
+    blocks[1]->parent = 0;
+    cr_expect_eq(vt_replay_verify(f.replay, 0, error, sizeof error), -EINVAL);
+    cr_expect_str_eq(error, "allocation 3 does not lie in its parent's life");
+    blocks[1]->parent = 2;
+    cr_expect_eq(vt_replay_verify(f.replay, 0, error, sizeof error), 0);
+    blocks[0]->free_event = 3;
+    cr_expect_eq(vt_replay_verify(f.replay, 0, error, sizeof error), -EINVAL);
+    cr_expect_not_null(strstr(error, "event 2: block bytes differ"), "%s", error);
     end(&f);
 }
 

@@ -25,12 +25,11 @@ static void end_step(struct walk *walk)
     walk->segments[walk->step] = (struct vt_leak_change){walk->step, walk->segment_bytes};
 }
 
-static int visit(void *context, uint32_t event, const struct vt_counts *counts,
-                 const uint64_t categories[VT_CATEGORY_COUNT])
+static int visit(void *context, uint32_t event, const struct vt_counts *counts)
 {
     struct walk *walk = context;
     const struct vt_leak_finder *finder = walk->finder;
-    uint64_t used = counts->driver_bytes - categories[VT_CATEGORY_CACHED];
+    uint64_t used = counts->driver_bytes - counts->cached_bytes;
     while (walk->step + 1 < finder->step_count && event > finder->borders[walk->step])
         end_step(walk);
     if (event > finder->last_border)
@@ -40,7 +39,7 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts,
         walk->stack_id = finder->trace->events[event].stack_id;
     }
     walk->segment_bytes = walk->segments[walk->step].bytes = counts->segment_bytes;
-    walk->cached = categories[VT_CATEGORY_CACHED];
+    walk->cached = counts->cached_bytes;
     if (walk->step + 1 == finder->step_count && used > walk->used)
         walk->used = used;
     return 0;
@@ -101,6 +100,7 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
 int vt_leak_cache_find(struct vt_leak_finder *finder)
 {
     struct walk walk = {.finder = finder};
+    const struct vt_replay_visitor visitor = {.visit = visit, .context = &walk};
     struct vt_growth growth;
     bool repeats = false;
     int error = 0;
@@ -108,7 +108,7 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
     walk.holes = calloc((size_t)finder->step_count + 1, sizeof *walk.holes);
     if (!walk.segments || !walk.holes)
         error = -ENOMEM;
-    if (!error && vt_replay_walk(finder->replay, finder->device_index, visit, &walk) < 0)
+    if (!error && vt_replay_walk(finder->replay, finder->device_index, &visitor) < 0)
         error = -ENOMEM;
     while (!error && walk.step + 1 < finder->step_count)
         end_step(&walk);

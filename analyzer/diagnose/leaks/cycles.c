@@ -52,16 +52,17 @@ static bool is_place(const struct vt_leak_finder *finder, uint32_t event)
 static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
 {
     const struct vt_replay *replay = finder->replay;
+    const struct vt_label *labels = finder->attribution->labels;
     burst->count = 0;
     for (uint32_t event = first; event <= last; event++) {
         for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i]) {
-            if (finder->class_of[i] == VT_NO_CLASS || replay->allocations[i].step == 0)
+            if (finder->class_of[i] == VT_NO_CLASS || labels[i].step == 0)
                 continue;
             int error = vt_reserve(&burst->items, &burst->capacity, burst->count + 1, sizeof *burst->items);
             if (error)
                 return error;
-            burst->items[burst->count++] = (struct freed){finder->class_of[i], replay->allocations[i].step,
-                                                          replay->allocations[i].bytes};
+            burst->items[burst->count++] =
+                (struct freed){finder->class_of[i], labels[i].step, replay->allocations[i].bytes};
         }
     }
     if (burst->count > 1)
@@ -138,10 +139,10 @@ static uint64_t outlived(const struct vt_leak_finder *finder, const struct vt_le
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < class->count; i++) {
-        const struct vt_allocation *allocation =
-            &finder->replay->allocations[finder->order[class->first + i]];
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
         if (allocation->free_event < finder->last_border &&
-            vt_leak_free_step(finder, allocation) > allocation->step)
+            vt_leak_free_step(finder, allocation) > finder->attribution->labels[index].step)
             bytes += allocation->bytes;
     }
     return bytes;
@@ -156,7 +157,7 @@ static bool is_collected(const struct vt_leak_finder *finder, const struct vt_le
 
 static uint8_t category_of(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
-    return finder->replay->allocations[finder->order[class->first + class->count / 2]].category;
+    return finder->attribution->labels[finder->order[class->first + class->count / 2]].category;
 }
 
 int vt_leak_cycles_find(struct vt_leak_finder *finder)
@@ -186,7 +187,7 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
         leak->first_step = class->burst_first_step;
         leak->last_step = class->burst_last_step;
         leak->stack_id = class->stack_id;
-        leak->module = sample->module;
+        leak->module = vt_label_of(finder->attribution, sample)->module;
     }
     if (!leak || error)
         return error;

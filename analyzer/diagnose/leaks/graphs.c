@@ -15,6 +15,7 @@ struct numbered {
 
 struct vt_leak_graphs {
     const struct vt_allocation *allocations;
+    const struct vt_label *labels;
     size_t count, leaves; /* leaves: of each tree, a power of two */
     struct numbered *by_number, *by_leak;
     uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
@@ -143,6 +144,7 @@ int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_grap
     if (!graphs)
         return -ENOMEM;
     graphs->allocations = finder->replay->allocations;
+    graphs->labels = finder->attribution->labels;
     return make(finder, graphs);
 }
 
@@ -187,11 +189,12 @@ void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event)
 {
     for (; graphs->made_count < graphs->count; graphs->made_count++) {
         uint32_t place = graphs->made[graphs->made_count];
-        const struct vt_allocation *block = &graphs->allocations[graphs->by_leak[place].allocation];
+        uint32_t index = graphs->by_leak[place].allocation, step = graphs->labels[index].step;
+        const struct vt_allocation *block = &graphs->allocations[index];
         if (block->alloc_event >= event)
             break;
         if (block->free_event > event)
-            set_alive(graphs, place, (struct vt_leak_hold){block->bytes, block->step, block->step});
+            set_alive(graphs, place, (struct vt_leak_hold){block->bytes, step, step});
     }
     for (; graphs->freed_count < graphs->count; graphs->freed_count++) {
         uint32_t place = graphs->freed[graphs->freed_count];

@@ -23,14 +23,14 @@ static uint32_t period(const struct vt_leak_class *class)
     return (class->last_birth - class->first_birth + births / 2) / births;
 }
 
-/* The step that stands for a class: the last in which it grew but the very last, whose blocks may be in use.
- */
+/* The step that stands for a class: the last in which it grew, except the trace's last step, whose blocks may
+ * be in use. */
 static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     uint32_t step = class->since;
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
-        uint32_t made = finder->replay->allocations[index].step;
+        uint32_t made = finder->attribution->labels[index].step;
         if (made > step && made + 1 < finder->step_count && vt_leak_is_kept(finder, index))
             step = made;
     }
@@ -155,11 +155,11 @@ static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, st
     uint8_t category = VT_CATEGORY_UNKNOWN;
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
-        const struct vt_allocation *allocation = &finder->replay->allocations[index];
-        if (!vt_leak_is_kept(finder, index) || allocation->step < class->since)
+        const struct vt_label *label = &finder->attribution->labels[index];
+        if (!vt_leak_is_kept(finder, index) || label->step < class->since)
             continue;
-        category = blocks == 0 || allocation->step + 1 < finder->step_count ? allocation->category : category;
-        bytes += allocation->bytes;
+        category = blocks == 0 || label->step + 1 < finder->step_count ? label->category : category;
+        bytes += finder->replay->allocations[index].bytes;
         blocks++;
     }
     class->group = (uint32_t)(leak - finder->leaks->items);

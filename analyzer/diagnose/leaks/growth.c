@@ -104,10 +104,10 @@ int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
         return error;
     struct vt_leak_change *series = finder->series;
     for (uint32_t i = 0; i < class->count; i++) {
-        const struct vt_allocation *allocation =
-            &finder->replay->allocations[finder->order[class->first + i]];
+        uint32_t index = finder->order[class->first + i];
+        const struct vt_allocation *allocation = &finder->replay->allocations[index];
         uint32_t freed = vt_leak_free_step(finder, allocation);
-        series[count++] = (struct vt_leak_change){allocation->step, allocation->bytes};
+        series[count++] = (struct vt_leak_change){finder->attribution->labels[index].step, allocation->bytes};
         if (freed <= finder->step_count)
             series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
     }

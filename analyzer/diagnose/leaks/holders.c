@@ -73,13 +73,15 @@ static int add_direct(struct search *search, uint32_t inspection, size_t *first)
             break;
         uint32_t class = finder->class_of[held->allocation];
         uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
-        const struct vt_allocation *block = &finder->replay->allocations[held->allocation];
+        uint32_t step = finder->attribution->labels[held->allocation].step;
         if (held->inspection < inspection || leak == VT_NO_CLASS)
             continue;
-        error = add_share(search, &(struct share){.leak = leak,
-                                                  .direct = true,
-                                                  .holder = held->holder,
-                                                  .hold = {block->bytes, block->step, block->step}});
+        error = add_share(
+            search,
+            &(struct share){.leak = leak,
+                            .direct = true,
+                            .holder = held->holder,
+                            .hold = {finder->replay->allocations[held->allocation].bytes, step, step}});
     }
     return error;
 }
@@ -190,15 +192,15 @@ static void refine(struct vt_leak *leak)
 static void find_owners(const struct vt_leak_finder *finder)
 {
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &finder->replay->allocations[i];
+        const struct vt_label *label = &finder->attribution->labels[i];
         uint32_t class = finder->class_of[i];
         uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
-        if (!leak || leak->holder || !block->owner || block->step < leak->first_step ||
+        if (!leak || leak->holder || !label->owner || label->step < leak->first_step ||
             !vt_leak_is_kept(finder, i))
             continue;
-        leak->first_owner = leak->first_owner ? leak->first_owner : block->owner;
-        leak->last_owner = block->owner;
+        leak->first_owner = leak->first_owner ? leak->first_owner : label->owner;
+        leak->last_owner = label->owner;
         leak->owned_blocks++;
     }
     for (size_t i = 0; i < finder->leaks->count; i++) {

@@ -92,14 +92,15 @@ static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_a
     uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
     if (operator)
         key = vt_hash_bytes(operator, strlen(operator), key);
-    return vt_mix(key, finder->code_keys[allocation->forward_stack_id]);
+    return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
 }
 
 static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
-    if ((allocation->flags & VT_FLAG_FOREIGN) || allocation->category == VT_CATEGORY_CACHED ||
-        allocation->category == VT_CATEGORY_WORKSPACE || allocation->stack_id >= finder->trace->stack_count ||
-        allocation->forward_stack_id >= finder->trace->stack_count)
+    const struct vt_label *label = vt_label_of(finder->attribution, allocation);
+    if ((allocation->flags & VT_FLAG_FOREIGN) || vt_is_container(allocation) ||
+        label->category == VT_CATEGORY_WORKSPACE || allocation->stack_id >= finder->trace->stack_count ||
+        label->forward_stack_id >= finder->trace->stack_count)
         return false;
     if (allocation->kind == VT_ALLOCATION_HOST)
         return finder->tells_host;
@@ -154,18 +155,18 @@ static void sort_by_class(struct vt_leak_finder *finder)
         finder->classes[i].count = 0;
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
+        uint32_t step = finder->attribution->labels[i].step;
         if (finder->class_of[i] == VT_NO_CLASS)
             continue;
         struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
         finder->order[class->first + class->count++] = (uint32_t)i;
-        if (allocation->step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
+        if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
             continue;
         if (class->births == 0)
-            class->first_birth = allocation->step;
-        class->births += allocation->step != class->last_birth;
-        class->last_birth = allocation->step;
-        class->stack_id = allocation->stack_id;
+            class->first_birth = step;
+        class->births += step != class->last_birth;
+        class->last_birth = step;
+        class->stack_id = replay->allocations[i].stack_id;
     }
 }
 

@@ -23,7 +23,8 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     for (uint32_t i = 0; i + 1 < class->count; i++) {
         const struct vt_allocation *block = &replay->allocations[order[i]];
         const struct vt_allocation *next = &replay->allocations[order[i + 1]];
-        handed_on += block->free_event > next->alloc_event && vt_leak_free_step(finder, block) == next->step;
+        handed_on += block->free_event > next->alloc_event &&
+                     vt_leak_free_step(finder, block) == vt_label_of(finder->attribution, next)->step;
     }
     return handed_on + 1 + class->count / 10 >= class->count;
 }
@@ -43,12 +44,13 @@ static int add(struct vt_leak_finder *finder, struct vt_leak_class *class, const
     struct vt_leak *leak = last ? vt_leak_add(finder, VT_LEAK_TENSOR) : NULL;
     if (!leak)
         return last ? -ENOMEM : 0;
+    const struct vt_label *label = vt_label_of(finder->attribution, last);
     class->group = (uint32_t)(leak - finder->leaks->items);
     class->stack_id = leak->stack_id = last->stack_id;
     class->bytes_per_step = growth->rise / (growth->last_step - growth->first_step);
     leak->rebuilt = true;
-    leak->owner = last->owner;
-    leak->module = last->module;
+    leak->owner = label->owner;
+    leak->module = label->module;
     leak->first_step = growth->first_step;
     leak->last_step = growth->last_step;
     vt_leak_add_lines(finder, leak, last->stack_id, VT_LEAK_LINES);
@@ -56,7 +58,7 @@ static int add(struct vt_leak_finder *finder, struct vt_leak_class *class, const
              "One tensor is made anew, out of itself and more (aten::cat): in %" PRIu32
              " steps it was larger than ever before.",
              growth->records);
-    return vt_leak_add_part(leak, class, bytes, blocks, last->category);
+    return vt_leak_add_part(leak, class, bytes, blocks, label->category);
 }
 
 int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
@@ -67,7 +69,7 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
         struct vt_growth growth;
         if (!is_rebuilt(finder, class))
             continue;
-        uint32_t from = finder->replay->allocations[finder->order[class->first]].step;
+        uint32_t from = finder->attribution->labels[finder->order[class->first]].step;
         bool repeats = false;
         error = vt_leak_make_series(finder, class);
         if (!error)

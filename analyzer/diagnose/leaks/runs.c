@@ -75,8 +75,9 @@ static bool is_released(const struct vt_leak_finder *finder, uint32_t index, boo
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
     const struct vt_site *site = vt_site_of(finder->attribution, allocation->stack_id);
-    return (allocation->category == VT_CATEGORY_INPUT || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
-           allocation->phase != VT_PHASE_BACKWARD;
+    const struct vt_label *label = vt_label_of(finder->attribution, allocation);
+    return (label->category == VT_CATEGORY_INPUT || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
+           label->phase != VT_PHASE_BACKWARD;
 }
 
 static int read_allocations(struct vt_leak_finder *finder)
@@ -174,17 +175,17 @@ uint32_t vt_leak_first_at(const struct vt_leak_finder *finder, uint32_t event)
                                     sizeof *replay->allocations, &event, compare_event);
 }
 
-static int compare_step(const void *allocation, const void *step)
+static int compare_step(const void *label, const void *step)
 {
-    uint32_t own = ((const struct vt_allocation *)allocation)->step, at = *(const uint32_t *)step;
+    uint32_t own = ((const struct vt_label *)label)->step, at = *(const uint32_t *)step;
     return (own > at) - (own < at);
 }
 
 static uint32_t first_of_step(const struct vt_leak_finder *finder, uint32_t step)
 {
-    const struct vt_replay *replay = finder->replay;
-    return (uint32_t)vt_lower_bound(replay->allocations, replay->allocation_count,
-                                    sizeof *replay->allocations, &step, compare_step);
+    const struct vt_label *labels = finder->attribution->labels;
+    return (uint32_t)vt_lower_bound(labels, finder->replay->allocation_count, sizeof *labels, &step,
+                                    compare_step);
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -253,7 +254,7 @@ int vt_leak_judge_run(struct vt_leak_finder *finder, struct vt_leak_run *run)
             continue;
         run->graph_count++;
         run->last_graph = block->alloc_event;
-        step = block->step;
+        step = vt_label_of(finder->attribution, block)->step;
         run->ran += vt_leak_was_run(finder, block);
     }
     if (run->graph_count == 0)

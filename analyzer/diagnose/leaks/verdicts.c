@@ -43,7 +43,7 @@ static bool is_evaluation(const struct vt_leak_finder *finder, const struct vt_a
         if (vt_code_is(finder->attribution, stack->python[i].code_id, VT_CODE_EVALUATION) &&
             !vt_trace_code_is_library(finder->trace, stack->python[i].code_id))
             return true;
-    return block->phase == VT_PHASE_EVAL;
+    return vt_label_of(finder->attribution, block)->phase == VT_PHASE_EVAL;
 }
 
 /* ---- Verdicts ---- */
@@ -129,13 +129,14 @@ void vt_leak_judge(const struct vt_leak_finder *finder, const struct vt_leak_run
         if (blocks[i].in_graph &&
             (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
             holding = allocation_of(finder, &blocks[i]); /* the last: all before hang on its node */
+    const struct vt_label *label = vt_label_of(finder->attribution, holding);
     leak->verdict = (uint8_t)verdict_of(finder, run, holding, graph, every);
     leak->stack_id = holding->stack_id;
-    leak->owner = holding->owner;
-    leak->module = holding->module;
+    leak->owner = label->owner;
+    leak->module = label->module;
     explain(finder, run, count, every, leak);
-    if (holding->forward_stack_id)
-        vt_leak_add_lines(finder, leak, holding->forward_stack_id, VT_LEAK_LINES);
+    if (label->forward_stack_id)
+        vt_leak_add_lines(finder, leak, label->forward_stack_id, VT_LEAK_LINES);
     vt_leak_add_lines(finder, leak, holding->stack_id, 1);
     if (graph)
         add_next_node(finder, run, leak);

@@ -7,21 +7,22 @@ static cJSON *make_block(const struct vt_report *report, const struct vt_block *
 {
     static const char *const kinds[] = {"block", "segment", "driver", "pooled", "pool", "context", "host"};
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[block->allocation];
+    const struct vt_label *label = &report->attribution->labels[block->allocation];
     cJSON *object = vt_json_item();
     struct vt_rule_source rule;
 
-    vt_rule_source(report->attribution, allocation->rule, &rule);
+    vt_rule_source(report->attribution, label->rule, &rule);
     vt_json_number(object, "address", allocation->address);
     vt_json_number(object, "bytes", allocation->bytes);
     vt_json_text(object, "kind", kinds[allocation->kind]);
-    vt_json_text(object, "category", vt_category_name((enum vt_category)allocation->category));
-    vt_json_text(object, "evidence", vt_evidence_name(allocation->evidence));
+    vt_json_text(object, "category", vt_category_name(label->category));
+    vt_json_text(object, "evidence", vt_evidence_name(label->evidence));
     vt_json_text(object, "rule", rule.name);
-    vt_json_name(object, "owner", allocation->owner);
-    vt_json_name(object, "module", vt_shown_module(allocation));
+    vt_json_name(object, "owner", label->owner);
+    vt_json_name(object, "module", vt_shown_module(label));
     vt_json_name(object, "op", vt_operator_of(report->attribution, allocation->stack_id));
-    vt_json_text(object, "phase", vt_phase_name((enum vt_phase)allocation->phase));
-    vt_json_number(object, "step", allocation->step);
+    vt_json_text(object, "phase", vt_phase_name(label->phase));
+    vt_json_number(object, "step", label->step);
     vt_json_number(object, "t_ns", vt_event_time(report->trace, allocation->alloc_event));
     vt_json_number(object, "alloc_event", allocation->alloc_event);
     if (block->number)
@@ -29,8 +30,8 @@ static cJSON *make_block(const struct vt_report *report, const struct vt_block *
     else
         vt_json_null(object, "alloc_number");
     vt_json_place(object, report->trace, allocation->stack_id);
-    if (allocation->forward_stack_id)
-        vt_json_place(vt_json_object(object, "forward"), report->trace, allocation->forward_stack_id);
+    if (label->forward_stack_id)
+        vt_json_place(vt_json_object(object, "forward"), report->trace, label->forward_stack_id);
     else
         vt_json_null(object, "forward");
     return object;

@@ -50,8 +50,7 @@ static void add_row(cJSON *array, const struct vt_diff_row *row, enum vt_by by)
         categories = vt_json_object(object, "categories");
         for (int c = 0; c < VT_CATEGORY_COUNT; c++)
             if (row->a.categories[c] != row->b.categories[c])
-                vt_json_change(categories, vt_category_name((enum vt_category)c), row->a.categories[c],
-                               row->b.categories[c]);
+                vt_json_change(categories, vt_category_name(c), row->a.categories[c], row->b.categories[c]);
     }
     vt_json_append(array, object);
 }

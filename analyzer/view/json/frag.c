@@ -8,13 +8,14 @@
 static void add_block(cJSON *array, const struct vt_report *report, uint32_t index)
 {
     const struct vt_allocation *block = &report->attribution->replay->allocations[index];
+    const struct vt_label *label = &report->attribution->labels[index];
     cJSON *object = vt_json_item();
 
     vt_json_number(object, "address", block->address);
     vt_json_number(object, "bytes", block->bytes);
-    vt_json_text(object, "category", vt_category_name(block->category));
-    vt_json_text(object, "owner", block->owner ? block->owner : "");
-    vt_json_line(object, report->trace, vt_telling_stack(block));
+    vt_json_text(object, "category", vt_category_name(label->category));
+    vt_json_text(object, "owner", label->owner ? label->owner : "");
+    vt_json_line(object, report->trace, vt_telling_stack(report->attribution, block));
     vt_json_number(object, "made_event", block->alloc_event);
     if (block->free_event == VT_NEVER)
         vt_json_null(object, "freed_event");

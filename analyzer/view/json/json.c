@@ -55,7 +55,7 @@ static void add_categories(cJSON *object, const uint64_t categories[VT_CATEGORY_
 
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED && (all || categories[c]))
-            vt_json_number(added, vt_category_name((enum vt_category)c), categories[c]);
+            vt_json_number(added, vt_category_name(c), categories[c]);
 }
 
 /* What is not known by name has no role. All of a group is of one category. */
@@ -67,7 +67,7 @@ static void add_owner(cJSON *object, const struct vt_attribution *attribution, c
     while (category < VT_CATEGORY_UNKNOWN && !group->categories[category])
         category++;
     vt_json_name(object, "role", owner ? owner->role : NULL);
-    vt_json_text(object, "category", vt_category_name((enum vt_category)category));
+    vt_json_text(object, "category", vt_category_name(category));
     vt_json_name(object, "module", group->module);
     vt_json_name(object, "class", group->module ? vt_module_class(attribution, group->module) : NULL);
     vt_json_name(object, "dtype", owner ? owner->dtype : NULL);
@@ -133,7 +133,7 @@ void vt_json_view(cJSON *device, const char *name, const struct vt_report *repor
     vt_json_number(view, "driver_bytes", instant->counts.driver_bytes);
     vt_json_number(view, "segment_bytes", instant->counts.segment_bytes);
     vt_json_number(view, "block_bytes", instant->counts.block_bytes);
-    vt_json_number(view, "rounding_bytes", instant->counts.rounding_bytes);
+    vt_json_number(view, "rounding_bytes", instant->rounding_bytes);
     vt_json_number(view, "context_bytes", instant->counts.context_bytes);
     vt_json_number(view, "host_pinned_bytes", instant->counts.host_pinned_bytes);
     add_categories(view, instant->categories, true);
@@ -175,8 +175,8 @@ static void add_timeline(cJSON *device, const struct vt_timeline *timeline)
     categories = vt_json_object(object, "categories");
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_numbers(categories, vt_category_name((enum vt_category)c), &timeline->categories[0][c],
-                            count, sizeof *timeline->categories, 8);
+            vt_json_numbers(categories, vt_category_name(c), &timeline->categories[0][c], count,
+                            sizeof *timeline->categories, 8);
 }
 
 static const char *state_name(const struct vt_trace *trace)

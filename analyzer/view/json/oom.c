@@ -54,15 +54,16 @@ static void add_freed(cJSON *last, const struct vt_report *report, const struct 
     for (size_t i = 0; i < shortage->freed_count && (top <= 0 || i < (size_t)top); i++) {
         const struct vt_freed_next *freed = &shortage->freed[i];
         const struct vt_allocation *block = &report->attribution->replay->allocations[freed->allocation];
-        const char *module = vt_shown_module(block);
+        const struct vt_label *label = &report->attribution->labels[freed->allocation];
+        const char *module = vt_shown_module(label);
         cJSON *object = vt_json_item();
 
         vt_json_number(object, "bytes", freed->bytes);
         vt_json_number(object, "blocks", freed->blocks);
-        vt_json_text(object, "category", vt_category_name(block->category));
-        vt_json_text(object, "owner", block->owner ? block->owner : "");
+        vt_json_text(object, "category", vt_category_name(label->category));
+        vt_json_text(object, "owner", label->owner ? label->owner : "");
         vt_json_text(object, "module", module ? module : "");
-        vt_json_line(object, report->trace, vt_telling_stack(block));
+        vt_json_line(object, report->trace, vt_telling_stack(report->attribution, block));
         vt_json_text(object, "phase", vt_phase_name(freed->phase));
         vt_json_number(object, "after_events", freed->after_events);
         vt_json_append(array, object);
@@ -112,7 +113,7 @@ static int add_shown(cJSON *root, const struct vt_report *report, int top)
     categories = vt_json_object(card, "categories");
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_number(categories, vt_category_name((enum vt_category)c), refusal->categories[c]);
+            vt_json_number(categories, vt_category_name(c), refusal->categories[c]);
     add_cache(last, &shortage.cache);
     add_freed(last, report, &shortage, top);
     vt_json_view(last, "at", report, &shortage.device->at, top);

@@ -14,12 +14,12 @@ static void add_state(cJSON *object, const char *name, const struct vt_report *r
     vt_json_number(added, "event", state->event_index);
     vt_json_text(added, "phase", vt_phase_name(vt_span_at(report->attribution, state->event_index)->phase));
     vt_json_number(added, "used_bytes", state->used_bytes);
-    vt_json_number(added, "block_bytes", state->counts.block_bytes);
-    vt_json_number(added, "driver_bytes", state->counts.driver_bytes);
+    vt_json_number(added, "block_bytes", state->sums.counts.block_bytes);
+    vt_json_number(added, "driver_bytes", state->sums.counts.driver_bytes);
     categories = vt_json_object(added, "categories");
     for (int c = 0; c < VT_CATEGORY_COUNT; c++)
         if (c != VT_CATEGORY_HOST_PINNED)
-            vt_json_number(categories, vt_category_name((enum vt_category)c), state->categories[c]);
+            vt_json_number(categories, vt_category_name(c), state->sums.categories[c]);
 }
 
 static void add_step(cJSON *array, const struct vt_report *report, const struct vt_step *step)

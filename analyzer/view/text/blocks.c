@@ -45,15 +45,16 @@ int vt_list_blocks(const struct vt_replay *replay, int device_index, struct vt_i
     return 0;
 }
 
-void vt_name_allocation(const struct vt_trace *trace, const struct vt_allocation *allocation, char *text,
-                        size_t bytes)
+void vt_name_allocation(const struct vt_attribution *attribution, const struct vt_allocation *allocation,
+                        char *text, size_t bytes)
 {
+    const char *owner = vt_label_of(attribution, allocation)->owner;
     struct vt_frame frame;
 
-    if (allocation->owner)
-        snprintf(text, bytes, "%s", allocation->owner);
-    else if (vt_trace_user_frame(trace, vt_telling_stack(allocation), &frame))
-        vt_name_frame(trace, &frame, text, bytes);
+    if (owner)
+        snprintf(text, bytes, "%s", owner);
+    else if (vt_trace_user_frame(attribution->trace, vt_telling_stack(attribution, allocation), &frame))
+        vt_name_frame(attribution->trace, &frame, text, bytes);
     else
         snprintf(text, bytes, VT_DIM "no line known" VT_RESET);
 }
@@ -61,21 +62,22 @@ void vt_name_allocation(const struct vt_trace *trace, const struct vt_allocation
 static void block_row(struct vt_table *table, const struct vt_report *report,
                       const struct vt_allocation *allocation, uint64_t whole)
 {
-    const char *module = vt_shown_module(allocation);
+    const struct vt_label *label = vt_label_of(report->attribution, allocation);
+    const char *module = vt_shown_module(label);
     uint64_t categories[VT_CATEGORY_COUNT] = {0};
     char name[NAME_BYTES];
 
-    categories[allocation->category] = 1;
-    vt_name_allocation(report->trace, allocation, name, sizeof name);
+    categories[label->category] = 1;
+    vt_name_allocation(report->attribution, allocation, name, sizeof name);
     vt_table_cell(table, "%s", name);
-    vt_table_cell(table, "%s", module && !allocation->owner ? module : "");
+    vt_table_cell(table, "%s", module && !label->owner ? module : "");
     vt_size_cells(table, allocation->bytes, whole);
     vt_category_cell(table, categories);
-    vt_table_cell(table, "%s", vt_evidence_name(allocation->evidence));
-    if (allocation->step)
-        vt_table_cell(table, "%s %" PRIu32, vt_phase_name(allocation->phase), allocation->step);
+    vt_table_cell(table, "%s", vt_evidence_name(label->evidence));
+    if (label->step)
+        vt_table_cell(table, "%s %" PRIu32, vt_phase_name(label->phase), label->step);
     else
-        vt_table_cell(table, "%s", vt_phase_name(allocation->phase));
+        vt_table_cell(table, "%s", vt_phase_name(label->phase));
     vt_table_cell(table, "0x%" PRIx64, allocation->address);
 }
 

@@ -120,7 +120,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
     for (size_t i = 0; i < rows->count; i++) {
         unsigned c = 0;
 
-        while (strcmp(rows->items[i].name, vt_category_name((enum vt_category)c)))
+        while (strcmp(rows->items[i].name, vt_category_name(c)))
             c++;
         vt_table_cell(&table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)c, vt_category_style(c)->label);
         change_cells(&table, rows->items[i].a.bytes, rows->items[i].b.bytes);

@@ -43,9 +43,10 @@ static void print_reason(struct vt_print *print, const struct vt_report *report,
                          const struct vt_reason *reason, uint64_t whole, struct vt_stack_namer *namer)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[reason->allocation];
+    const struct vt_label *label = &report->attribution->labels[reason->allocation];
     const char *stack = vt_stack_name_of(namer, allocation->stack_id)->text;
     const char *forward =
-        allocation->forward_stack_id ? vt_stack_name_of(namer, allocation->forward_stack_id)->text : NULL;
+        label->forward_stack_id ? vt_stack_name_of(namer, label->forward_stack_id)->text : NULL;
     char bytes[32], percent[32], count[32];
 
     fprintf(print->stream, "%12s  %7s  \x0e%c%s" VT_RESET ", %s evidence, %s block%s\n",
@@ -54,8 +55,8 @@ static void print_reason(struct vt_print *print, const struct vt_report *report,
             vt_evidence_name(reason->evidence), vt_format_count(reason->blocks, count),
             reason->blocks == 1 ? "" : "s");
     print_how(print, report, reason);
-    vt_print_paragraph(print, 4, 6, "%s%s%s%s%s%s", allocation->owner ? allocation->owner : "",
-                       allocation->owner ? ", made by " : "made by ",
+    vt_print_paragraph(print, 4, 6, "%s%s%s%s%s%s", label->owner ? label->owner : "",
+                       label->owner ? ", made by " : "made by ",
                        stack && stack[0] ? stack : "no recorded stack",
                        forward && forward[0] ? ", backward of " : "", forward && forward[0] ? forward : "",
                        reason->blocks > 1 ? " (the largest)" : "");
@@ -103,9 +104,10 @@ void vt_text_explanation(struct vt_print *print, const struct vt_report *report,
 static cJSON *make_reason(const struct vt_report *report, const struct vt_reason *reason)
 {
     const struct vt_allocation *allocation = &report->attribution->replay->allocations[reason->allocation];
+    const struct vt_label *label = &report->attribution->labels[reason->allocation];
     cJSON *object = vt_json_item(), *how;
 
-    vt_json_text(object, "category", vt_category_name((enum vt_category)reason->category));
+    vt_json_text(object, "category", vt_category_name(reason->category));
     vt_json_text(object, "evidence", vt_evidence_name(reason->evidence));
     vt_json_text(object, "how", how_name(reason));
     if (!strcmp(how_name(reason), "rule")) {
@@ -124,10 +126,10 @@ static cJSON *make_reason(const struct vt_report *report, const struct vt_reason
     }
     vt_json_number(object, "bytes", reason->bytes);
     vt_json_number(object, "blocks", reason->blocks);
-    vt_json_name(object, "owner", allocation->owner);
+    vt_json_name(object, "owner", label->owner);
     vt_json_put(object, "stack", vt_json_stack(report->trace, allocation->stack_id));
-    if (allocation->forward_stack_id)
-        vt_json_put(object, "forward_stack", vt_json_stack(report->trace, allocation->forward_stack_id));
+    if (label->forward_stack_id)
+        vt_json_put(object, "forward_stack", vt_json_stack(report->trace, label->forward_stack_id));
     return object;
 }
 

@@ -44,7 +44,8 @@ static int by_kept(const void *left, const void *right, void *segments)
 static unsigned category_in(const struct picture *picture, const struct vt_segment *segment, uint64_t start,
                             uint64_t end)
 {
-    const struct vt_allocation *allocations = picture->report->attribution->replay->allocations;
+    const struct vt_attribution *attribution = picture->report->attribution;
+    const struct vt_allocation *allocations = attribution->replay->allocations;
     uint64_t held[VT_CATEGORY_COUNT] = {0}, all = 0;
 
     for (uint32_t i = 0; i < segment->blocks; i++) {
@@ -53,7 +54,7 @@ static unsigned category_in(const struct picture *picture, const struct vt_segme
         uint64_t high = block->address + block->bytes < end ? block->address + block->bytes : end;
 
         if (high > low) {
-            held[block->category] += high - low;
+            held[vt_label_of(attribution, block)->category] += high - low;
             all += high - low;
         }
     }
@@ -224,7 +225,8 @@ static int group_pins(const struct picture *picture, struct pins *groups, size_t
         if (segment->pin == VT_NEVER || !segment->holes)
             continue;
         block = &picture->report->attribution->replay->allocations[segment->pin];
-        if (vt_trace_user_frame(picture->report->trace, vt_telling_stack(block), &frame))
+        if (vt_trace_user_frame(picture->report->trace, vt_telling_stack(picture->report->attribution, block),
+                                &frame))
             vt_name_frame(picture->report->trace, &frame, name, sizeof name);
         hash = vt_hash_bytes(name, strlen(name), VT_HASH_START);
         k = vt_index_get(&names, hash);
@@ -236,7 +238,7 @@ static int group_pins(const struct picture *picture, struct pins *groups, size_t
         groups[k].segments++;
         groups[k].pin_bytes += block->bytes;
         groups[k].kept += kept_bytes(segment);
-        groups[k].categories[block->category] += block->bytes;
+        groups[k].categories[vt_label_of(picture->report->attribution, block)->category] += block->bytes;
     }
     vt_index_free(&names);
     qsort(groups, *count, sizeof *groups, by_pins);

@@ -251,7 +251,7 @@ static cJSON *make_part(const struct vt_report *report, const struct vt_leak_par
     vt_json_number(object, "bytes_per_step", part->bytes_per_step);
     vt_json_number(object, "bytes", part->bytes);
     vt_json_number(object, "blocks", part->blocks);
-    vt_json_text(object, "category", vt_category_name((enum vt_category)part->category));
+    vt_json_text(object, "category", vt_category_name(part->category));
     vt_json_text(object, "op", operator? operator: "");
     if (known)
         vt_json_put(object, "line", vt_json_frame(&frame));
@@ -270,7 +270,7 @@ static cJSON *make_leak(const struct vt_report *report, const struct vt_leak *le
     vt_json_number(object, "bytes_per_step", leak->bytes_per_step);
     vt_json_text(object, "verdict", vt_leak_name(verdict));
     vt_json_bool(object, "leak", vt_leak_is_leak(verdict));
-    vt_json_text(object, "category", vt_category_name((enum vt_category)leak->category));
+    vt_json_text(object, "category", vt_category_name(leak->category));
     vt_json_text(object, "owner", leak->owner ? leak->owner : "");
     vt_json_text(object, "module", leak->module ? leak->module : "");
     vt_json_number(object, "since_step", leak->first_step);

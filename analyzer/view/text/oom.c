@@ -237,8 +237,8 @@ static void freed_row(struct vt_table *table, const struct vt_report *report,
     uint64_t categories[VT_CATEGORY_COUNT] = {0};
     char name[256], count[32], bytes[32];
 
-    vt_name_allocation(report->trace, block, name, sizeof name);
-    categories[block->category] = 1;
+    vt_name_allocation(report->attribution, block, name, sizeof name);
+    categories[report->attribution->labels[freed->allocation].category] = 1;
     vt_table_cell(table, "%s", name);
     vt_table_cell(table, "%s", vt_format_count(freed->blocks, count));
     vt_table_cell(table, "%s", vt_format_bytes(freed->bytes, bytes));

@@ -182,8 +182,8 @@ void vt_text_card(struct vt_print *print, const struct vt_report *report,
         join = " + ";
     }
     fputc('.', stream);
-    if (counts->rounding_bytes)
-        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
+    if (instant->rounding_bytes)
+        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(instant->rounding_bytes, bytes));
     if (vt_free_near(report->trace, instant->event_index, device->index, &free_bytes, &total_bytes) &&
         total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
         fprintf(stream,

@@ -3,21 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define X(id, name) name,
-static const char *const category_names[] = {VT_CATEGORIES(X)};
-static const char *const phase_names[] = {VT_PHASES(X)};
-#undef X
-
-const char *vt_category_name(enum vt_category category)
-{
-    return category < VT_CATEGORY_COUNT ? category_names[category] : "unknown";
-}
-
-const char *vt_phase_name(enum vt_phase phase)
-{
-    return phase < VT_PHASE_COUNT ? phase_names[phase] : "other";
-}
-
 static const struct fake *fake_of(const struct vt_trace *trace)
 {
     return (const struct fake *)(const void *)trace; /* its first member */
@@ -47,8 +32,8 @@ struct fake *fake_make(double seconds)
                                                  .end_monotonic_ns = 1000 + (uint64_t)(seconds * 1e9)};
     fake->replay =
         (struct vt_replay){.trace = &fake->trace, .allocations = fake->allocations, .device_count = 1};
-    fake->attribution =
-        (struct vt_attribution){.trace = &fake->trace, .replay = &fake->replay, .spans = fake->spans};
+    fake->attribution = (struct vt_attribution){
+        .trace = &fake->trace, .replay = &fake->replay, .labels = fake->labels, .spans = fake->spans};
     return fake;
 }
 
@@ -86,16 +71,20 @@ struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind
     struct vt_allocation *allocation = &fake->allocations[fake->replay.allocation_count++];
     uint8_t layer = kind == VT_ALLOCATION_BLOCK ? VT_LAYER_FRAMEWORK : VT_LAYER_DRIVER;
 
-    *allocation = (struct vt_allocation){.bytes = bytes,
-                                         .kind = kind,
-                                         .category = category,
-                                         .free_event = VT_NEVER,
-                                         .parent = VT_NEVER,
-                                         .evidence = VT_EVIDENCE_STRONG};
+    *allocation =
+        (struct vt_allocation){.bytes = bytes, .kind = kind, .free_event = VT_NEVER, .parent = VT_NEVER};
     allocation->alloc_event = fake_event(fake, seconds, VT_EVENT_ALLOC, layer, bytes);
-    allocation->phase = fake->spans[fake->attribution.span_count - 1].phase;
-    allocation->step = fake->spans[fake->attribution.span_count - 1].step;
+    *fake_label(fake, allocation) =
+        (struct vt_label){.category = category,
+                          .evidence = VT_EVIDENCE_STRONG,
+                          .phase = fake->spans[fake->attribution.span_count - 1].phase,
+                          .step = fake->spans[fake->attribution.span_count - 1].step};
     return allocation;
+}
+
+struct vt_label *fake_label(struct fake *fake, const struct vt_allocation *allocation)
+{
+    return &fake->labels[allocation - fake->allocations];
 }
 
 void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation)
@@ -242,23 +231,19 @@ const char *vt_module_class(const struct vt_attribution *attribution, const char
     return strstr(module, " > Linear#") ? "Linear" : strstr(module, "Block#") ? "Block" : NULL;
 }
 
-struct sums {
-    struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT];
-};
-
-static void add(struct sums *sums, const struct vt_allocation *allocation, uint64_t bytes)
+static void add(struct vt_sums *sums, const struct vt_allocation *allocation, uint8_t category,
+                uint64_t bytes)
 {
     switch (allocation->kind) {
     case VT_ALLOCATION_BLOCK:
         sums->counts.block_bytes += bytes;
-        sums->categories[VT_CATEGORY_CACHED] -= bytes;
-        sums->categories[allocation->category] += bytes;
+        sums->counts.cached_bytes -= bytes;
+        sums->categories[category] += bytes;
         break;
     case VT_ALLOCATION_SEGMENT:
         sums->counts.segment_bytes += bytes;
         sums->counts.driver_bytes += bytes;
-        sums->categories[VT_CATEGORY_CACHED] += bytes;
+        sums->counts.cached_bytes += bytes;
         break;
     case VT_ALLOCATION_CONTEXT:
         sums->counts.context_bytes += bytes;
@@ -267,13 +252,16 @@ static void add(struct sums *sums, const struct vt_allocation *allocation, uint6
         break;
     default:
         sums->counts.driver_bytes += bytes;
-        sums->categories[allocation->category] += bytes;
+        sums->categories[category] += bytes;
     }
+    sums->categories[VT_CATEGORY_CACHED] = sums->counts.cached_bytes;
 }
 
-int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_visit visit, void *context)
+int vt_category_walk(const struct vt_attribution *attribution, int device_index, vt_category_visit visit,
+                     void *context)
 {
-    struct sums sums = {0};
+    const struct vt_replay *replay = attribution->replay;
+    struct vt_sums sums = {0};
 
     for (uint32_t i = 0; i < replay->trace->event_count; i++) {
         bool touched = false;
@@ -282,10 +270,11 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, vt_replay_v
             if (allocation->device_index != device_index ||
                 (allocation->alloc_event != i && allocation->free_event != i))
                 continue;
-            add(&sums, allocation, allocation->alloc_event == i ? allocation->bytes : -allocation->bytes);
+            add(&sums, allocation, attribution->labels[k].category,
+                allocation->alloc_event == i ? allocation->bytes : -allocation->bytes);
             touched = true;
         }
-        if (touched && visit(context, i, &sums.counts, sums.categories))
+        if (touched && visit(context, i, &sums))
             return 0;
     }
     return 0;

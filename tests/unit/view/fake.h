@@ -4,6 +4,7 @@
 #define VT_FAKE_H
 
 #include "attribute/sites.h"
+#include "attribute/sums.h"
 #include "diagnose/leaks/leaks.h"
 
 #define FAKE_EVENTS 4096
@@ -16,6 +17,7 @@ struct fake {
     struct vt_attribution attribution;
     struct vt_event events[FAKE_EVENTS];
     struct vt_allocation allocations[FAKE_EVENTS];
+    struct vt_label labels[FAKE_EVENTS];
     struct vt_span spans[FAKE_EVENTS];
     struct vt_trace_stack stacks[FAKE_STACKS];
     struct vt_frame frames[FAKE_STACKS][FAKE_FRAMES];
@@ -36,6 +38,7 @@ void fake_span(struct fake *fake, uint32_t step, uint8_t phase);
 /* An event that makes an allocation; the pointer holds until fake_free. */
 struct vt_allocation *fake_alloc(struct fake *fake, double seconds, uint8_t kind, uint8_t category,
                                  uint64_t bytes);
+struct vt_label *fake_label(struct fake *fake, const struct vt_allocation *allocation);
 void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation);
 /* Adds a stack of one Python frame and returns its id. */
 uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function);

@@ -38,7 +38,8 @@ static struct fake *training(void)
     fake->trace.device_count = 1;
     fake->strings[1] = "warm";
     fake_alloc(fake, 0.1, VT_ALLOCATION_SEGMENT, 0, 600 * MIB);
-    fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB)->module = "model";
+    fake_label(fake, fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB))->module =
+        "model";
     fake->events[fake_event(fake, 0.3, VT_EVENT_MARK, 0, 0)].detail = 1;
     fake_span(fake, 1, VT_PHASE_FORWARD);
     fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 300 * MIB)->stack_id = line;

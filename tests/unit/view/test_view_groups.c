@@ -27,6 +27,15 @@ static const struct vt_group *find(const struct vt_groups *groups, const char *n
     return NULL;
 }
 
+static struct vt_allocation *in_module(struct fake *fake, double seconds, uint8_t category, uint64_t bytes,
+                                       const char *module)
+{
+    struct vt_allocation *allocation = fake_alloc(fake, seconds, VT_ALLOCATION_BLOCK, category, bytes);
+
+    fake_label(fake, allocation)->module = module;
+    return allocation;
+}
+
 Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
 {
     struct fake *fake = fake_make(10);
@@ -41,14 +50,15 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     allocation = fake_alloc(fake, 2, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 30 * MIB);
     allocation->stack_id = line;
     allocation->sequence = 2 * 7 + 2; /* node 7, forward */
-    allocation->module = "layers.0";
+    fake_label(fake, allocation)->module = "layers.0";
     fake_span(fake, 1, VT_PHASE_BACKWARD);
     allocation = fake_alloc(fake, 3, VT_ALLOCATION_BLOCK, VT_CATEGORY_GRADIENT, 20 * MIB);
     allocation->sequence = 2 * 7 + 3; /* node 7, backward: no Python frames of its own */
-    allocation->forward_stack_id = line;
-    allocation->owner = "layers.0.weight · grad";
-    allocation->evidence = VT_EVIDENCE_EXACT;
-    fake_alloc(fake, 4, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 5 * MIB)->evidence = VT_EVIDENCE_WEAK;
+    fake_label(fake, allocation)->forward_stack_id = line;
+    fake_label(fake, allocation)->owner = "layers.0.weight · grad";
+    fake_label(fake, allocation)->evidence = VT_EVIDENCE_EXACT;
+    allocation = fake_alloc(fake, 4, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 5 * MIB);
+    fake_label(fake, allocation)->evidence = VT_EVIDENCE_WEAK;
     report = make(fake, NULL);
     end = &report->devices[0].end;
     for (int by = 0; by < VT_BY_COUNT; by++) {
@@ -90,7 +100,7 @@ Test(groups, nodes_are_told_apart_by_their_forward_operators)
     for (uint32_t i = 0; i < 3; i++) {
         allocation = fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_TEMPORARY, (i + 1) * MIB);
         allocation->stack_id = node;
-        allocation->forward_stack_id = i == 0 ? a : i == 1 ? b : 0;
+        fake_label(fake, allocation)->forward_stack_id = i == 0 ? a : i == 1 ? b : 0;
     }
     report = make(fake, NULL);
     stacks = &report->devices[0].end.groups[VT_BY_STACK];
@@ -107,7 +117,6 @@ Test(groups, what_no_module_can_hold_is_not_an_unknown_module)
 {
     struct fake *fake = fake_make(10);
     uint32_t script = fake_stack(fake, "/home/me/work/a.py", 1, "f");
-    struct vt_allocation *workspace;
     const struct vt_group *none;
     struct vt_report *report;
 
@@ -115,9 +124,8 @@ Test(groups, what_no_module_can_hold_is_not_an_unknown_module)
     fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_OPTIMIZER_STATE, 10 * MIB)->stack_id = script;
     fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_INPUT, 4 * MIB)->stack_id = script;
     fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_TEMPORARY, 3 * MIB);
-    fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 2 * MIB)->module = "Linear";
-    workspace = fake_alloc(fake, 1, VT_ALLOCATION_BLOCK, VT_CATEGORY_WORKSPACE, 8 * MIB);
-    workspace->module = "Linear"; /* the first that needed one */
+    in_module(fake, 1, VT_CATEGORY_ACTIVATION, 2 * MIB, "Linear");
+    in_module(fake, 1, VT_CATEGORY_WORKSPACE, 8 * MIB, "Linear"); /* the first that needed one */
     report = make(fake, NULL);
     cr_expect_eq(find(&report->devices[0].end.groups[VT_BY_MODULE], "Linear")->bytes, 2 * MIB);
     none = find(&report->devices[0].end.groups[VT_BY_MODULE], "");
@@ -125,15 +133,6 @@ Test(groups, what_no_module_can_hold_is_not_an_unknown_module)
     cr_expect_eq(none->outside[VT_CATEGORY_INPUT], 4 * MIB);
     vt_report_free(report);
     fake_free(fake);
-}
-
-static struct vt_allocation *in_module(struct fake *fake, double seconds, uint8_t category, uint64_t bytes,
-                                       const char *module)
-{
-    struct vt_allocation *allocation = fake_alloc(fake, seconds, VT_ALLOCATION_BLOCK, category, bytes);
-
-    allocation->module = module;
-    return allocation;
 }
 
 /* Two modules, of which the first has 3 then 4 MiB of temporaries at once, the second 5, but both never more
@@ -280,7 +279,8 @@ Test(groups, many_names)
 
     for (int i = 0; i < 3000; i++) {
         snprintf(names[i], sizeof names[i], "owner%d", i);
-        fake_alloc(fake, 1, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, (uint64_t)i + 1)->owner = names[i];
+        fake_label(fake, fake_alloc(fake, 1, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, (uint64_t)i + 1))
+            ->owner = names[i];
     }
     report = make(fake, NULL);
     cr_assert_eq(report->devices[0].end.groups[VT_BY_OWNER].count, 3000);

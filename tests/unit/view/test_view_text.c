@@ -43,9 +43,9 @@ static struct fake *training(bool refused)
         struct vt_allocation *parameter =
             fake_alloc(fake, 0.2, VT_ALLOCATION_BLOCK, VT_CATEGORY_PARAMETER, 64 * MIB);
         snprintf(names[i], sizeof names[i], "model.layers.%d.mlp", i);
-        parameter->module = names[i];
+        fake_label(fake, parameter)->module = names[i];
         parameter->stack_id = build;
-        parameter->evidence = VT_EVIDENCE_EXACT;
+        fake_label(fake, parameter)->evidence = VT_EVIDENCE_EXACT;
     }
     for (uint32_t step = 1; step <= 3; step++) {
         struct vt_allocation *activations[8];
@@ -53,7 +53,7 @@ static struct fake *training(bool refused)
         for (int i = 0; i < 8; i++) {
             activations[i] =
                 fake_alloc(fake, step * 2 + i * 0.1, VT_ALLOCATION_BLOCK, VT_CATEGORY_ACTIVATION, 300 * MIB);
-            activations[i]->module = names[i];
+            fake_label(fake, activations[i])->module = names[i];
             activations[i]->stack_id = line;
         }
         if (refused && step == 3) {
@@ -163,9 +163,9 @@ Test(text, colours_when_asked_and_nothing_of_the_trace_reaches_the_terminal)
     char *text;
 
     fake->events[fake_event(fake, 7.9, VT_EVENT_MARK, 0, 0)].detail = 1;
-    fake->allocations[5].module = "evil\033]0;title\a\nmodule";
-    fake->allocations[6].module = "\xc2\x9b"
-                                  "31m \xe2\x80\xae turned";
+    fake->labels[5].module = "evil\033]0;title\a\nmodule";
+    fake->labels[6].module = "\xc2\x9b"
+                             "31m \xe2\x80\xae turned";
     text = write_text(fake, &vt_view_text,
                       (struct vt_view_style){.unicode = true, .colour = true, .width = 80, .by = -1}, NULL);
     cr_expect(strstr(text, "\033[38;5;71m"), "activation is green");

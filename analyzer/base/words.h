@@ -1,0 +1,47 @@
+/* The words that every stage shares: categories, phases and evidence, with their names. */
+#ifndef VT_WORDS_H
+#define VT_WORDS_H
+
+/* In the order that reports show them. */
+#define VT_CATEGORIES(X)                                                                                     \
+    X(PARAMETER, "parameter")                                                                                \
+    X(BUFFER, "buffer") X(GRADIENT, "gradient") X(OPTIMIZER_STATE, "optimizer_state")                        \
+        X(ACTIVATION, "activation") X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")    \
+            X(COMMUNICATION, "communication") X(CONTEXT, "context") X(CACHED, "cached")                      \
+                X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")
+enum vt_category {
+#define X(id, name) VT_CATEGORY_##id,
+    VT_CATEGORIES(X)
+#undef X
+        VT_CATEGORY_COUNT
+};
+
+#define VT_PHASES(X)                                                                                         \
+    X(INIT, "init")                                                                                          \
+    X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer") X(EVAL, "eval") X(DATA, "data")  \
+        X(OTHER, "other")
+enum vt_phase {
+#define X(id, name) VT_PHASE_##id,
+    VT_PHASES(X)
+#undef X
+        VT_PHASE_COUNT
+};
+
+/* From weakest to strongest. */
+#define VT_EVIDENCES(X) X(WEAK, "weak") X(STRONG, "strong") X(EXACT, "exact")
+enum vt_evidence {
+#define X(id, name) VT_EVIDENCE_##id,
+    VT_EVIDENCES(X)
+#undef X
+        VT_EVIDENCE_COUNT
+};
+
+/* By value, then NULL. */
+extern const char *const vt_category_names[], *const vt_phase_names[], *const vt_evidence_names[];
+
+/* "unknown", "other" and "?" for values out of range. */
+const char *vt_category_name(unsigned category);
+const char *vt_phase_name(unsigned phase);
+const char *vt_evidence_name(unsigned evidence);
+
+#endif
