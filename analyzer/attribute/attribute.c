@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/inspected.h"
 #include "attribute/owners.h"
 #include "attribute/phases.h"
 #include "attribute/rules.h"
@@ -20,8 +19,8 @@ struct vt_attribution_tables {
     struct vt_phases phases;
     struct vt_owner *owners;
     size_t owner_count;
-    struct vt_owned *owned; /* by allocation */
-    uint32_t *inspection_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    struct vt_owned *owned;  /* by allocation */
+    uint32_t *inspection_of; /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
 };
 
 /* What follows from the kind alone. */
@@ -236,13 +235,10 @@ static int set_names(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
-    int error =
-        vt_inspections_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
+    int error = vt_owners_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
     if (!error)
-        error = vt_inspections_spread(attribution->replay, &tables->phases, &placed, tables->labels);
-    if (!error)
-        error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
-                                 &placed);
+        error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
+                                &placed);
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
@@ -393,8 +389,8 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
 const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation)
 {
     const uint32_t *inspection_of = attribution->tables ? attribution->tables->inspection_of : NULL;
-    bool seen =
-        inspection_of && allocation < attribution->replay->allocation_count && inspection_of[allocation] != VT_NEVER;
+    bool seen = inspection_of && allocation < attribution->replay->allocation_count &&
+                inspection_of[allocation] != VT_NEVER;
     return seen ? &attribution->trace->inspections[inspection_of[allocation]] : NULL;
 }
 

@@ -40,7 +40,7 @@ struct vt_owner {
 /* A tensor of a look's census, in the allocation that it lies in. */
 struct vt_held {
     uint32_t allocation; /* index in replay->allocations */
-    uint32_t inspection;       /* index in trace->looks */
+    uint32_t inspection; /* index in trace->looks */
     const struct vt_inspection_holder *holder;
 };
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "attribute/owners.h"
 #include "attribute/sites.h"
 #include "base/index.h"
 

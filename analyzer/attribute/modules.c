@@ -1,5 +1,5 @@
 /* What stacks say of the module: its name where a look told it, else classes as the stack shows them. */
-#include "attribute/owners.h"
+#include "attribute/names.h"
 
 #include <errno.h>
 #include <stdio.h>

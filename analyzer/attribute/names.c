@@ -129,7 +129,8 @@ static bool lies_in(const struct vt_inspection *inspection, const struct vt_insp
 static int find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
-    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
+    const struct vt_inspection_module **own =
+        calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
     size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
     struct vt_index addresses = {0}; /* of roots → their index */
     int error = own && own_count ? 0 : -ENOMEM;
@@ -190,7 +191,8 @@ static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
 {
     for (size_t l = 0; l < trace->inspection_count; l++)
         for (size_t i = 0; i < trace->inspections[l].module_count; i++)
-            if (trace->inspections[l].modules[i].root == root && trace->inspections[l].modules[i].path[0] >= '0' &&
+            if (trace->inspections[l].modules[i].root == root &&
+                trace->inspections[l].modules[i].path[0] >= '0' &&
                 trace->inspections[l].modules[i].path[0] <= '9')
                 return true;
     return false;
@@ -360,7 +362,8 @@ static uint32_t find_named(const struct vt_names *names, const struct vt_inspect
     return same ? at : NONE;
 }
 
-const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
+const struct vt_named *vt_names_tensor(const struct vt_names *names,
+                                       const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = find_named(names, tensor);
     return at == NONE ? NULL : &names->named[at];

@@ -6,11 +6,177 @@
 #include "attribute/phase_finder.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
+
+/* ---- Threads and signs ---- */
+
+/* Which events make and free what holds tensors. */
+static void read_holders(struct vt_finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
+        finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        if (!vt_holds_tensors(finder->phases, allocation))
+            continue;
+        finder->holds[allocation->alloc_event] = HOLDS_MADE;
+        if (allocation->free_event != VT_NEVER)
+            finder->holds[allocation->free_event] = HOLDS_FREED;
+    }
+}
+
+static int number_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    finder->thread_of_stack = calloc(trace->stack_count, sizeof *finder->thread_of_stack);
+    if (!finder->thread_of_stack)
+        return -ENOMEM;
+    for (size_t id = 0; id < trace->stack_count; id++) {
+        uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
+        if (number == VT_INDEX_NONE) {
+            number = (uint32_t)finder->thread_count;
+            int error = vt_reserve(&finder->threads, &finder->thread_capacity, finder->thread_count + 1,
+                                   sizeof *finder->threads);
+            if (!error)
+                error = vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number);
+            if (error)
+                return error;
+            finder->threads[finder->thread_count++] = (struct vt_finder_thread){0};
+        }
+        finder->thread_of_stack[id] = number;
+    }
+    return 0;
+}
+
+/* The engine's threads have no Python below them, and nothing but the engine. A checkpoint or a Python
+ * function run there has Python frames, which hide the engine's. */
+static void find_engine_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
+        thread->named_engine |= (vt_finder_traits(finder, id) & VT_TRAIT(ENGINE_THREAD)) != 0;
+        if (stack->native_count == 0 || stack->python_count > 0)
+            continue;
+        if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
+            thread->engine = true;
+        else if (!(stack->flags & VT_STACK_NATIVE_TRUNCATED))
+            thread->never_engine = true;
+    }
+    for (size_t i = 0; i < finder->thread_count; i++)
+        finder->threads[i].engine = finder->threads[i].named_engine ||
+                                    (finder->threads[i].engine && !finder->threads[i].never_engine);
+    for (uint32_t id = 1; id < trace->stack_count; id++)
+        if (finder->threads[finder->thread_of_stack[id]].engine)
+            finder->sites->items[id].traits |= VT_TRAIT(BACKWARD);
+}
+
+static void find_main_thread(struct vt_finder *finder)
+{
+    const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
+    for (size_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        if (finder->holds[i] == HOLDS_MADE)
+            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
+                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
+    }
+    finder->main_thread = 0;
+    for (uint32_t i = 0; i < finder->thread_count; i++)
+        if (!finder->threads[i].engine &&
+            (finder->threads[finder->main_thread].engine ||
+             finder->threads[i].score > finder->threads[finder->main_thread].score))
+            finder->main_thread = i;
+}
+
+static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t traits, uint32_t thread,
+                                  bool grad_mode)
+{
+    if (traits & VT_TRAIT(BACKWARD))
+        return SIGN_BACKWARD;
+    if (traits & VT_TRAIT(OPTIMIZER))
+        return SIGN_OPTIMIZER;
+    if (traits & VT_TRAIT(BACKWARD_CALL))
+        return SIGN_BACKWARD_CALL;
+    if (traits & VT_TRAIT(MODULE))
+        return SIGN_FORWARD;
+    if (thread != finder->main_thread)
+        return SIGN_NONE;
+    /* parameters are made of views and copies, too */
+    if (grad_mode && !(traits & (VT_TRAIT(MODULE_APPLY) | VT_TRAIT(INIT_METHOD))))
+        return SIGN_FORWARD;
+    if (traits & VT_TRAIT(DATA))
+        return SIGN_DATA;
+    return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
+}
+
+/* The node counter is one per thread. Its values are even outside backward (format.h). */
+static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
+{
+    bool advanced = sequence > thread->sequence && sequence % 2 == 0;
+    if (sequence % 2 == 0 && sequence > 0)
+        thread->sequence = sequence;
+    return advanced;
+}
+
+/* What was refused is of the phase that it would have been of. No allocation comes of it that could tell. */
+static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
+{
+    bool grad_mode = event->sequence % 2 == 0 && event->sequence > finder->threads[thread].sequence;
+    return sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id), thread, grad_mode);
+}
+
+static int read_events(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    bool begun = false; /* the first forward */
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        uint32_t number = finder->thread_of_stack[event->stack_id];
+        struct vt_finder_thread *thread = &finder->threads[number];
+        if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
+            finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
+        if (finder->holds[i] == HOLDS_NOTHING)
+            continue;
+        if (finder->holds[i] == HOLDS_FREED) {
+            if (event->stack_id != 0)
+                finder->signs[i] = thread->engine                  ? SIGN_FREE_BACKWARD
+                                   : number == finder->main_thread ? SIGN_FREE
+                                                                   : SIGN_NONE;
+            continue;
+        }
+        uint64_t traits = vt_finder_traits(finder, event->stack_id);
+        phases->grad_mode[i] = counter_advanced(thread, event->sequence);
+        /* before the first forward, the nodes are those of views that were taken of parameters */
+        if (!begun && (traits & VT_TRAIT(SOURCE)))
+            phases->grad_mode[i] = 0;
+        finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
+        begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD))) {
+            int error = vt_reserve(&phases->module_events, &phases->module_event_capacity,
+                                   phases->module_event_count + 1, sizeof *phases->module_events);
+            if (error)
+                return error;
+            phases->module_events[phases->module_event_count++] = i;
+        }
+    }
+    return 0;
+}
+
+static int read_signs(struct vt_finder *finder)
+{
+    read_holders(finder);
+    int error = number_threads(finder);
+    if (error)
+        return error;
+    find_engine_threads(finder);
+    find_main_thread(finder);
+    return read_events(finder);
+}
 
 /* ---- Labels ---- */
 
@@ -204,7 +370,7 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
                     ? 0
                     : -ENOMEM;
     if (!error)
-        error = vt_signs_read(&finder);
+        error = read_signs(&finder);
     if (!error)
         error = label_events(&finder);
     if (!error)
@@ -221,53 +387,4 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
     free(finder.labels);
     free(finder.frees_gradient);
     return error;
-}
-
-void vt_phases_free(struct vt_phases *phases)
-{
-    free(phases->spans);
-    free(phases->passes);
-    free(phases->recomputes);
-    free(phases->module_events);
-    free(phases->grad_mode);
-    memset(phases, 0, sizeof *phases);
-}
-
-/* ---- Looking things up ---- */
-
-/* For vt_lower_bound: of passes, recomputes and spans, which all begin with their first event; finds the
- * first that begins after it. */
-_Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
-                   offsetof(struct vt_recompute, first_event) == 0 &&
-                   offsetof(struct vt_span, first_event) == 0,
-               "compare_beginning");
-static int compare_beginning(const void *item, const void *event)
-{
-    return *(const uint32_t *)item <= *(const uint32_t *)event ? -1 : 1;
-}
-
-long vt_pass_before(const struct vt_phases *phases, uint32_t event)
-{
-    return (long)vt_lower_bound(phases->passes, phases->pass_count, sizeof *phases->passes, &event,
-                                compare_beginning) -
-           1;
-}
-
-long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
-{
-    return (long)vt_lower_bound(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes,
-                                &event, compare_beginning) -
-           1;
-}
-
-size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
-{
-    size_t after = vt_lower_bound(spans, count, sizeof *spans, &event, compare_beginning);
-    return after ? after - 1 : 0;
-}
-
-uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)
-{
-    size_t next = vt_count_up_to(phases->module_events, phases->module_event_count, event);
-    return next < phases->module_event_count ? phases->module_events[next] : VT_NEVER;
 }

@@ -1,5 +1,5 @@
 /* Which allocation each tensor lay in that a look told of: one pass over looks and what was alive at them. */
-#include "attribute/inspected.h"
+#include "attribute/owners.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,15 +28,16 @@ struct sweep {
 
 static int compare_event(const void *inspection, const void *event_index)
 {
-    uint32_t own = ((const struct vt_inspection *)inspection)->event_index, at = *(const uint32_t *)event_index;
+    uint32_t own = ((const struct vt_inspection *)inspection)->event_index,
+             at = *(const uint32_t *)event_index;
     return (own > at) - (own < at);
 }
 
 /* The first look after an event. */
 static uint32_t inspection_after(const struct vt_trace *trace, uint32_t event_index)
 {
-    return (uint32_t)vt_lower_bound(trace->inspections, trace->inspection_count, sizeof *trace->inspections, &event_index,
-                                    compare_event);
+    return (uint32_t)vt_lower_bound(trace->inspections, trace->inspection_count, sizeof *trace->inspections,
+                                    &event_index, compare_event);
 }
 
 static int by_end(const void *a, const void *b, void *holders)
@@ -154,9 +155,11 @@ static int sweep_inspections(struct sweep *sweep)
     size_t entered = 0, left = 0;
     int error = 0;
     for (uint32_t inspection = 0; inspection < trace->inspection_count && !error; inspection++) {
-        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection; left++)
+        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection;
+             left++)
             leave(sweep, sweep->ending[left]);
-        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection && !error;
+        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection &&
+               !error;
              entered++)
             error = enter(sweep, (uint32_t)entered);
         if (!error)

@@ -87,6 +87,9 @@ void vt_sites_free(struct vt_sites *sites);
 
 bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class);
 
+/* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
+int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
+
 /* The innermost frame of an optimizer's own code, NULL if there is none; *closure: whether it called one. */
 const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
                                                  bool *closure);

@@ -435,7 +435,7 @@ static void expect_gradient(const struct training *training, int place, int pass
         cr_expect_null(gradient->owner, "pass %d: %s", pass, gradient->owner);
 }
 
-Test(likeness, of_gradients_to_those_that_a_inspection_saw)
+Test(repeats, of_gradients_to_those_that_a_inspection_saw)
 {
     struct training training = begin_training();
     struct run *run = &training.run;
@@ -482,7 +482,7 @@ Test(likeness, of_gradients_to_those_that_a_inspection_saw)
 }
 
 /* Two gradients of one name cannot live at once: the second is something else. */
-Test(likeness, gives_no_name_twice)
+Test(repeats, gives_no_name_twice)
 {
     struct training training = begin_training();
     struct run *run = &training.run;

@@ -1,6 +1,6 @@
 /* What looks saw, given to the allocations that held it: owners, and from them category and evidence for the
  * whole life of each. */
-#include "attribute/inspected.h"
+#include "attribute/owners.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,17 +25,6 @@ struct placing {
     struct pick *picks; /* of the allocation at hand */
     size_t count, capacity;
 };
-
-enum vt_category vt_category_of_kind(uint8_t inspection_kind)
-{
-    static const uint8_t categories[] = {
-        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
-        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
-        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
-        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
-    };
-    return categories[inspection_kind];
-}
 
 static uint64_t end_of(const struct vt_sighting *sighting)
 {
@@ -154,6 +143,12 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
 {
+    static const uint8_t categories[] = {
+        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
+        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
+        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
+        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
+    };
     uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
@@ -164,7 +159,7 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
     }
     for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
-    label->category = (uint8_t)vt_category_of_kind(most);
+    label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
     label->rule = VT_RULE_INSPECTION;
     label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
@@ -223,8 +218,8 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     return label->owner ? 0 : -ENOMEM;
 }
 
-int vt_inspections_place(const struct vt_replay *replay, const struct vt_phases *phases,
-                         struct vt_names *names, struct vt_label *labels, struct vt_placed *placed)
+int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                    struct vt_label *labels, struct vt_placed *placed)
 {
     struct placing placing = {.replay = replay, .labels = labels, .names = names, .placed = placed};
     struct vt_sighting *sightings = NULL;
