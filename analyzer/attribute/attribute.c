@@ -19,11 +19,12 @@ struct vt_attribution_tables {
     struct vt_phases phases;
     struct vt_owner *owners;
     size_t owner_count;
-    struct vt_owned *owned;  /* by allocation */
-    uint32_t *inspection_of; /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    struct vt_owned *owned; /* by allocation */
+    uint32_t
+        *inspection_of; /* by allocation: index of the inspection that saw a tensor in it, VT_NEVER = none */
 };
 
-/* What follows from the kind alone. */
+/* What the kind alone says. */
 static void label_by_kind(const struct vt_trace *trace, const struct vt_allocation *allocation,
                           struct vt_label *label)
 {
@@ -81,7 +82,8 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
     }
 }
 
-/* What the end of the trace cut short is what most of its stack's earlier blocks were. */
+/* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
+ * have. */
 static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
@@ -90,7 +92,7 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     size_t stacks = attribution->trace->stack_count;
     uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
     uint16_t *rules = calloc(stacks, sizeof *rules);
-    bool *guessed = calloc(stacks, sizeof *guessed); /* some by weak evidence */
+    bool *guessed = calloc(stacks, sizeof *guessed); /* some of them have weak evidence */
     int error = counts && rules && guessed ? 0 : -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
@@ -134,8 +136,8 @@ static void set_steps(struct vt_attribution *attribution)
     }
 }
 
-/* An inspection gives what it saw a module by its name. The rest has the module that made it; a gradient, the
- * one whose forward made its node. Neither says anything of parameters, buffers and state. */
+/* Blocks that no inspection saw get the module that made them; gradients get the module whose forward made
+ * their node. This says nothing about parameters, buffers and state. */
 static int set_modules(struct vt_attribution *attribution)
 {
     struct vt_module_tree *tree = attribution->tables->module_tree;
@@ -175,8 +177,9 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
     return 0;
 }
 
-/* Owners of all: those that inspections saw, and copies of them for what is the same of another step. Where
- * several tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
+/* Owners of all allocations: those that inspections saw, and copies of them for allocations that repeat
+ * these. Repeats with several tensors share one copy: a flat buffer has thousands, and each step makes one.
+ */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     const struct vt_replay *replay = attribution->replay;
@@ -184,7 +187,8 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     struct vt_label *labels = tables->labels;
     size_t capacity = 0;
     uint32_t *copies =
-        calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
+        calloc(replay->allocation_count + 1,
+               sizeof *copies); /* by source: the allocation whose copy others share, 0 = none */
     int error = 0;
     tables->owned = calloc(replay->allocation_count + 1, sizeof *tables->owned);
     if (!tables->owned || !copies)
@@ -347,7 +351,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
     if (rule == VT_RULE_INSPECTION)
-        return "seen by a look";
+        return "seen by an inspection";
     return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/index.h"
 
-/* Rules whose conditions on the stack hold, as a run in `candidates`. */
+/* The rules whose conditions on a stack hold: a run in `candidates`. */
 struct stack_rules {
     uint32_t first, count;
     bool known;
@@ -17,12 +17,13 @@ struct stack_rules {
 struct vt_matcher {
     const struct vt_rules *rules;
     struct vt_sites *sites;
-    size_t offsets[VT_PATTERN_KINDS + 1]; /* of each kind's patterns in a row of bits, in 64-bit words */
-    uint64_t *code_bits;                  /* by code id: the words of a code object's patterns */
-    uint64_t *symbol_bits;                /* of each distinct address: the words of a symbol's patterns */
+    size_t offsets[VT_PATTERN_KINDS +
+                   1];     /* by kind: where its patterns begin in a row of bits, in 64-bit words */
+    uint64_t *code_bits;   /* by code id: the words of a code object's patterns */
+    uint64_t *symbol_bits; /* of each distinct address: the words of a symbol's patterns */
     size_t symbol_count, symbol_capacity;
     struct vt_index symbols; /* address → number of its symbol_bits */
-    uint64_t *stack_bits;    /* of the stack at hand: all words */
+    uint64_t *stack_bits;    /* of the current stack: all words */
     struct stack_rules *stacks;
     uint16_t *candidates;
     size_t candidate_count, candidate_capacity;

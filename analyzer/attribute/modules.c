@@ -1,4 +1,4 @@
-/* What stacks say of the module: its name where a look told it, else classes as the stack shows them. */
+/* The module of a stack: by its name where an inspection saw it, else by the classes that the stack shows. */
 #include "attribute/names.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/index.h"
 #include "base/module_names.h"
 
-/* One module where it is called: its class, and its number among its siblings of that class. */
+/* One module in its caller: its class, and its number among siblings of that class. */
 struct node {
     uint32_t parent; /* index of a node, 0 = the root */
     uint64_t self_address;
@@ -17,27 +17,27 @@ struct node {
     uint32_t class_bytes;
     uint32_t number;
     bool has_siblings; /* of its class */
-    uint32_t child;    /* the latest that has a class, 0 = none */
-    uint32_t children; /* that have one */
+    uint32_t child;    /* the latest child that has a class, 0 = none */
+    uint32_t children; /* count of those that have a class */
 };
 
 struct vt_module_tree {
     const struct vt_sites *sites;
-    struct node *nodes; /* 0 is above all roots */
+    struct node *nodes; /* node 0 is the parent of all roots */
     size_t count, capacity;
     struct vt_index index;    /* hash of (parent, self) → node */
-    struct vt_index siblings; /* hash of (parent, class) → the latest of them */
+    struct vt_index siblings; /* hash of (parent, class) → the latest such node */
     struct vt_names *names;
     uint32_t *inmost;   /* by stack id: node of its innermost module, 0 = none */
-    uint32_t sole_root; /* a root that holds everything is left out of class paths; 0 = none */
+    uint32_t sole_root; /* the only root, which names of classes leave out; 0 = none */
     const char **labels;
     struct vt_index label_index; /* era and node → label */
     uint32_t *chain;
     size_t label_count, label_capacity, chain_capacity;
 };
 
-/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: the file's stands in,
- * "linear". */
+/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name; then the name of the file,
+ * "linear", is used. */
 static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
 {
     const char *end = strrchr(code->name, '.'), *start = end;
@@ -72,7 +72,7 @@ static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self
     return 0;
 }
 
-/* Numbers a node among its parent's children of its class, once the class is known. */
+/* Numbers a node among the children of its parent that have its class. */
 static int number_node(struct vt_module_tree *tree, uint32_t index)
 {
     struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
@@ -122,7 +122,7 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
     return 0;
 }
 
-/* The class, with a number where there are several. */
+/* The class, with a number if siblings have the same class. */
 static void name_by_class(const struct node *node, char *text, size_t bytes)
 {
     int used = snprintf(text, bytes, "%.*s", node->class_bytes < 64 ? (int)node->class_bytes : 64,
@@ -133,7 +133,7 @@ static void name_by_class(const struct node *node, char *text, size_t bytes)
         snprintf(text + used, bytes - (size_t)used, "#%u", node->number);
 }
 
-/* A node's name below that of its parent, if that has one. */
+/* The name of a node after that of its parent, if that has one. */
 static const char *name_below(struct vt_module_tree *tree, const struct node *node, const char *above)
 {
     char own[96], class_name[72], text[512];
@@ -156,7 +156,7 @@ static int keep_label(struct vt_module_tree *tree, uint64_t key, const char *lab
     return error;
 }
 
-/* From the node up to one whose name is known, then down again. */
+/* Walks from the node up to one whose name is known, then names the nodes on the way down. */
 static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era, const char **label)
 {
     size_t count = 0;

@@ -1,5 +1,4 @@
-/* What looks at live objects call modules and tensors: paths, with the root's name in front where there are
- * several roots. */
+/* What inspections call modules and tensors: paths, after the root's name where there are several roots. */
 #include "attribute/names.h"
 
 #include <errno.h>
@@ -10,24 +9,24 @@
 #include "base/arena.h"
 #include "base/index.h"
 
-#define JOINED_NAMES 4 /* of tied tensors, told in full */
+#define JOINED_NAMES 4 /* of tied tensors, named in full */
 #define NONE UINT32_MAX
 
-/* What an address means from one look on. */
+/* The module at an address from one inspection on. */
 struct meaning {
     uint64_t address;
     const char *module;
     uint32_t event_index;
-    uint32_t order; /* in which they were told */
-    uint32_t count; /* of an address's first, once they are sorted: how many it has */
+    uint32_t order; /* in which the inspections recorded them */
+    uint32_t count; /* once sorted, of the first of an address: how many it has */
 };
 
 struct root {
-    const char *name;   /* as a module */
-    const char *prefix; /* of what it holds: "" or "generator." */
+    const char *name;   /* of the root as a module */
+    const char *prefix; /* before the names in it: "" or "generator." */
     bool holds_tensors;
-    uint32_t inside;         /* index + 1 of the root that was put round it later, 0 = none */
-    const char *inside_path; /* where it is there */
+    uint32_t inside;         /* index + 1 of the root that wrapped it later, 0 = none */
+    const char *inside_path; /* its path in that root */
 };
 
 struct class_of_module {
@@ -41,9 +40,10 @@ struct vt_names {
     struct vt_index text_index, named_index, address_index, class_index;
     const char **texts;
     struct vt_named *named;
-    struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
+    struct meaning
+        *meanings; /* once sorted, by address, then by order; address_index has the first of each address */
     struct class_of_module *classes;
-    uint32_t *eras; /* events at which they begin, but the first */
+    uint32_t *eras; /* events at which eras but the first begin */
     size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
         class_count, class_capacity, era_count, era_capacity;
 };
@@ -63,7 +63,7 @@ const char *vt_names_text(struct vt_names *names, const char *text)
     return names->texts[names->text_count++] = copy;
 }
 
-/* The text of up to three parts, one after the other. */
+/* The text of three parts, one after the other. */
 static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
 {
     size_t a_bytes = strlen(a), b_bytes = strlen(b), c_bytes = strlen(c);
@@ -106,15 +106,16 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 
 /* ---- Roots ---- */
 
-/* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root till then, and after
- * that a module of the wrapper: both are one thing if all its modules are found there at their addresses. */
+/* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root until then, and a
+ * module of the wrapper from then on. It is the same model if all its modules are there at their addresses.
+ */
 static bool lies_in(const struct vt_inspection *inspection, const struct vt_inspection_module *place,
                     const struct vt_inspection_module *own, size_t own_count)
 {
     size_t at = (size_t)(place - inspection->modules);
     for (size_t i = 0; i < own_count; i++, at++) {
         while (at < inspection->module_count && inspection->modules[at].address != own[i].address)
-            at++; /* wrappers of its parts */
+            at++; /* skip wrappers of its parts */
         size_t bytes = strlen(place->path), dot = bytes > 0 && own[i].path[0];
         const char *path = at < inspection->module_count ? inspection->modules[at].path : "";
         if (at >= inspection->module_count || inspection->modules[at].root != place->root ||
@@ -130,9 +131,9 @@ static int find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
     const struct vt_inspection_module **own =
-        calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
+        calloc(trace->root_count + 1, sizeof *own); /* as the latest inspection saw them */
     size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
-    struct vt_index addresses = {0}; /* of roots → their index */
+    struct vt_index addresses = {0}; /* address of a root → its index */
     int error = own && own_count ? 0 : -ENOMEM;
     for (size_t l = 0; l < trace->inspection_count && !error; l++) {
         const struct vt_inspection *inspection = &trace->inspections[l];
@@ -167,8 +168,7 @@ static const char *base_name(const struct vt_inspection_root *root)
     return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
 }
 
-/* Roots that are held by variables of one name, one after the other or in different functions, are numbered.
- */
+/* Numbers roots whose variables have the same name, one after the other or in different functions. */
 static int name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
                      struct vt_index *seen)
 {
@@ -198,7 +198,7 @@ static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
     return false;
 }
 
-/* A sole root needs no prefix. Its own name must not be that of a module in it. */
+/* A sole root needs no prefix. If a module in it has the same name, the root is called by its class. */
 static void drop_prefix(struct vt_names *names, size_t index)
 {
     const struct vt_trace *trace = names->trace;
@@ -279,7 +279,8 @@ static int add_meaning(struct vt_names *names, const struct vt_inspection *inspe
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
     int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
-    uint32_t at = vt_index_get(&names->address_index, module->address); /* till then the latest */
+    uint32_t at =
+        vt_index_get(&names->address_index, module->address); /* the latest meaning, before the sort */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
     error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
@@ -323,7 +324,7 @@ static int sort_meanings(struct vt_names *names)
     return error;
 }
 
-/* For vt_lower_bound: finds the first that begins after the event. */
+/* For vt_lower_bound: finds the first meaning that begins after the event. */
 static int compare_beginning(const void *meaning, const void *event_index)
 {
     return ((const struct meaning *)meaning)->event_index <= *(const uint32_t *)event_index ? -1 : 1;
@@ -353,7 +354,7 @@ static uint64_t named_key(int32_t root, const char *path)
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
-/* The trace has one copy of each path, so its address will do. */
+/* The trace has one copy of each path, so addresses are compared. */
 static uint32_t find_named(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = vt_index_get(&names->named_index, named_key(tensor->root, tensor->path));
@@ -425,7 +426,7 @@ static void tie(struct vt_named *named, uint32_t a, uint32_t b)
     named[b].leader = a;
 }
 
-/* One span of memory under several names in one look. */
+/* Ties the names that one inspection gives to one span of memory. */
 static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
 {
     struct vt_index spans = {0};
@@ -454,8 +455,8 @@ static int join_tied(struct vt_names *names)
     for (uint32_t i = 0; i < names->named_count; i++) {
         if (named[i].leader != i)
             continue;
-        uint32_t told = 1, at = named[i].next;
-        for (; at != NONE && told < JOINED_NAMES; at = named[at].next, told++)
+        uint32_t count = 1, at = named[i].next;
+        for (; at != NONE && count < JOINED_NAMES; at = named[at].next, count++)
             if (!(named[i].joined = join(names, named[i].joined, " = ", named[at].text)))
                 return -ENOMEM;
         if (at != NONE && !(named[i].joined = join(names, named[i].joined, " = …", "")))

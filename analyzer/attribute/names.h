@@ -8,7 +8,7 @@
  * has all their names. */
 struct vt_named {
     int32_t root;       /* index into trace->roots, -1 = in no module */
-    const char *path;   /* as the inspection told it */
+    const char *path;   /* as the inspection recorded it */
     const char *text;   /* "layers.3.attn.weight", with several roots "generator.layers.3.attn.weight" */
     const char *joined; /* "wte.weight = lm_head.weight"; without ties the same as text */
     const char *module; /* "layers.3.attn"; the root's name if the root holds it; NULL = in no module */

@@ -1,5 +1,5 @@
-/* What looks saw, given to the allocations that held it: owners, and from them category and evidence for the
- * whole life of each. */
+/* Owners of the allocations in which inspections saw tensors. They give category and evidence for the whole
+ * life of each allocation. */
 #include "attribute/owners.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/index.h"
 #include "base/module_names.h"
 
-/* One span of an allocation, with the name that was chosen for it. */
+/* One span of an allocation, and its name. */
 struct pick {
     const struct vt_sighting *sighting;
     const struct vt_named *named;
@@ -22,7 +22,7 @@ struct placing {
     struct vt_label *labels;
     struct vt_names *names;
     struct vt_placed *placed;
-    struct pick *picks; /* of the allocation at hand */
+    struct pick *picks; /* of the current allocation */
     size_t count, capacity;
 };
 
@@ -31,8 +31,8 @@ static uint64_t end_of(const struct vt_sighting *sighting)
     return sighting->tensor->data_address + sighting->bytes;
 }
 
-/* All sightings of one span, latest look first. What it is, the latest tells; for its name one in a module is
- * better than one that some variable has, and so is that of an earlier look. */
+/* Sightings of one span, latest inspection first. The latest says what the span is. Its name is that of the
+ * latest sighting in a module, else that of a variable. */
 static struct pick pick_one(const struct vt_names *names, const struct vt_sighting *sightings, size_t count)
 {
     struct pick pick = {.sighting = sightings, .named = vt_names_tensor(names, sightings->tensor)};
@@ -45,7 +45,7 @@ static struct pick pick_one(const struct vt_names *names, const struct vt_sighti
     return pick;
 }
 
-/* Where spans overlap, what was seen later holds: a tensor was made of the memory of an earlier one. */
+/* Where spans overlap, the later sighting is right: a new tensor uses the memory of an earlier one. */
 static int pick_all(struct placing *placing, const struct vt_sighting *sightings, size_t count)
 {
     size_t same;
@@ -72,7 +72,8 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
     return 0;
 }
 
-/* Each has what none before it has; the largest gets what no tensor lies in. */
+/* Each span gets the bytes that no span before it has. The largest share gets the bytes without a tensor too.
+ */
 static void share(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
@@ -113,7 +114,7 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick)
     return name;
 }
 
-/* The module that all owners lie in. NULL if there is none. */
+/* The innermost module that holds all owners, NULL = none. */
 static const char *common_module(struct vt_names *names, const struct vt_owner *owners, size_t count)
 {
     const char *first = owners[0].module;
@@ -139,7 +140,7 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
     return vt_names_text(names, text);
 }
 
-/* The category that most bytes have. */
+/* The block gets the category that most of its bytes have. */
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
 {
@@ -165,7 +166,7 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
     label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
-/* Of one owner its share is the whole allocation, whose size may differ from step to step. */
+/* The share of a sole owner is the whole allocation, whose size may differ from step to step. */
 static uint64_t key_of(const struct vt_owner *owners, size_t count)
 {
     uint64_t key = count;

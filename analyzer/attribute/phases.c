@@ -1,8 +1,8 @@
-/* Phases and steps of a run whose script has no marks.
+/* Phases and steps of a script without marks.
  *
- * What tells them: allocations under the autograd engine or on its threads, under an optimizer's step, under
- * a module call; frees by their thread; and autograd's node counter, which stands still without gradients.
- * Each event gets a label, runs of a label become spans, and steps are cut where an optimizer's work ends. */
+ * Signs of a phase: allocations by the autograd engine or on its threads, in an optimizer's step, in a module
+ * call; the thread of a free; and autograd's node counter, which does not count without gradients. Each event
+ * gets a label, runs of a label become spans, and a step ends where an optimizer's work ends. */
 #include "attribute/phase_finder.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* ---- Threads and signs ---- */
 
-/* Which events make and free what holds tensors. */
+/* Finds the events that make and free what holds tensors. */
 static void read_holders(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
@@ -52,8 +52,8 @@ static int number_threads(struct vt_finder *finder)
     return 0;
 }
 
-/* The engine's threads have no Python below them, and nothing but the engine. A checkpoint or a Python
- * function run there has Python frames, which hide the engine's. */
+/* Stacks of the engine's threads have no Python and show the engine. A checkpoint or a Python function that
+ * runs there has Python frames, which hide the engine. */
 static void find_engine_threads(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
@@ -106,7 +106,7 @@ static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t trait
         return SIGN_FORWARD;
     if (thread != finder->main_thread)
         return SIGN_NONE;
-    /* parameters are made of views and copies, too */
+    /* views and copies make parameters too */
     if (grad_mode && !(traits & (VT_TRAIT(MODULE_APPLY) | VT_TRAIT(INIT_METHOD))))
         return SIGN_FORWARD;
     if (traits & VT_TRAIT(DATA))
@@ -114,7 +114,7 @@ static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t trait
     return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
 }
 
-/* The node counter is one per thread. Its values are even outside backward (format.h). */
+/* Each thread has a node counter. Its values are even outside of backward (format.h). */
 static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
 {
     bool advanced = sequence > thread->sequence && sequence % 2 == 0;
@@ -123,7 +123,7 @@ static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
     return advanced;
 }
 
-/* What was refused is of the phase that it would have been of. No allocation comes of it that could tell. */
+/* A refused request is of the phase that its allocation would have had. */
 static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
 {
     bool grad_mode = event->sequence % 2 == 0 && event->sequence > finder->threads[thread].sequence;
@@ -151,7 +151,7 @@ static int read_events(struct vt_finder *finder)
         }
         uint64_t traits = vt_finder_traits(finder, event->stack_id);
         phases->grad_mode[i] = counter_advanced(thread, event->sequence);
-        /* before the first forward, the nodes are those of views that were taken of parameters */
+        /* before the first forward, nodes are of views of parameters */
         if (!begun && (traits & VT_TRAIT(SOURCE)))
             phases->grad_mode[i] = 0;
         finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
@@ -192,7 +192,7 @@ static int begin_pass(struct vt_finder *finder, uint32_t event)
     return 0;
 }
 
-/* The label after an event, and the passes on the way. */
+/* Sets the label after an event; begins and extends passes. */
 static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
 {
     struct vt_phases *phases = finder->phases;
@@ -205,7 +205,7 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
         *label = VT_PHASE_BACKWARD;
         return begin_pass(finder, event);
     case SIGN_FREE_BACKWARD:
-        /* what an engine's thread lets go of after the call returned is no pass of its own */
+        /* what an engine's thread frees after the call returned is no new pass */
         if (*label == VT_PHASE_BACKWARD)
             phases->passes[phases->pass_count - 1].last_event = event;
         return 0;
@@ -242,7 +242,7 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
     }
 }
 
-/* What a pass made and left behind, freed by the training thread: gradients that zero_grad drops. */
+/* Frees, by the training thread, of what a pass left behind: gradients that zero_grad drops. */
 static void find_gradient_frees(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
@@ -258,8 +258,7 @@ static void find_gradient_frees(struct vt_finder *finder)
     }
 }
 
-/* Frees after a pass belong to what they do: to the optimizer if gradients go or if its step follows, else to
- * the pass. */
+/* Frees after a pass are the optimizer's if they free gradients or its step follows, else the pass's. */
 static void settle_tails(struct vt_finder *finder)
 {
     size_t count = finder->trace->event_count;
@@ -277,7 +276,7 @@ static void settle_tails(struct vt_finder *finder)
     }
 }
 
-/* A program that shows no framework has no phases. */
+/* A program without a framework has no phases. */
 static bool has_phases(const struct vt_finder *finder)
 {
     const struct vt_phases *phases = finder->phases;

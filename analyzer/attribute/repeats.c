@@ -1,6 +1,6 @@
-/* Gradients and optimizer state that no look saw: a training step makes the same things in the same places as
- * the one before it. What was made on the same stack, of the same size, as the same of so many in its pass,
- * is the same thing. So are parameters and buffers that are replaced in each step. */
+/* Gradients and optimizer state that no inspection saw. A training step repeats what the step before it made:
+ * a block from the same stack, of the same size, with the same ordinal among as many in its pass, is the same
+ * tensor. So are parameters and buffers that each step replaces. */
 #include "attribute/owners.h"
 
 #include <errno.h>
@@ -11,34 +11,34 @@
 
 #define AMBIGUOUS (UINT32_MAX - 1)
 
-/* An allocator need not split what is left of a block: PyTorch's leaves as much as this. */
+/* PyTorch's allocator leaves a remainder of up to this unsplit. */
 #define REMAINDER_BYTES (UINT64_C(1) << 20)
 
-/* What tells a place beside the stack, tried in this order. */
+/* What identifies a place beside the stack. Levels are tried in this order. */
 enum level {
-    BY_FORWARD_STACK,  /* and size, as for all but one */
-    BY_FORWARD_MODULE, /* and its innermost line: the model may be called elsewhere, or be wrapped anew */
+    BY_FORWARD_STACK,  /* and size, as on all levels but BY_FORWARD_STACK_ALONE */
+    BY_FORWARD_MODULE, /* and its innermost line: another line may call the model, or something may wrap it */
     BY_FORWARD_STACK_ALONE,
-    BY_ORDER, /* that of things is left where the forward operator is not known */
+    BY_ORDER, /* of making: all that is left where the forward operator is unknown */
     LEVELS
 };
 
-/* Where things are made, of which a look saw some. */
+/* A place that makes blocks of which an inspection saw some. */
 struct place {
-    uint64_t scope; /* of the latest there: its backward pass, else its step */
-    uint32_t run;   /* the latest */
+    uint64_t scope; /* of the latest block there: its backward pass, else its step */
+    uint32_t run;   /* the latest run */
 };
 
-/* All that was made in one place in one scope. */
+/* All blocks that one place made in one scope. */
 struct run {
     uint32_t count;
     bool cut;       /* the trace ends in it */
-    bool disagrees; /* what is known of it came in another order */
+    bool disagrees; /* some of its blocks are known and have another order */
 };
 
 struct member {
     uint32_t allocation, run, ordinal;
-    uint32_t like; /* what it is the same as, VT_NEVER = nothing that a look saw */
+    uint32_t like; /* the allocation that it repeats and an inspection saw, VT_NEVER = none */
 };
 
 struct finder {
@@ -47,14 +47,14 @@ struct finder {
     struct vt_module_tree *modules;
     const struct vt_label *labels;
     enum level level;
-    uint64_t *keys;       /* by allocation: what tells its place, 0 = not asked for */
-    uint64_t *stack_keys; /* by stack, 0 = not asked for */
+    uint64_t *keys;       /* by allocation: its place_key, 0 = not computed yet */
+    uint64_t *stack_keys; /* by stack, 0 = not computed yet */
     struct vt_placed *placed;
-    struct vt_index place_index; /* hash of what tells a place → places */
+    struct vt_index place_index; /* place_key → places */
     struct place *places;
     struct run *runs;
-    struct member *members; /* in order of their making */
-    struct vt_index seen;   /* hash of place, ordinal and count (0 = any) → allocation that a look saw */
+    struct member *members; /* in the order in which they were made */
+    struct vt_index seen; /* hash of place, ordinal and count (0 = any) → allocation that an inspection saw */
     size_t place_count, place_capacity, run_count, run_capacity, member_count, member_capacity;
 };
 
@@ -110,7 +110,7 @@ static bool is_seen(const struct finder *finder, uint32_t allocation)
     return finder->placed->inspection_of[allocation] != VT_NEVER;
 }
 
-/* On some levels a gradient takes part only if its forward operator is known. */
+/* On all levels but BY_ORDER a gradient takes part only if its forward operator is known. */
 static bool takes_part(const struct finder *finder, uint32_t index)
 {
     const struct vt_label *label = &finder->labels[index];
@@ -118,7 +118,7 @@ static bool takes_part(const struct finder *finder, uint32_t index)
            (finder->level == BY_ORDER || label->forward_stack_id || label->phase != VT_PHASE_BACKWARD);
 }
 
-/* A parameter or buffer that a step made: a script may assign another tensor in each. */
+/* A parameter or buffer that a step made: a script may assign a new tensor in each step. */
 static bool is_replaced(const struct vt_label *label)
 {
     return label->step > 0 &&
@@ -139,7 +139,8 @@ static uint32_t step_at(const struct finder *finder, uint32_t event)
                : phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
 }
 
-/* Whether it can be what `like` is. Rules take what a step made and kept for an activation. */
+/* True if its category allows that it repeats `like`. Rules take what a step made and kept for an activation.
+ */
 static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t like)
 {
     const struct vt_label *label = &finder->labels[index];
@@ -167,7 +168,7 @@ static int find_places(struct finder *finder)
     return 0;
 }
 
-/* *cut: nothing came after it that would show that it is whole. */
+/* *cut: the trace may end in the middle of it. */
 static uint64_t scope_of(const struct finder *finder, uint32_t index, bool *cut)
 {
     const struct vt_phases *phases = finder->phases;
@@ -250,7 +251,7 @@ static void find_disagreements(struct finder *finder)
     }
 }
 
-/* Whether the tensors of the other fit, with not much left over. */
+/* True if the tensors in `like` fit, and leave no more than an unsplit remainder. */
 static bool fits(const struct finder *finder, uint32_t index, uint32_t like)
 {
     const struct vt_allocation *allocations = finder->replay->allocations;
@@ -260,7 +261,7 @@ static bool fits(const struct finder *finder, uint32_t index, uint32_t like)
             allocations[index].bytes - needed <= REMAINDER_BYTES);
 }
 
-/* A different count means that something else happened there, unless it was cut short. */
+/* Another count means that the run did something else, unless it was cut short. */
 static void find_likes(struct finder *finder)
 {
     for (size_t i = 0; i < finder->member_count; i++) {
@@ -277,14 +278,14 @@ static void find_likes(struct finder *finder)
     }
 }
 
-/* A look saw it, or a level before this one knew it. */
+/* An inspection saw it, or an earlier level found it. */
 static bool is_settled(const struct finder *finder, const struct member *member)
 {
     return is_seen(finder, member->allocation) || finder->placed->like[member->allocation] != VT_NEVER;
 }
 
-/* Whether the earlier of two namesakes, freed at `free_event`, was alive when the later was made, and not
- * just until that took its place. */
+/* True if the earlier of two blocks of one name, freed at `free_event`, was alive when the later was made,
+ * unless the later replaced it then. */
 static bool is_double(const struct finder *finder, const struct member *member, uint32_t free_event,
                       uint32_t alloc_event)
 {
@@ -294,11 +295,12 @@ static bool is_double(const struct finder *finder, const struct member *member, 
            step_at(finder, free_event) > step_at(finder, alloc_event);
 }
 
-/* A tensor is in one place at a time: what was made while its namesake lived is something else. */
+/* A tensor is in one place at a time: a block that was made while another of its name was alive is something
+ * else. */
 static int drop_doubles(struct finder *finder)
 {
     const struct vt_allocation *allocations = finder->replay->allocations;
-    struct vt_index until = {0}, from = {0}; /* owner's text → event */
+    struct vt_index until = {0}, from = {0}; /* owner → event */
     int error = 0;
     for (size_t i = finder->member_count; i-- > 0 && !error;) {
         struct member *member = &finder->members[i];
@@ -322,7 +324,7 @@ static int drop_doubles(struct finder *finder)
         if (busy != VT_INDEX_NONE && is_double(finder, member, busy, allocation->alloc_event) &&
             !is_settled(finder, member))
             member->like = VT_NEVER;
-        else /* one below "never", which is the index's "none" */
+        else /* VT_NEVER is VT_INDEX_NONE */
             error = vt_index_put(&until, key,
                                  allocation->free_event < VT_NEVER ? allocation->free_event : VT_NEVER - 1);
     }
@@ -364,15 +366,15 @@ static void give_category(struct vt_label *label, uint8_t category)
     label->rule = VT_RULE_INSPECTION;
 }
 
-/* The same for what one line makes over and over. */
+/* The same for blocks of one stack and size. */
 static uint64_t kind_key(const struct vt_allocation *block)
 {
     uint64_t place = (uint64_t)block->stack_id << 8 | (uint8_t)block->device_index;
     return vt_mix(place, block->bytes);
 }
 
-/* A script that makes gradients or state by its own hand makes them on the same stack, of the same size, in
- * each step. Inspections may have seen those of one step only; rules guess what the others are. */
+/* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
+ * Inspections may have seen only one step; rules guess the others, which are corrected here. */
 static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
                            const struct vt_placed *placed, struct vt_label *labels)
 {

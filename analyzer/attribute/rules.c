@@ -43,8 +43,8 @@ struct parser {
     int line;
     char *error;
     size_t error_bytes;
-    const char *text, *text_end; /* the line being read, as it stands */
-    struct vt_clause *clause;    /* being read */
+    const char *text, *text_end; /* the line that is read, unchanged */
+    struct vt_clause *clause;    /* that is read */
     const char *clause_text, *clause_end;
     enum vt_clause_kind kind; /* of the clause */
     bool has_category;
@@ -82,7 +82,7 @@ static char *next_word(char **line)
     return word;
 }
 
-/* Index of a pattern, which is added if it is new. */
+/* The index of a pattern; a new pattern is added. */
 static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char *text, uint32_t *index)
 {
     struct vt_patterns *patterns = &parser->rules->patterns[kind];
@@ -359,7 +359,7 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* The analysis' own traits have fixed bits. */
+/* Own traits of the analysis have fixed bits. */
 static int name_own_traits(struct vt_rules *rules)
 {
     static const char *const names[] = {
@@ -376,8 +376,8 @@ static int name_own_traits(struct vt_rules *rules)
     return 0;
 }
 
-/* Moves the rules after the first `count` before them: a user's stand after the built-in ones, whose traits
- * they know, but are tried first. */
+/* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
+ * the text, so that they can use the built-in traits, but are tried first. */
 static int put_last_first(struct vt_clauses *rules, size_t count)
 {
     size_t last = rules->count - count;

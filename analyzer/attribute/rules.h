@@ -22,9 +22,10 @@
  *     trait NAME…                   a trait that is defined above
  *   for rules alone:
  *     phase NAME…                   phase in which it was made
- *     kind block|driver|pooled      without this condition: the kind that holds tensors, which is a
- * framework's blocks, or without a framework what is taken from the driver life NAME… VT_LIVES bytes >=|<
- * NUMBER[KiB|MiB|GiB]
+ *     kind block|driver|pooled      without this condition: the kind that holds tensors, which is blocks of a
+ *                                   framework, or without a framework what is taken from the driver
+ *     life NAME…                    VT_LIVES
+ *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
  * In a pattern `*` stands for any text, also none. A pattern has no blanks. */
 #ifndef VT_RULES_H
@@ -32,27 +33,27 @@
 
 #include "attribute/sites.h"
 
-/* What is known of a block's life, as bits. A backward pass ends with its engine's last event. */
+/* What is known of the life of a block, as bits. A backward pass ends with the last event of its engine. */
 #define VT_LIVES(X)                                                                                          \
     X(FREED, "freed") /* before the trace ended */                                                           \
     X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \
-    X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase in which it was made */                        \
+    X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase that made it */                                \
     X(OUTLIVES_STEP, "outlives-step")                                                                        \
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
     X(AT_NEXT_FORWARD, "at-next-forward")       /* alive when the next module call allocates */              \
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
-    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one it was made in */   \
+    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one that made it */     \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
-    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of three steps */    \
-    X(MATCHES_GRADIENT, "matches-gradient") /* there is a gradient for it by size */                         \
+    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of 3 steps */        \
+    X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
     X(MATCHES_PARAMETER,                                                                                     \
-      "matches-parameter") /* one of a set that has the parameters' sizes: of gradients of a pass cut */     \
-                           /* short, of zeros, copies or what was read from files before the first */        \
-    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves none of its own */    \
-    X(ONCE, "once")                       /* its stack made blocks in one step only, of several */           \
+      "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
+                           /* or zeros, copies or loaded tensors from before the first pass */               \
+    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
+    X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
-    X(NO_BACKWARD, "no-backward")         /* there is no backward pass in the trace */
+    X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,

@@ -109,8 +109,8 @@ static const struct vt_python_frame *apply_frame(const struct vt_sites *sites, u
     return NULL;
 }
 
-/* Module._apply converts parameters first and buffers after them, at two places in its code. The offset in
- * its innermost call tells which; with one place only nothing tells them apart. */
+/* Module._apply converts parameters at one place in its code and then buffers at another. The offset in its
+ * innermost call shows which; where all stacks have one place, nothing is known. */
 static void find_buffers(struct vt_sites *sites)
 {
     int32_t first = INT32_MAX, last = -1;

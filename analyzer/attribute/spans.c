@@ -1,4 +1,4 @@
-/* Phases once they are found: look-ups by event. */
+/* Look-ups by event in the phases that phases.c found. */
 #include "attribute/phases.h"
 
 #include <stddef.h>
@@ -17,8 +17,8 @@ void vt_phases_free(struct vt_phases *phases)
     memset(phases, 0, sizeof *phases);
 }
 
-/* For vt_lower_bound: of passes, recomputes and spans, which all begin with their first event; finds the
- * first that begins after it. */
+/* For vt_lower_bound: finds the first pass, recompute or span that begins after the event. All of them have
+ * their first event as first member. */
 _Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
                    offsetof(struct vt_recompute, first_event) == 0 &&
                    offsetof(struct vt_span, first_event) == 0,

@@ -147,7 +147,7 @@ Test(names, of_one_model)
     cr_expect_null(label_at(&run, 40 * KIB, 0)->owner);
     cr_expect_null(vt_inspection_of(run.attribution, made_at(&run, 40 * KIB, 0)));
     cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 0)), &run.trace->inspections[0]);
-    cr_expect_str_eq(vt_rule_name(run.attribution, label_at(&run, 0, 0)->rule), "seen by a look");
+    cr_expect_str_eq(vt_rule_name(run.attribution, label_at(&run, 0, 0)->rule), "seen by an inspection");
     cr_expect_eq(label_at(&run, 0, 0)->rounding_bytes, 96);
     cr_expect_eq(label_at(&run, 8 * KIB, 0)->rounding_bytes, 0);
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.3"), "Linear");
