@@ -19,9 +19,8 @@ struct vt_attribution_tables {
     struct vt_phases phases;
     struct vt_owner *owners;
     size_t owner_count;
-    struct vt_owned *owned; /* by allocation */
-    uint32_t
-        *inspection_of; /* by allocation: index of the inspection that saw a tensor in it, VT_NEVER = none */
+    struct vt_owned *owned;  /* by allocation */
+    uint32_t *inspection_of; /* by allocation: index of the latest inspection of it, VT_NEVER = none */
 };
 
 /* What the kind alone says. */
@@ -178,8 +177,7 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
 }
 
 /* Owners of all allocations: those that inspections saw, and copies of them for allocations that repeat
- * these. Repeats with several tensors share one copy: a flat buffer has thousands, and each step makes one.
- */
+ * these. Repeats with several tensors share a copy: a flat buffer has thousands, and each step makes one. */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     const struct vt_replay *replay = attribution->replay;

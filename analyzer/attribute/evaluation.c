@@ -65,8 +65,7 @@ static uint32_t next_batch(const struct vt_finder *finder, uint32_t first, uint3
     return first;
 }
 
-/* Labels runs without nodes in [first, end) as evaluation, each from the batch before it to the next batch.
- */
+/* Labels runs without nodes in [first, end) as evaluation, each from the batch before it to the next one. */
 static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
 {
     struct vt_finder *finder = votes->finder;

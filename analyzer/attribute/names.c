@@ -40,8 +40,7 @@ struct vt_names {
     struct vt_index text_index, named_index, address_index, class_index;
     const char **texts;
     struct vt_named *named;
-    struct meaning
-        *meanings; /* once sorted, by address, then by order; address_index has the first of each address */
+    struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
     struct class_of_module *classes;
     uint32_t *eras; /* events at which eras but the first begin */
     size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
@@ -107,8 +106,7 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 /* ---- Roots ---- */
 
 /* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root until then, and a
- * module of the wrapper from then on. It is the same model if all its modules are there at their addresses.
- */
+ * module of the wrapper from then on. It is the same model if all its modules keep their addresses there. */
 static bool lies_in(const struct vt_inspection *inspection, const struct vt_inspection_module *place,
                     const struct vt_inspection_module *own, size_t own_count)
 {
@@ -130,8 +128,8 @@ static bool lies_in(const struct vt_inspection *inspection, const struct vt_insp
 static int find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
-    const struct vt_inspection_module **own =
-        calloc(trace->root_count + 1, sizeof *own); /* as the latest inspection saw them */
+    /* modules of each root, as its latest inspection saw them */
+    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own);
     size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
     struct vt_index addresses = {0}; /* address of a root → its index */
     int error = own && own_count ? 0 : -ENOMEM;
@@ -279,8 +277,7 @@ static int add_meaning(struct vt_names *names, const struct vt_inspection *inspe
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
     int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
-    uint32_t at =
-        vt_index_get(&names->address_index, module->address); /* the latest meaning, before the sort */
+    uint32_t at = vt_index_get(&names->address_index, module->address); /* before the sort: the latest */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
     error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,

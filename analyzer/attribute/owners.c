@@ -72,8 +72,8 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
     return 0;
 }
 
-/* Each span gets the bytes that no span before it has. The largest share gets the bytes without a tensor too.
- */
+/* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
+ * tensor. */
 static void share(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;

@@ -139,8 +139,7 @@ static uint32_t step_at(const struct finder *finder, uint32_t event)
                : phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
 }
 
-/* True if its category allows that it repeats `like`. Rules take what a step made and kept for an activation.
- */
+/* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. */
 static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t like)
 {
     const struct vt_label *label = &finder->labels[index];

@@ -205,7 +205,7 @@ static const char *optimizer_file(const struct vt_adviser *adviser, uint32_t sta
     return NULL;
 }
 
-/* The class of the trace's only optimizer that a look told, NULL = not known, or several. */
+/* The class of the trace's only optimizer that inspections recorded; NULL = unknown, or several. */
 static const char *optimizer_class(const struct vt_trace *trace)
 {
     return trace->optimizer_count == 1 && trace->optimizers[0].class_name[0] ? trace->optimizers[0].class_name

@@ -57,7 +57,7 @@ struct vt_frame {
     uint64_t address;          /* native: return address; Python: self_address */
 };
 
-/* What a look at live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
+/* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
 struct vt_inspection_module {
     uint64_t address; /* as self_address in stacks */
     uint32_t root;    /* index into vt_trace.roots */

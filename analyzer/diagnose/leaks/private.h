@@ -163,7 +163,7 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder);
 /* Bytes of a class alive at each step's end: in finder->series. -ENOMEM. */
 int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class);
 
-/* Of blocks alive at a look. */
+/* Of blocks alive at an inspection. */
 struct vt_leak_hold {
     uint64_t bytes;
     uint32_t first_step, last_step; /* that made them */
