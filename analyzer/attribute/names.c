@@ -184,31 +184,27 @@ static int name_root(struct vt_names *names, size_t index, const struct vt_index
     return root->prefix ? 0 : -ENOMEM;
 }
 
-/* Names of a Sequential's modules are numbers: "0.weight" says nothing. */
-static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
-{
-    for (size_t l = 0; l < trace->inspection_count; l++)
-        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
-            if (trace->inspections[l].modules[i].root == root &&
-                trace->inspections[l].modules[i].path[0] >= '0' &&
-                trace->inspections[l].modules[i].path[0] <= '9')
-                return true;
-    return false;
-}
-
-/* A sole root needs no prefix. If a module in it has the same name, the root is called by its class. */
+/* A sole root needs no prefix, unless its modules are a Sequential's, whose names are numbers: "0.weight"
+ * says nothing. If a module in it has the same name, the root is called by its class. */
 static void drop_prefix(struct vt_names *names, size_t index)
 {
     const struct vt_trace *trace = names->trace;
+    const char *class_name = trace->roots[index].class_name;
     struct root *root = &names->roots[index];
-    if (has_numbered_modules(trace, index))
+    bool is_numbered = false, is_doubled = false;
+    for (size_t l = 0; l < trace->inspection_count; l++)
+        for (size_t i = 0; i < trace->inspections[l].module_count; i++) {
+            const struct vt_inspection_module *module = &trace->inspections[l].modules[i];
+            if (module->root != index)
+                continue;
+            is_numbered |= module->path[0] >= '0' && module->path[0] <= '9';
+            is_doubled |= strcmp(module->path, root->name) == 0;
+        }
+    if (is_numbered)
         return;
     root->prefix = "";
-    for (size_t l = 0; l < trace->inspection_count; l++)
-        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
-            if (trace->inspections[l].modules[i].root == index && trace->roots[index].class_name[0] &&
-                strcmp(trace->inspections[l].modules[i].path, root->name) == 0)
-                root->name = trace->roots[index].class_name;
+    if (is_doubled && class_name[0])
+        root->name = class_name;
 }
 
 static int name_wrapped(struct vt_names *names)
