@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/inspected.h"
 #include "attribute/owners.h"
 #include "attribute/phases.h"
 #include "attribute/rules.h"
@@ -14,17 +13,17 @@
 struct vt_attribution_tables {
     struct vt_arena arena;
     struct vt_label *labels; /* by allocation */
-    const char **operators;  /* by stack id */
+    struct vt_sites sites;
     struct vt_names *names;
     struct vt_module_tree *module_tree;
     struct vt_phases phases;
     struct vt_owner *owners;
     size_t owner_count;
-    struct vt_owned *owned; /* by allocation */
-    uint32_t *inspection_of;      /* by allocation: index of the look that saw what lies in it, VT_NEVER = none */
+    struct vt_owned *owned;  /* by allocation */
+    uint32_t *inspection_of; /* by allocation: index of the latest inspection of it, VT_NEVER = none */
 };
 
-/* What follows from the kind alone. */
+/* What the kind alone says. */
 static void label_by_kind(const struct vt_trace *trace, const struct vt_allocation *allocation,
                           struct vt_label *label)
 {
@@ -82,7 +81,8 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
     }
 }
 
-/* What the end of the trace cut short is what most of its stack's earlier blocks were. */
+/* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
+ * have. */
 static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
@@ -91,7 +91,7 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     size_t stacks = attribution->trace->stack_count;
     uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
     uint16_t *rules = calloc(stacks, sizeof *rules);
-    bool *guessed = calloc(stacks, sizeof *guessed); /* some by weak evidence */
+    bool *guessed = calloc(stacks, sizeof *guessed); /* some of them have weak evidence */
     int error = counts && rules && guessed ? 0 : -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
@@ -135,8 +135,8 @@ static void set_steps(struct vt_attribution *attribution)
     }
 }
 
-/* An inspection gives what it saw a module by its name. The rest has the module that made it; a gradient, the
- * one whose forward made its node. Neither says anything of parameters, buffers and state. */
+/* Blocks that no inspection saw get the module that made them; gradients get the module whose forward made
+ * their node. This says nothing about parameters, buffers and state. */
 static int set_modules(struct vt_attribution *attribution)
 {
     struct vt_module_tree *tree = attribution->tables->module_tree;
@@ -176,8 +176,8 @@ static int copy_owners(struct vt_attribution_tables *tables, size_t *capacity, c
     return 0;
 }
 
-/* Owners of all: those that inspections saw, and copies of them for what is the same of another step. Where
- * several tensors lie in each, these share one copy: a flat buffer has thousands, and each step makes one. */
+/* Owners of all allocations: those that inspections saw, and copies of them for allocations that repeat
+ * these. Repeats with several tensors share a copy: a flat buffer has thousands, and each step makes one. */
 static int list_owners(struct vt_attribution *attribution, const struct vt_placed *placed)
 {
     const struct vt_replay *replay = attribution->replay;
@@ -185,7 +185,8 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     struct vt_label *labels = tables->labels;
     size_t capacity = 0;
     uint32_t *copies =
-        calloc(replay->allocation_count + 1, sizeof *copies); /* by source: whose to share, 0 = none */
+        calloc(replay->allocation_count + 1,
+               sizeof *copies); /* by source: the allocation whose copy others share, 0 = none */
     int error = 0;
     tables->owned = calloc(replay->allocation_count + 1, sizeof *tables->owned);
     if (!tables->owned || !copies)
@@ -236,13 +237,10 @@ static int set_names(struct vt_attribution *attribution)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
-    int error =
-        vt_inspections_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
+    int error = vt_owners_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
     if (!error)
-        error = vt_inspections_spread(attribution->replay, &tables->phases, &placed, tables->labels);
-    if (!error)
-        error = vt_likeness_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
-                                 &placed);
+        error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
+                                &placed);
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
@@ -262,36 +260,31 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
     const struct vt_replay *replay = attribution->replay;
-    tables->operators = calloc(trace->stack_count, sizeof *tables->operators);
     tables->labels = calloc(replay->allocation_count + 1, sizeof *tables->labels);
     attribution->labels = tables->labels;
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
-    if (!tables->operators || !tables->labels || !*lives)
+    if (!tables->labels || !*lives)
         return -ENOMEM;
-    int error = vt_operators_find(trace, &tables->arena, tables->operators);
+    int error = vt_sites_make(trace, attribution->rules, &tables->sites, matcher);
     if (!error)
         error = vt_names_make(trace, &tables->names);
     if (!error)
-        error = vt_module_tree_make(trace, tables->names, &tables->module_tree);
+        error = vt_module_tree_make(&tables->sites, tables->names, &tables->module_tree);
     if (!error)
-        error = vt_matcher_make(attribution->rules, trace, tables->operators, matcher);
-    if (error)
-        return error;
-    vt_traits_complete(trace, *matcher);
-    error = vt_phases_find(replay, *matcher, &tables->phases);
+        error = vt_phases_find(replay, &tables->sites, &tables->phases);
     if (error)
         return error;
     attribution->spans = tables->phases.spans;
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    error = vt_lives_find(replay, *matcher, &tables->phases, *lives);
+    error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
     if (error)
         return error;
     judge_all(attribution, *matcher, *lives);
     error = judge_by_siblings(attribution, *lives);
     if (!error)
-        error = vt_join_backward(replay, *matcher, tables->labels);
+        error = vt_join_backward(replay, &tables->sites, tables->labels);
     if (!error)
         error = set_names(attribution);
     return error;
@@ -332,7 +325,7 @@ void vt_attribution_free(struct vt_attribution *attribution)
     if (tables) {
         vt_phases_free(&tables->phases);
         free(tables->labels);
-        free(tables->operators);
+        vt_sites_free(&tables->sites);
         free(tables->owners);
         free(tables->owned);
         free(tables->inspection_of);
@@ -356,7 +349,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
     if (rule == VT_RULE_INSPECTION)
-        return "seen by a look";
+        return "seen by an inspection";
     return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
 }
 
@@ -371,9 +364,20 @@ bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index
            attribution->tables->phases.grad_mode[event_index];
 }
 
+const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id)
+{
+    static const struct vt_site none;
+    return stack_id < attribution->trace->stack_count ? &attribution->tables->sites.items[stack_id] : &none;
+}
+
+bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)
+{
+    return vt_sites_code_is(&attribution->tables->sites, code_id, code_class);
+}
+
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    return stack_id < attribution->trace->stack_count ? attribution->tables->operators[stack_id] : NULL;
+    return vt_site_of(attribution, stack_id)->operator_name;
 }
 
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,
@@ -387,8 +391,8 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
 const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation)
 {
     const uint32_t *inspection_of = attribution->tables ? attribution->tables->inspection_of : NULL;
-    bool seen =
-        inspection_of && allocation < attribution->replay->allocation_count && inspection_of[allocation] != VT_NEVER;
+    bool seen = inspection_of && allocation < attribution->replay->allocation_count &&
+                inspection_of[allocation] != VT_NEVER;
     return seen ? &attribution->trace->inspections[inspection_of[allocation]] : NULL;
 }
 

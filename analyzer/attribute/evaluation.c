@@ -5,34 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a stack looks like from inside its outermost module, wherever that was called from: the Python frames
- * up to it. 0 = in no module. */
+/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
+ * no module. */
 static uint64_t inner_key(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     uint64_t key = 0, result = 0;
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
-        key = (key ^ frame->code_id ^ (uint64_t)(uint32_t)frame->instruction_offset << 32 ^
-               frame->self_address * UINT64_C(0x9e3779b97f4a7c15)) *
-              UINT64_C(0xd6e8feb86659fd93);
-        key ^= key >> 32;
+        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+        key = vt_mix(key, frame->self_address);
         if (frame->self_address)
             result = key | 1;
     }
     return result;
 }
 
-/* One operator of forward as a vote: was a node made for it, as there is at other times? */
+/* Each operator of forward that makes nodes at some time votes: did it make one this time? */
 struct votes {
     struct vt_finder *finder;
     uint64_t *keys;         /* by stack */
-    struct vt_index makers; /* keys of operators that make nodes at times */
+    struct vt_index makers; /* keys of operators that make nodes at some time */
     uint8_t *cast;          /* by event: VOTE_… */
 };
 enum { VOTE_NONE, VOTE_NODE, VOTE_NO_NODE };
 
-/* An operator's allocations follow each other; the first of them has the node. */
+/* Allocations of one operator are consecutive; the first has the node. */
 static int cast_votes(struct votes *votes)
 {
     struct vt_finder *finder = votes->finder;
@@ -67,13 +65,12 @@ static uint32_t next_batch(const struct vt_finder *finder, uint32_t first, uint3
     return first;
 }
 
-/* Labels as evaluation what runs without nodes between [first, end), from a batch before it to the next one.
- */
+/* Labels runs without nodes in [first, end) as evaluation, each from the batch before it to the next one. */
 static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
 {
     struct vt_finder *finder = votes->finder;
     uint32_t start = first, count = 0, last_vote = first;
-    bool open = true; /* all since `start` may be evaluation */
+    bool open = true; /* all events from `start` on may be evaluation */
     for (uint32_t i = first; i <= end; i++) {
         bool at_end = i == end;
         bool batch = !at_end && (finder->signs[i] == SIGN_SOURCE || finder->signs[i] == SIGN_DATA);
@@ -96,7 +93,7 @@ static void mark_evaluation(struct votes *votes, uint32_t first, uint32_t end)
     }
 }
 
-/* Functions whose names say so; frees in between go along. */
+/* Labels forward in functions whose names say evaluation, with the frees in between. */
 static void follow_names(struct vt_finder *finder)
 {
     bool inside = false;

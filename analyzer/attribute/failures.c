@@ -1,10 +1,12 @@
-/* A framework asks the driver several times, with its cache freed in between, before it gives up: what the
- * driver refuses is then only an attempt, whose outcome shows in what the same thread does next. */
+/* A framework asks the driver several times and frees its cache in between before it gives up. A refusal by
+ * the driver is then only an attempt; the next events of the thread show its outcome. */
 #include "attribute/failures.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "trace/frameworks.h"
 
 #define DRIVER_OUT_OF_MEMORY 2u /* CUDA_ERROR_OUT_OF_MEMORY and cudaErrorMemoryAllocation */
 #define LOOK_AHEAD 65536u       /* events */
@@ -12,8 +14,8 @@
 
 struct finder {
     const struct vt_trace *trace;
-    bool framework;               /* some framework tells of its blocks */
-    const char *objects[OBJECTS]; /* libraries that took the memory of its segments */
+    bool framework;               /* a framework recorded its blocks */
+    const char *objects[OBJECTS]; /* libraries that asked for its segments */
     int object_count;
 };
 
@@ -23,7 +25,7 @@ static bool is_failure(const struct vt_event *event)
            (event->kind == VT_EVENT_ALLOC_FAILED && event->detail == DRIVER_OUT_OF_MEMORY);
 }
 
-/* The library or program that called CUDA, NULL where no frame tells. */
+/* The library or program that called CUDA, NULL = unknown. */
 static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = stack_id < trace->stack_count ? &trace->stacks[stack_id] : NULL;
@@ -31,8 +33,7 @@ static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
     for (uint32_t i = 0; stack && i < stack->native_count; i++) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
 
-        if (symbol && symbol->module[0] && !strstr(symbol->module, "/libcuda.so") &&
-            !strstr(symbol->module, "/libcudart"))
+        if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
             return symbol->module;
     }
     return NULL;
@@ -75,8 +76,8 @@ static uint32_t thread_of(const struct vt_trace *trace, const struct vt_event *e
     return event->stack_id < trace->stack_count ? trace->stacks[event->stack_id].thread_id : 0;
 }
 
-/* What became of a request that the driver refused at `index`. *next: the attempt or the word of the
- * framework that it ends in. */
+/* The outcome of a request that the driver refused at event `index`. *next: the next attempt, or the event by
+ * which the framework gave up. */
 static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t index, size_t *next)
 {
     const struct vt_trace *trace = finder->trace;

@@ -1,18 +1,18 @@
-/* Requests for memory that failed: which of them were final. */
+/* Requests for memory that failed, and whether they failed for good. */
 #ifndef VT_FAILURES_H
 #define VT_FAILURES_H
 
 #include "replay/replay.h"
 
 enum vt_failure_outcome {
-    VT_FAILURE_FINAL,    /* who asked got nothing */
-    VT_FAILURE_SURVIVED, /* the driver refused, and gave when the framework had freed its cache */
-    VT_FAILURE_REPEATED, /* one more attempt of a failure that comes later in the list */
+    VT_FAILURE_FINAL,    /* the caller got nothing */
+    VT_FAILURE_SURVIVED, /* the driver refused, and granted it after the framework freed its cache */
+    VT_FAILURE_REPEATED, /* one attempt of a failure that is later in the list */
 };
 
 struct vt_failure {
     uint32_t event_index;
-    uint32_t tries; /* of a final one: attempts that the driver refused */
+    uint32_t tries; /* of a final failure: attempts that the driver refused */
     uint8_t outcome;
 };
 
@@ -21,7 +21,7 @@ struct vt_failures {
     size_t count;
 };
 
-/* All that failed for lack of memory. -ENOMEM. */
+/* Finds all requests that failed for lack of memory. Returns 0 or -ENOMEM. */
 int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failures);
 void vt_failures_free(struct vt_failures *failures);
 

@@ -1,13 +1,12 @@
-/* The join of what backward made to the forward operator that it belongs to.
+/* Joins what backward made to its forward operator.
  *
- * Where a node was made is told by the first event with its sequence: VT_EVENT_NODE, or the allocation of its
- * own operator. (Later ones are of operators that made no node.) A node made in backward (double backward),
- * without Python frames of its own, belongs to where the node was made that ran then. */
+ * The first event with a node's sequence shows where the node was made: VT_EVENT_NODE, or the allocation of
+ * its own operator. (Later events are of operators that made no node.) A node that backward made (double
+ * backward) and that has no Python frames belongs where the node that ran then was made. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "attribute/owners.h"
-#include "attribute/rules.h"
+#include "attribute/sites.h"
 #include "base/index.h"
 
 static bool has_number(uint64_t sequence)
@@ -15,7 +14,7 @@ static bool has_number(uint64_t sequence)
     return sequence > VT_SEQUENCE_NO_NUMBER;
 }
 
-/* Running and being made, a node has the same key. */
+/* A node has the same key when it is made and when it runs. */
 static uint64_t key_of(uint64_t sequence)
 {
     return sequence & ~UINT64_C(1);
@@ -28,7 +27,8 @@ static int put_first(struct vt_index *stacks, uint64_t sequence, uint32_t stack_
     return vt_index_put(stacks, key_of(sequence), stack_id);
 }
 
-static bool tells(const struct vt_trace *trace, uint32_t stack_id)
+/* Without Python frames a stack does not show where its node was made. */
+static bool shows_place(const struct vt_trace *trace, uint32_t stack_id)
 {
     return stack_id < trace->stack_count && trace->stacks[stack_id].python_count > 0;
 }
@@ -38,14 +38,14 @@ static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
     int error = 0;
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         const struct vt_event *event = &trace->events[i];
-        if (event->kind == VT_EVENT_NODE ? tells(trace, event->stack_id)
+        if (event->kind == VT_EVENT_NODE ? shows_place(trace, event->stack_id)
                                          : event->kind == VT_EVENT_ALLOC && event->sequence % 2 == 0)
             error = put_first(stacks, event->sequence, event->stack_id);
     }
-    /* The node that ran may have been told later than those that it made, but it was made before them. */
+    /* The event of the node that ran may come after those of the nodes that it made. */
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         const struct vt_event *event = &trace->events[i];
-        if (event->kind != VT_EVENT_NODE || event->detail == 0 || tells(trace, event->stack_id))
+        if (event->kind != VT_EVENT_NODE || event->detail == 0 || shows_place(trace, event->stack_id))
             continue;
         uint32_t parents =
             has_number(event->detail) ? vt_index_get(stacks, key_of(event->detail)) : VT_INDEX_NONE;
@@ -55,7 +55,7 @@ static int find_nodes(const struct vt_trace *trace, struct vt_index *stacks)
     return error;
 }
 
-int vt_join_backward(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_label *labels)
+int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels)
 {
     struct vt_index stacks = {0};
     int error = find_nodes(replay->trace, &stacks);
@@ -63,8 +63,8 @@ int vt_join_backward(const struct vt_replay *replay, struct vt_matcher *matcher,
         const struct vt_allocation *block = &replay->allocations[i];
         if (block->sequence % 2 == 0 || !has_number(block->sequence))
             continue;
-        /* What is computed again in backward has frames of its own. */
-        if (*vt_matcher_traits(matcher, block->stack_id) >> VT_TRAIT_RECOMPUTE & 1)
+        /* What a checkpoint makes again has frames of its own. */
+        if (sites->items[block->stack_id].traits & VT_TRAIT(RECOMPUTE))
             continue;
         uint32_t stack_id = vt_index_get(&stacks, key_of(block->sequence));
         if (stack_id != VT_INDEX_NONE)

@@ -1,41 +1,42 @@
-/* What each block's life tells, as bits for the rules. */
+/* The life of each block as bits for the rules. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attribute/phases.h"
+#include "attribute/rules.h"
 #include "base/index.h"
 
-/* A block that is alive at the ends of this many steps' last backward passes, or of all there are, is
- * persistent. Of one step's passes only the last counts: an input serves all of a step. */
+/* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there
+ * are fewer. Other passes of a step do not count: an input serves all passes of its step. */
 #define PERSISTENT_STEPS 3
-/* An allocator leaves up to 1 MiB unsplit in blocks larger than that, so that a gradient's block and its
- * parameter's may differ by as much. They are compared in units. */
+/* The allocator leaves up to 1 MiB unsplit in larger blocks, so the blocks of a parameter and its gradient
+ * may differ by that much. Their sizes are compared in units. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
 #define UNIT_BYTES (UINT64_C(1) << 16)
 
 struct lives {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
-    struct vt_matcher *matcher;
+    const struct vt_sites *sites;
     uint32_t *bits;
-    uint32_t *span_ends;              /* by span: its last event that counts */
-    uint32_t *made_before;            /* by event: blocks made up to it */
+    uint32_t *span_ends;              /* by span: the last event of its phase's own work */
+    uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
-    uint32_t *pass_steps;             /* by pass: the step it is of */
+    uint32_t *pass_steps;             /* by pass: its step */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
-    uint32_t last_made;               /* event of the last block: frees after it are the end's */
+    uint32_t last_made; /* event that made the last block: frees after it are the program's end */
     struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
 };
 
 static uint64_t traits_of(const struct lives *lives, const struct vt_allocation *block)
 {
-    return *vt_matcher_traits(lives->matcher, block->stack_id);
+    return lives->sites->items[block->stack_id].traits;
 }
 
-static bool has_trait(const struct lives *lives, const struct vt_allocation *block, enum vt_own_trait trait)
+static bool has_trait(const struct lives *lives, const struct vt_allocation *block, uint64_t trait)
 {
-    return traits_of(lives, block) >> trait & 1;
+    return (traits_of(lives, block) & trait) != 0;
 }
 
 static bool is_holder(const struct lives *lives, const struct vt_allocation *allocation)
@@ -43,7 +44,7 @@ static bool is_holder(const struct lives *lives, const struct vt_allocation *all
     return vt_holds_tensors(lives->phases, allocation);
 }
 
-/* An optimizer's step has returned when what is older than it is freed: later frees are no part of it. */
+/* An optimizer's step has returned once something older than it is freed: later frees are not part of it. */
 static int find_span_ends(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
@@ -108,7 +109,7 @@ static int count_blocks(struct lives *lives)
     return 0;
 }
 
-/* Whether it was alive when as many steps' last passes ended as are looked at. */
+/* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
 static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
@@ -125,7 +126,7 @@ static bool is_persistent(const struct lives *lives, const struct vt_allocation 
     return survived > 0;
 }
 
-/* In relation to backward passes. */
+/* The bits that compare a life with backward passes. */
 static uint32_t life_by_passes(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
@@ -204,8 +205,8 @@ static int add_size(struct vt_index *sizes, uint64_t bytes)
     return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
 }
 
-/* A size that is known and has at least this count: itself, else the nearest that a large block may have in
- * its place. 0 = none. */
+/* The nearest size with at least `least` blocks that a block of `bytes` may match: its own, or for a large
+ * block one within the unsplit remainder. 0 = none. */
 static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
 {
     uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
@@ -232,7 +233,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event ||
-            !has_trait(lives, block, VT_TRAIT_BACKWARD) || has_trait(lives, block, VT_TRAIT_WORKSPACE) ||
+            !has_trait(lives, block, VT_TRAIT(BACKWARD)) || has_trait(lives, block, VT_TRAIT(WORKSPACE)) ||
             !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
             continue;
         int error = add_size(&lives->gradient_sizes, block->bytes);
@@ -242,20 +243,19 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
     return 0;
 }
 
-/* How sure it is that a block made before the first pass is a parameter; 0 = it is none. */
+/* How likely a block from before the first pass is a parameter; 0 = it is not. */
 static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
 {
     uint64_t traits = traits_of(lives, block);
-    if (traits & (UINT64_C(1) << VT_TRAIT_BUFFER | UINT64_C(1) << VT_TRAIT_WORKSPACE |
-                  UINT64_C(1) << VT_TRAIT_MODULE | UINT64_C(1) << VT_TRAIT_OPTIMIZER))
+    if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
-    if (traits >> VT_TRAIT_MODULE_APPLY & 1)
+    if (traits & VT_TRAIT(MODULE_APPLY))
         return 3;
-    return traits >> VT_TRAIT_INIT_METHOD & 1 ? 2 : 1;
+    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
 }
 
-/* Gives each gradient of the first step one block of its size that was there before: first what modules made
- * for sure, then the rest in the order it was made. */
+/* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
+ * then the rest, both in the order in which they were made. */
 static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
@@ -280,8 +280,8 @@ static int match_gradients(struct lives *lives)
 static bool is_parameter(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT_BUFFER) &&
-           (has_trait(lives, block, VT_TRAIT_MODULE_APPLY) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT(BUFFER)) &&
+           (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
 }
 
 /* The gradients of a pass that was cut short. */
@@ -289,10 +289,10 @@ static bool is_cut_gradient(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (lives->bits[i] & VT_LIFE_CUT) &&
-           has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE);
+           has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE));
 }
 
-/* Before the first backward and kept, and no parameter itself. */
+/* Made before the first backward, kept, and no parameter. */
 static bool is_early(const struct lives *lives, size_t i)
 {
     const uint32_t both = VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT;
@@ -303,41 +303,41 @@ static bool is_early(const struct lives *lives, size_t i)
 /* State that a script made for its own optimizer. */
 static bool is_early_zeros(const struct lives *lives, size_t i)
 {
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_ZEROS);
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(ZEROS));
 }
 
-/* The same, made when it was first needed. */
+/* The same, made when the optimizer first needs it. */
 static bool is_late_zeros(const struct lives *lives, size_t i)
 {
     const uint32_t late = VT_LIFE_PERSISTENT | VT_LIFE_ONCE;
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (lives->bits[i] & late) == late &&
-           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT_ZEROS) &&
-           !has_trait(lives, block, VT_TRAIT_MODULE) && !has_trait(lives, block, VT_TRAIT_BACKWARD);
+           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT(ZEROS)) &&
+           !has_trait(lives, block, VT_TRAIT(MODULE)) && !has_trait(lives, block, VT_TRAIT(BACKWARD));
 }
 
-/* Parameters once more, that a script keeps beside those it trains with, in another precision. */
+/* Copies of the parameters in another precision, which a script keeps beside those that it trains. */
 static bool is_early_copy(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT_SOURCE) &&
-           !has_trait(lives, block, VT_TRAIT_ZEROS) && !has_trait(lives, block, VT_TRAIT_MODULE) &&
-           !has_trait(lives, block, VT_TRAIT_MODULE_APPLY);
+    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT(SOURCE)) &&
+           !has_trait(lives, block, VT_TRAIT(ZEROS)) && !has_trait(lives, block, VT_TRAIT(MODULE)) &&
+           !has_trait(lives, block, VT_TRAIT(MODULE_APPLY));
 }
 
-/* State read from a file together with the parameters that were copied from it. */
+/* State from the file from which the parameters were copied. */
 static bool is_loaded(const struct lives *lives, size_t i)
 {
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT_LOADED);
+    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(LOADED));
 }
 
-/* What can be found by the sizes of parameters. A few of them by chance are not enough: those found must be
- * `share` (a divisor) of all parameters, by weight and by number; 0 = any. */
+/* Blocks that match the sizes of parameters. A few match by chance: those found must be at least one
+ * `share`-th of all parameters, by bytes and by number; 0 = any number is enough. */
 struct likeness {
     bool (*is_candidate)(const struct lives *, size_t);
     uint64_t share;
-    bool also_twice; /* or twice the size: two bytes an element against four */
-    bool repeated;   /* any number for one parameter */
+    bool also_twice; /* also a block of twice the size: 4 bytes an element instead of 2 */
+    bool repeated;   /* any number of blocks for one parameter */
 };
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
@@ -386,8 +386,8 @@ static const struct likeness likenesses[] = {
     {is_early_copy, 2, true, false},    {is_loaded, 2, false, true},
 };
 
-/* Gradients may be views of the buckets in which they are sent, or of what the script made for them: then
- * backward leaves next to none of its own. */
+/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
+ * then leaves almost no gradients of its own. */
 static void find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
@@ -400,24 +400,24 @@ static void find_gradient_holders(struct lives *lives)
         parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
         if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event)
             continue;
-        if (has_trait(lives, block, VT_TRAIT_BUCKET))
+        if (has_trait(lives, block, VT_TRAIT(BUCKET)))
             bucket_bytes += block->bytes;
-        else if (has_trait(lives, block, VT_TRAIT_BACKWARD) && !has_trait(lives, block, VT_TRAIT_WORKSPACE))
+        else if (has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE)))
             gradient_bytes += block->bytes;
         zeros_bytes += is_early_zeros(lives, i) ? block->bytes : 0;
     }
     bool buckets = gradient_bytes < bucket_bytes / 2;
     bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
     for (size_t i = 0; i < replay->allocation_count; i++)
-        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT_BUCKET)) ||
+        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
             (zeros && is_early_zeros(lives, i)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
 }
 
-int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
-                  uint32_t *bits)
+int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                  const struct vt_phases *phases, uint32_t *bits)
 {
-    struct lives lives = {.replay = replay, .phases = phases, .matcher = matcher, .bits = bits};
+    struct lives lives = {.replay = replay, .phases = phases, .sites = sites, .bits = bits};
     int error = find_span_ends(&lives);
     if (!error)
         error = count_blocks(&lives);

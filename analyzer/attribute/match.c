@@ -1,6 +1,6 @@
-/* Matches stacks against rules. Text is looked at once per symbol, code object and operator; a stack is then
- * the union of its frames' bits. */
-#include "attribute/rules_private.h"
+/* Matches stacks and code objects with rules. Text is matched once for each symbol, code object, thread name
+ * and operator; a stack then has all bits of its frames. */
+#include "attribute/rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "base/index.h"
 
-/* Which rules' stack conditions hold, as a run in `candidates`. */
+/* The rules whose conditions on a stack hold: a run in `candidates`. */
 struct stack_rules {
     uint32_t first, count;
     bool known;
@@ -16,21 +16,20 @@ struct stack_rules {
 
 struct vt_matcher {
     const struct vt_rules *rules;
-    const struct vt_trace *trace;
-    const char *const *operators;
-    size_t words[VT_PATTERN_KINDS]; /* of 64 bits, per set of patterns */
-    uint64_t *symbol_bits;          /* native and object patterns of each distinct address */
+    struct vt_sites *sites;
+    size_t offsets[VT_PATTERN_KINDS +
+                   1];     /* by kind: where its patterns begin in a row of bits, in 64-bit words */
+    uint64_t *code_bits;   /* by code id: the words of a code object's patterns */
+    uint64_t *symbol_bits; /* of each distinct address: the words of a symbol's patterns */
     size_t symbol_count, symbol_capacity;
-    struct vt_index symbols;
-    uint64_t *code_bits;  /* Python patterns by code id, first word of each: whether it was looked at */
-    uint64_t *stack_bits; /* of the stack being matched, all kinds one after the other */
-    uint64_t *traits;
+    struct vt_index symbols; /* address → number of its symbol_bits */
+    uint64_t *stack_bits;    /* of the current stack: all words */
     struct stack_rules *stacks;
     uint16_t *candidates;
     size_t candidate_count, candidate_capacity;
 };
 
-/* `*` stands for anything, also nothing. */
+/* `*` stands for any text, also none. */
 static bool glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *after = NULL;
@@ -59,17 +58,46 @@ static void set_bit(uint64_t *bits, size_t bit)
     bits[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-static void match_text(const struct vt_patterns *patterns, const char *text, uint64_t *bits)
+static void match_text(const struct vt_matcher *matcher, enum vt_pattern_kind kind, const char *text,
+                       uint64_t *bits)
 {
+    const struct vt_patterns *patterns = &matcher->rules->patterns[kind];
     for (size_t i = 0; i < patterns->count; i++)
         if (glob(patterns->items[i].text, text))
             set_bit(bits, i);
 }
 
-/* Native and object bits of an address, one after the other. */
+/* Words of the patterns of some kinds: those from `first` on and before `end`. */
+static size_t words_of(const struct vt_matcher *matcher, int first, int end)
+{
+    return matcher->offsets[end] - matcher->offsets[first];
+}
+
+/* A code object's words come first, then a symbol's (native, object). */
+static size_t code_words(const struct vt_matcher *matcher)
+{
+    return words_of(matcher, VT_PATTERN_PYTHON, VT_PATTERN_NATIVE);
+}
+
+static size_t symbol_words(const struct vt_matcher *matcher)
+{
+    return words_of(matcher, VT_PATTERN_NATIVE, VT_PATTERN_THREAD);
+}
+
+static void match_code(struct vt_matcher *matcher, const struct vt_trace_code *code, uint64_t *bits)
+{
+    const struct vt_patterns *patterns = &matcher->rules->patterns[VT_PATTERN_PYTHON];
+    const char *dot = strrchr(code->name, '.');
+    for (size_t i = 0; i < patterns->count; i++)
+        if (glob(patterns->items[i].function, code->name) && glob(patterns->items[i].text, code->file))
+            set_bit(bits, i);
+    match_text(matcher, VT_PATTERN_NAME, dot ? dot + 1 : code->name,
+               bits + words_of(matcher, VT_PATTERN_PYTHON, VT_PATTERN_NAME));
+}
+
 static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
 {
-    size_t native = matcher->words[VT_PATTERN_NATIVE], words = native + matcher->words[VT_PATTERN_OBJECT];
+    size_t words = symbol_words(matcher);
     uint32_t known = vt_index_get(&matcher->symbols, address);
     if (known != VT_INDEX_NONE)
         return matcher->symbol_bits + known * words;
@@ -78,26 +106,13 @@ static const uint64_t *symbol_bits(struct vt_matcher *matcher, uint64_t address)
         return NULL;
     uint64_t *bits = matcher->symbol_bits + matcher->symbol_count * words;
     memset(bits, 0, words * sizeof *bits);
-    const struct vt_trace_symbol *symbol = vt_trace_symbol(matcher->trace, address);
+    const struct vt_trace_symbol *symbol = vt_trace_symbol(matcher->sites->trace, address);
     if (symbol) {
-        match_text(&matcher->rules->patterns[VT_PATTERN_NATIVE], symbol->short_name, bits);
-        match_text(&matcher->rules->patterns[VT_PATTERN_OBJECT], symbol->module, bits + native);
+        match_text(matcher, VT_PATTERN_NATIVE, symbol->short_name, bits);
+        match_text(matcher, VT_PATTERN_OBJECT, symbol->module,
+                   bits + words_of(matcher, VT_PATTERN_NATIVE, VT_PATTERN_OBJECT));
     }
     return vt_index_put(&matcher->symbols, address, (uint32_t)matcher->symbol_count++) ? NULL : bits;
-}
-
-static const uint64_t *code_bits(struct vt_matcher *matcher, uint32_t code_id)
-{
-    const struct vt_trace_code *code = &matcher->trace->codes[code_id];
-    const struct vt_patterns *patterns = &matcher->rules->patterns[VT_PATTERN_PYTHON];
-    uint64_t *known = matcher->code_bits + code_id * (matcher->words[VT_PATTERN_PYTHON] + 1);
-    if (known[0] || !code->file)
-        return known + 1;
-    known[0] = 1;
-    for (size_t i = 0; i < patterns->count; i++)
-        if (glob(patterns->items[i].function, code->name) && glob(patterns->items[i].text, code->file))
-            set_bit(known + 1, i);
-    return known + 1;
 }
 
 static void unite(uint64_t *bits, const uint64_t *more, size_t words)
@@ -108,52 +123,57 @@ static void unite(uint64_t *bits, const uint64_t *more, size_t words)
 
 static int gather_bits(struct vt_matcher *matcher, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = &matcher->trace->stacks[stack_id];
-    size_t words[VT_PATTERN_KINDS],
-        native = matcher->words[VT_PATTERN_NATIVE] + matcher->words[VT_PATTERN_OBJECT];
-    memcpy(words, matcher->words, sizeof words);
-    uint64_t *python = matcher->stack_bits + native, *operator= python + words[VT_PATTERN_PYTHON];
-    memset(matcher->stack_bits, 0,
-           (native + words[VT_PATTERN_PYTHON] + words[VT_PATTERN_OP]) * sizeof *python);
+    const struct vt_trace *trace = matcher->sites->trace;
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    const char *operator_name = matcher->sites->items[stack_id].operator_name;
+    uint64_t *row = matcher->stack_bits;
+    size_t code = code_words(matcher), symbol = symbol_words(matcher);
+    memset(row, 0, words_of(matcher, 0, VT_PATTERN_KINDS) * sizeof *row);
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].code_id < trace->code_count)
+            unite(row, matcher->code_bits + stack->python[i].code_id * code, code);
     for (uint32_t i = 0; i < stack->native_count; i++) {
         const uint64_t *bits = symbol_bits(matcher, stack->native[i]);
         if (!bits)
             return -ENOMEM;
-        unite(matcher->stack_bits, bits, native);
+        unite(row + matcher->offsets[VT_PATTERN_NATIVE], bits, symbol);
     }
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (stack->python[i].code_id < matcher->trace->code_count)
-            unite(python, code_bits(matcher, stack->python[i].code_id), words[VT_PATTERN_PYTHON]);
-    if (matcher->operators[stack_id])
-        match_text(&matcher->rules->patterns[VT_PATTERN_OP], matcher->operators[stack_id], operator);
+    match_text(matcher, VT_PATTERN_THREAD, vt_trace_thread_name(trace, stack->thread_id),
+               row + matcher->offsets[VT_PATTERN_THREAD]);
+    if (operator_name)
+        match_text(matcher, VT_PATTERN_OP, operator_name, row + matcher->offsets[VT_PATTERN_OP]);
     return 0;
 }
 
-static uint64_t innermost(const struct vt_matcher *matcher, uint32_t stack_id)
+static uint64_t innermost(const struct vt_trace *trace, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = &matcher->trace->stacks[stack_id];
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     if (stack->python_count == 0)
         return VT_INNERMOST_NONE;
-    return vt_trace_code_is_library(matcher->trace, stack->python[0].code_id) ? VT_INNERMOST_LIBRARY
-                                                                              : VT_INNERMOST_USER;
+    return vt_trace_code_is_library(trace, stack->python[0].code_id) ? VT_INNERMOST_LIBRARY
+                                                                     : VT_INNERMOST_USER;
 }
 
-static bool stack_condition_holds(const struct vt_matcher *matcher, uint32_t stack_id,
-                                  const struct vt_condition *condition)
+static bool pattern_condition_holds(const struct vt_matcher *matcher, const struct vt_condition *condition,
+                                    const uint64_t *row)
 {
-    if (condition->kind == VT_CONDITION_TRAIT)
-        return (matcher->traits[stack_id] & condition->bits) != 0;
-    if (condition->kind == VT_CONDITION_INNERMOST)
-        return (innermost(matcher, stack_id) & condition->bits) != 0;
-    const uint64_t *bits = matcher->stack_bits;
-    for (int kind = 0; kind < condition->kind; kind++)
-        bits += matcher->words[kind];
+    const uint64_t *bits = row + matcher->offsets[condition->kind];
     for (uint32_t i = 0; i < condition->count; i++) {
         uint32_t pattern = matcher->rules->alternatives[condition->first + i];
         if (bits[pattern / 64] >> (pattern % 64) & 1)
             return true;
     }
     return false;
+}
+
+static bool stack_condition_holds(const struct vt_matcher *matcher, uint32_t stack_id,
+                                  const struct vt_condition *condition)
+{
+    if (condition->kind == VT_CONDITION_TRAIT)
+        return (matcher->sites->items[stack_id].traits & condition->bits) != 0;
+    if (condition->kind == VT_CONDITION_INNERMOST)
+        return (innermost(matcher->sites->trace, stack_id) & condition->bits) != 0;
+    return pattern_condition_holds(matcher, condition, matcher->stack_bits);
 }
 
 /* Whether the clause's conditions on the stack hold. */
@@ -169,42 +189,55 @@ static bool stack_clause_holds(const struct vt_matcher *matcher, uint32_t stack_
     return true;
 }
 
+static void match_codes(struct vt_matcher *matcher)
+{
+    const struct vt_trace *trace = matcher->sites->trace;
+    const struct vt_clauses *classes = &matcher->rules->clauses[VT_CLAUSE_CODE];
+    for (size_t id = 0; id < trace->code_count; id++) {
+        uint64_t *row = matcher->code_bits + id * code_words(matcher);
+        if (!trace->codes[id].file || !trace->codes[id].name)
+            continue;
+        match_code(matcher, &trace->codes[id], row);
+        for (size_t k = 0; k < classes->count; k++) {
+            const struct vt_condition *conditions = matcher->rules->conditions + classes->items[k].first;
+            bool holds = true;
+            for (uint32_t i = 0; i < classes->items[k].count && holds; i++)
+                holds = pattern_condition_holds(matcher, &conditions[i], row) != conditions[i].negated;
+            matcher->sites->code_classes[id] |= (uint32_t)holds << classes->items[k].bit;
+        }
+    }
+}
+
 static int match_traits(struct vt_matcher *matcher)
 {
-    const struct vt_clauses *traits = &matcher->rules->traits;
-    for (uint32_t id = 0; id < matcher->trace->stack_count; id++) {
+    const struct vt_clauses *traits = &matcher->rules->clauses[VT_CLAUSE_TRAIT];
+    for (uint32_t id = 0; id < matcher->sites->trace->stack_count; id++) {
         int error = gather_bits(matcher, id);
         if (error)
             return error;
         for (size_t i = 0; i < traits->count; i++)
             if (stack_clause_holds(matcher, id, &traits->items[i]))
-                matcher->traits[id] |= UINT64_C(1) << traits->items[i].trait;
+                matcher->sites->items[id].traits |= UINT64_C(1) << traits->items[i].bit;
     }
     return 0;
 }
 
-int vt_matcher_make(const struct vt_rules *rules, const struct vt_trace *trace, const char *const *operators,
-                    struct vt_matcher **made)
+int vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites, struct vt_matcher **made)
 {
-    struct vt_matcher *matcher = calloc(1, sizeof *matcher);
-    size_t words = 0;
-    *made = matcher;
+    const struct vt_trace *trace = sites->trace;
+    struct vt_matcher *matcher = *made = calloc(1, sizeof *matcher);
     if (!matcher)
         return -ENOMEM;
     matcher->rules = rules;
-    matcher->trace = trace;
-    matcher->operators = operators;
-    for (int kind = 0; kind < VT_PATTERN_KINDS; kind++) {
-        matcher->words[kind] = rules->patterns[kind].count / 64 + 1;
-        words += matcher->words[kind];
-    }
-    matcher->stack_bits = calloc(words, sizeof *matcher->stack_bits);
-    matcher->code_bits =
-        calloc(trace->code_count, (matcher->words[VT_PATTERN_PYTHON] + 1) * sizeof *matcher->code_bits);
-    matcher->traits = calloc(trace->stack_count, sizeof *matcher->traits);
+    matcher->sites = sites;
+    for (int kind = 0; kind < VT_PATTERN_KINDS; kind++)
+        matcher->offsets[kind + 1] = matcher->offsets[kind] + rules->patterns[kind].count / 64 + 1;
+    matcher->stack_bits = calloc(words_of(matcher, 0, VT_PATTERN_KINDS), sizeof *matcher->stack_bits);
+    matcher->code_bits = calloc(trace->code_count + 1, code_words(matcher) * sizeof *matcher->code_bits);
     matcher->stacks = calloc(trace->stack_count, sizeof *matcher->stacks);
-    if (!matcher->stack_bits || !matcher->code_bits || !matcher->traits || !matcher->stacks)
+    if (!matcher->stack_bits || !matcher->code_bits || !matcher->stacks)
         return -ENOMEM;
+    match_codes(matcher);
     return match_traits(matcher);
 }
 
@@ -216,21 +249,15 @@ void vt_matcher_free(struct vt_matcher *matcher)
     free(matcher->symbol_bits);
     free(matcher->code_bits);
     free(matcher->stack_bits);
-    free(matcher->traits);
     free(matcher->stacks);
     free(matcher->candidates);
     free(matcher);
 }
 
-uint64_t *vt_matcher_traits(struct vt_matcher *matcher, uint32_t stack_id)
-{
-    return &matcher->traits[stack_id];
-}
-
 static const struct stack_rules *candidates_of(struct vt_matcher *matcher, uint32_t stack_id)
 {
     struct stack_rules *known = &matcher->stacks[stack_id];
-    const struct vt_clauses *rules = &matcher->rules->rules;
+    const struct vt_clauses *rules = &matcher->rules->clauses[VT_CLAUSE_RULE];
     if (known->known)
         return known;
     if (gather_bits(matcher, stack_id) ||
@@ -268,7 +295,7 @@ bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struc
     const struct vt_rules *rules = matcher->rules;
     for (uint32_t c = 0; c < stack->count; c++) {
         uint16_t rule = matcher->candidates[stack->first + c];
-        const struct vt_clause *clause = &rules->rules.items[rule];
+        const struct vt_clause *clause = &rules->clauses[VT_CLAUSE_RULE].items[rule];
         bool holds = subject->holds_tensors || clause->has_kind;
         for (uint32_t i = 0; i < clause->count && holds; i++) {
             const struct vt_condition *condition = &rules->conditions[clause->first + i];

@@ -1,15 +1,15 @@
-/* What stacks say of the module: its name where a look told it, else classes as the stack shows them. */
-#include "attribute/owners.h"
+/* The module of a stack: by its name where an inspection saw it, else by the classes that the stack shows. */
+#include "attribute/names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/index.h"
+#include "base/module_names.h"
 
-/* One module where it is called: its class, and its number among its siblings of that class. */
+/* One module in its caller: its class, and its number among siblings of that class. */
 struct node {
     uint32_t parent; /* index of a node, 0 = the root */
     uint64_t self_address;
@@ -17,54 +17,45 @@ struct node {
     uint32_t class_bytes;
     uint32_t number;
     bool has_siblings; /* of its class */
-    uint32_t child;    /* the latest that has a class, 0 = none */
-    uint32_t children; /* that have one */
+    uint32_t child;    /* the latest child that has a class, 0 = none */
+    uint32_t children; /* count of those that have a class */
 };
 
 struct vt_module_tree {
-    const struct vt_trace *trace;
-    struct node *nodes; /* 0 is above all roots */
+    const struct vt_sites *sites;
+    struct node *nodes; /* node 0 is the parent of all roots */
     size_t count, capacity;
     struct vt_index index;    /* hash of (parent, self) → node */
-    struct vt_index siblings; /* hash of (parent, class) → the latest of them */
+    struct vt_index siblings; /* hash of (parent, class) → the latest such node */
     struct vt_names *names;
     uint32_t *inmost;   /* by stack id: node of its innermost module, 0 = none */
-    uint32_t sole_root; /* a root that holds everything is left out of class paths; 0 = none */
+    uint32_t sole_root; /* the only root, which names of classes leave out; 0 = none */
     const char **labels;
     struct vt_index label_index; /* era and node → label */
     uint32_t *chain;
     size_t label_count, label_capacity, chain_capacity;
 };
 
-/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name: the file's stands in,
- * "linear". Of other functions `bytes` is 0. */
+/* "Outer.Inner.forward" → "Inner". Before Python 3.11 there is no qualified name; then the name of the file,
+ * "linear", is used. */
 static const char *class_of(const struct vt_trace_code *code, uint32_t *bytes)
 {
-    const char *end = strrchr(code->name, '.'), *start;
-    *bytes = 0;
-    if (strcmp(code->name, "forward") == 0) {
+    const char *end = strrchr(code->name, '.'), *start = end;
+    if (end) {
+        while (start > code->name && start[-1] != '.')
+            start--;
+    } else {
         const char *slash = strrchr(code->file, '/');
         start = slash ? slash + 1 : code->file;
         end = strchr(start, '.');
-    } else if (!end || strcmp(end, ".forward") != 0) {
-        return NULL;
-    } else {
-        for (start = end; start > code->name && start[-1] != '.'; start--)
-            ;
     }
     *bytes = (uint32_t)(end ? (size_t)(end - start) : strlen(start));
     return start;
 }
 
-static uint64_t node_key(uint32_t parent, uint64_t self_address)
-{
-    uint64_t key = (self_address ^ (uint64_t)parent << 48) * UINT64_C(0x9e3779b97f4a7c15);
-    return key ^ (key >> 31) ^ parent;
-}
-
 static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self_address, uint32_t *found)
 {
-    uint64_t key = node_key(parent, self_address);
+    uint64_t key = vt_mix(parent, self_address);
     uint32_t known = vt_index_get(&tree->index, key);
     if (known != VT_INDEX_NONE && tree->nodes[known].parent == parent &&
         tree->nodes[known].self_address == self_address) {
@@ -81,11 +72,11 @@ static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self
     return 0;
 }
 
-/* Numbers a node among its parent's children of its class, once the class is known. */
+/* Numbers a node among the children of its parent that have its class. */
 static int number_node(struct vt_module_tree *tree, uint32_t index)
 {
     struct node *node = &tree->nodes[index], *parent = &tree->nodes[node->parent];
-    uint64_t key = XXH3_64bits_withSeed(node->class_name, node->class_bytes, node->parent);
+    uint64_t key = vt_hash_bytes(node->class_name, node->class_bytes, node->parent);
     uint32_t latest = vt_index_get(&tree->siblings, key);
     node->number = 1;
     if (latest != VT_INDEX_NONE) {
@@ -101,12 +92,14 @@ static int number_node(struct vt_module_tree *tree, uint32_t index)
 /* Walks a stack from the outside in. *inmost is the node of its innermost module, 0 if there is none. */
 static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack *stack, uint32_t *inmost)
 {
-    const struct vt_trace *trace = tree->trace;
+    const struct vt_sites *sites = tree->sites;
+    const struct vt_trace *trace = sites->trace;
     *inmost = 0;
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
-            !trace->codes[frame->code_id].file || strstr(trace->codes[frame->code_id].file, "/optim"))
+            !trace->codes[frame->code_id].file ||
+            vt_sites_code_is(sites, frame->code_id, VT_CODE_OPTIMIZER_FOLDER))
             continue;
         if (*inmost == 0 || tree->nodes[*inmost].self_address != frame->self_address) {
             int error = find_node(tree, *inmost, frame->self_address, inmost);
@@ -114,8 +107,10 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
                 return error;
         }
         struct node *node = &tree->nodes[*inmost];
-        uint32_t bytes;
-        const char *class_name = class_of(&trace->codes[frame->code_id], &bytes);
+        uint32_t bytes = 0;
+        const char *class_name = vt_sites_code_is(sites, frame->code_id, VT_CODE_FORWARD)
+                                     ? class_of(&trace->codes[frame->code_id], &bytes)
+                                     : NULL;
         if (bytes > 0 && !node->class_name) {
             node->class_name = class_name;
             node->class_bytes = bytes;
@@ -127,7 +122,7 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
     return 0;
 }
 
-/* The class, with a number where there are several. */
+/* The class, with a number if siblings have the same class. */
 static void name_by_class(const struct node *node, char *text, size_t bytes)
 {
     int used = snprintf(text, bytes, "%.*s", node->class_bytes < 64 ? (int)node->class_bytes : 64,
@@ -138,14 +133,14 @@ static void name_by_class(const struct node *node, char *text, size_t bytes)
         snprintf(text + used, bytes - (size_t)used, "#%u", node->number);
 }
 
-/* A node's name below that of its parent, if that has one. */
+/* The name of a node after that of its parent, if that has one. */
 static const char *name_below(struct vt_module_tree *tree, const struct node *node, const char *above)
 {
     char own[96], class_name[72], text[512];
     name_by_class(node, own, sizeof own);
     if (!above || strlen(above) > 400)
         above = "";
-    snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? " > " : "", own);
+    snprintf(text, sizeof text, "%.400s%s%s", above, above[0] ? VT_MODULE_CLASSES : "", own);
     snprintf(class_name, sizeof class_name, "%.*s", (int)strcspn(own, "#"), own);
     const char *name = vt_names_text(tree->names, text), *kept = vt_names_text(tree->names, class_name);
     return name && kept && !vt_names_add_class(tree->names, name, kept) ? name : NULL;
@@ -161,7 +156,7 @@ static int keep_label(struct vt_module_tree *tree, uint64_t key, const char *lab
     return error;
 }
 
-/* From the node up to one whose name is known, then down again. */
+/* Walks from the node up to one whose name is known, then names the nodes on the way down. */
 static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era, const char **label)
 {
     size_t count = 0;
@@ -187,13 +182,14 @@ static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era,
     return 0;
 }
 
-int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **made)
+int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **made)
 {
+    const struct vt_trace *trace = sites->trace;
     struct vt_module_tree *tree = *made = calloc(1, sizeof *tree);
     uint32_t above = 0;
     if (!tree)
         return -ENOMEM;
-    tree->trace = trace;
+    tree->sites = sites;
     tree->names = names;
     tree->inmost = calloc(trace->stack_count, sizeof *tree->inmost);
     int error = tree->inmost ? find_node(tree, 0, 0, &above) : -ENOMEM; /* node 0 */
@@ -209,7 +205,7 @@ int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t
                         const char **module)
 {
     *module = NULL;
-    if (stack_id >= tree->trace->stack_count || tree->inmost[stack_id] == 0)
+    if (stack_id >= tree->sites->trace->stack_count || tree->inmost[stack_id] == 0)
         return 0;
     return label_node(tree, tree->inmost[stack_id], vt_names_era(tree->names, event_index), module);
 }

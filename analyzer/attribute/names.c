@@ -1,34 +1,32 @@
-/* What looks at live objects call modules and tensors: paths, with the root's name in front where there are
- * several roots. */
+/* What inspections call modules and tensors: paths, after the root's name where there are several roots. */
 #include "attribute/names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/arena.h"
 #include "base/index.h"
 
-#define JOINED_NAMES 4 /* of tied tensors, told in full */
+#define JOINED_NAMES 4 /* of tied tensors, named in full */
 #define NONE UINT32_MAX
 
-/* What an address means from one look on. */
+/* The module at an address from one inspection on. */
 struct meaning {
     uint64_t address;
     const char *module;
     uint32_t event_index;
-    uint32_t order; /* in which they were told */
-    uint32_t count; /* of an address's first, once they are sorted: how many it has */
+    uint32_t order; /* in which the inspections recorded them */
+    uint32_t count; /* once sorted, of the first of an address: how many it has */
 };
 
 struct root {
-    const char *name;   /* as a module */
-    const char *prefix; /* of what it holds: "" or "generator." */
+    const char *name;   /* of the root as a module */
+    const char *prefix; /* before the names in it: "" or "generator." */
     bool holds_tensors;
-    uint32_t inside;         /* index + 1 of the root that was put round it later, 0 = none */
-    const char *inside_path; /* where it is there */
+    uint32_t inside;         /* index + 1 of the root that wrapped it later, 0 = none */
+    const char *inside_path; /* its path in that root */
 };
 
 struct class_of_module {
@@ -44,7 +42,7 @@ struct vt_names {
     struct vt_named *named;
     struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
     struct class_of_module *classes;
-    uint32_t *eras; /* events at which they begin, but the first */
+    uint32_t *eras; /* events at which eras but the first begin */
     size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
         class_count, class_capacity, era_count, era_capacity;
 };
@@ -52,7 +50,7 @@ struct vt_names {
 const char *vt_names_text(struct vt_names *names, const char *text)
 {
     size_t bytes = strlen(text);
-    uint64_t hash = XXH3_64bits(text, bytes);
+    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
     uint32_t at = vt_index_get(&names->text_index, hash);
     if (at != VT_INDEX_NONE && strcmp(names->texts[at], text) == 0)
         return names->texts[at];
@@ -64,7 +62,7 @@ const char *vt_names_text(struct vt_names *names, const char *text)
     return names->texts[names->text_count++] = copy;
 }
 
-/* The text of up to three parts, one after the other. */
+/* The text of three parts, one after the other. */
 static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
 {
     size_t a_bytes = strlen(a), b_bytes = strlen(b), c_bytes = strlen(c);
@@ -81,7 +79,7 @@ static const char *join(struct vt_names *names, const char *a, const char *b, co
 
 int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
 {
-    uint64_t hash = XXH3_64bits(module, strlen(module));
+    uint64_t hash = vt_hash_bytes(module, strlen(module), VT_HASH_START);
     uint32_t at = vt_index_get(&names->class_index, hash);
     if (at == VT_INDEX_NONE || strcmp(names->classes[at].module, module) != 0) {
         at = (uint32_t)names->class_count;
@@ -99,7 +97,7 @@ int vt_names_add_class(struct vt_names *names, const char *module, const char *c
 
 const char *vt_names_class(const struct vt_names *names, const char *module)
 {
-    uint32_t at = vt_index_get(&names->class_index, XXH3_64bits(module, strlen(module)));
+    uint32_t at = vt_index_get(&names->class_index, vt_hash_bytes(module, strlen(module), VT_HASH_START));
     return at != VT_INDEX_NONE && strcmp(names->classes[at].module, module) == 0
                ? names->classes[at].class_name
                : NULL;
@@ -107,15 +105,15 @@ const char *vt_names_class(const struct vt_names *names, const char *module)
 
 /* ---- Roots ---- */
 
-/* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root till then, and after
- * that a module of the wrapper: both are one thing if all its modules are found there at their addresses. */
+/* A model that is wrapped later (by DistributedDataParallel, torch.compile …) is a root until then, and a
+ * module of the wrapper from then on. It is the same model if all its modules keep their addresses there. */
 static bool lies_in(const struct vt_inspection *inspection, const struct vt_inspection_module *place,
                     const struct vt_inspection_module *own, size_t own_count)
 {
     size_t at = (size_t)(place - inspection->modules);
     for (size_t i = 0; i < own_count; i++, at++) {
         while (at < inspection->module_count && inspection->modules[at].address != own[i].address)
-            at++; /* wrappers of its parts */
+            at++; /* skip wrappers of its parts */
         size_t bytes = strlen(place->path), dot = bytes > 0 && own[i].path[0];
         const char *path = at < inspection->module_count ? inspection->modules[at].path : "";
         if (at >= inspection->module_count || inspection->modules[at].root != place->root ||
@@ -130,9 +128,10 @@ static bool lies_in(const struct vt_inspection *inspection, const struct vt_insp
 static int find_wrapped(struct vt_names *names)
 {
     const struct vt_trace *trace = names->trace;
-    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own); /* as last looked at */
+    /* modules of each root, as its latest inspection saw them */
+    const struct vt_inspection_module **own = calloc(trace->root_count + 1, sizeof *own);
     size_t *own_count = calloc(trace->root_count + 1, sizeof *own_count);
-    struct vt_index addresses = {0}; /* of roots → their index */
+    struct vt_index addresses = {0}; /* address of a root → its index */
     int error = own && own_count ? 0 : -ENOMEM;
     for (size_t l = 0; l < trace->inspection_count && !error; l++) {
         const struct vt_inspection *inspection = &trace->inspections[l];
@@ -167,14 +166,13 @@ static const char *base_name(const struct vt_inspection_root *root)
     return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
 }
 
-/* Roots that are held by variables of one name, one after the other or in different functions, are numbered.
- */
+/* Numbers roots whose variables have the same name, one after the other or in different functions. */
 static int name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
                      struct vt_index *seen)
 {
     struct root *root = &names->roots[index];
     const char *base = base_name(&names->trace->roots[index]);
-    uint64_t hash = XXH3_64bits(base, strlen(base));
+    uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
     uint32_t number = vt_index_get(seen, hash);
     number = number == VT_INDEX_NONE ? 1 : number + 1;
     int error = vt_index_put(seen, hash, number);
@@ -186,30 +184,27 @@ static int name_root(struct vt_names *names, size_t index, const struct vt_index
     return root->prefix ? 0 : -ENOMEM;
 }
 
-/* Names of a Sequential's modules are numbers: "0.weight" says nothing. */
-static bool has_numbered_modules(const struct vt_trace *trace, size_t root)
-{
-    for (size_t l = 0; l < trace->inspection_count; l++)
-        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
-            if (trace->inspections[l].modules[i].root == root && trace->inspections[l].modules[i].path[0] >= '0' &&
-                trace->inspections[l].modules[i].path[0] <= '9')
-                return true;
-    return false;
-}
-
-/* A sole root needs no prefix. Its own name must not be that of a module in it. */
+/* A sole root needs no prefix, unless its modules are a Sequential's, whose names are numbers: "0.weight"
+ * says nothing. If a module in it has the same name, the root is called by its class. */
 static void drop_prefix(struct vt_names *names, size_t index)
 {
     const struct vt_trace *trace = names->trace;
+    const char *class_name = trace->roots[index].class_name;
     struct root *root = &names->roots[index];
-    if (has_numbered_modules(trace, index))
+    bool is_numbered = false, is_doubled = false;
+    for (size_t l = 0; l < trace->inspection_count; l++)
+        for (size_t i = 0; i < trace->inspections[l].module_count; i++) {
+            const struct vt_inspection_module *module = &trace->inspections[l].modules[i];
+            if (module->root != index)
+                continue;
+            is_numbered |= module->path[0] >= '0' && module->path[0] <= '9';
+            is_doubled |= strcmp(module->path, root->name) == 0;
+        }
+    if (is_numbered)
         return;
     root->prefix = "";
-    for (size_t l = 0; l < trace->inspection_count; l++)
-        for (size_t i = 0; i < trace->inspections[l].module_count; i++)
-            if (trace->inspections[l].modules[i].root == index && trace->roots[index].class_name[0] &&
-                strcmp(trace->inspections[l].modules[i].path, root->name) == 0)
-                root->name = trace->roots[index].class_name;
+    if (is_doubled && class_name[0])
+        root->name = class_name;
 }
 
 static int name_wrapped(struct vt_names *names)
@@ -245,7 +240,7 @@ static int name_roots(struct vt_names *names)
                 names->roots[trace->inspections[l].tensors[i].root].holds_tensors = true;
     for (size_t i = 0; i < trace->root_count && !error; i++) {
         const char *base = base_name(&trace->roots[i]);
-        uint64_t hash = XXH3_64bits(base, strlen(base));
+        uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
         uint32_t count = vt_index_get(&counts, hash);
         if (names->roots[i].inside)
             continue;
@@ -278,7 +273,7 @@ static int add_meaning(struct vt_names *names, const struct vt_inspection *inspe
 {
     const char *name = module_name(names, (int32_t)module->root, module->path);
     int error = name ? vt_names_add_class(names, name, module->class_name) : -ENOMEM;
-    uint32_t at = vt_index_get(&names->address_index, module->address); /* till then the latest */
+    uint32_t at = vt_index_get(&names->address_index, module->address); /* before the sort: the latest */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
     error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
@@ -322,7 +317,7 @@ static int sort_meanings(struct vt_names *names)
     return error;
 }
 
-/* For vt_lower_bound: finds the first that begins after the event. */
+/* For vt_lower_bound: finds the first meaning that begins after the event. */
 static int compare_beginning(const void *meaning, const void *event_index)
 {
     return ((const struct meaning *)meaning)->event_index <= *(const uint32_t *)event_index ? -1 : 1;
@@ -349,10 +344,10 @@ const char *vt_names_module(const struct vt_names *names, uint64_t address, uint
 static uint64_t named_key(int32_t root, const char *path)
 {
     uint64_t parts[] = {(uint64_t)(int64_t)root, (uint64_t)(uintptr_t)path};
-    return XXH3_64bits(parts, sizeof parts);
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
-/* The trace has one copy of each path, so its address will do. */
+/* The trace has one copy of each path, so addresses are compared. */
 static uint32_t find_named(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = vt_index_get(&names->named_index, named_key(tensor->root, tensor->path));
@@ -361,7 +356,8 @@ static uint32_t find_named(const struct vt_names *names, const struct vt_inspect
     return same ? at : NONE;
 }
 
-const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_inspection_tensor *tensor)
+const struct vt_named *vt_names_tensor(const struct vt_names *names,
+                                       const struct vt_inspection_tensor *tensor)
 {
     uint32_t at = find_named(names, tensor);
     return at == NONE ? NULL : &names->named[at];
@@ -423,7 +419,7 @@ static void tie(struct vt_named *named, uint32_t a, uint32_t b)
     named[b].leader = a;
 }
 
-/* One span of memory under several names in one look. */
+/* Ties the names that one inspection gives to one span of memory. */
 static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspection)
 {
     struct vt_index spans = {0};
@@ -435,7 +431,7 @@ static int tie_tensors(struct vt_names *names, const struct vt_inspection *inspe
         if (error || tensor->bytes == 0 || tensor->kind > VT_INSPECTION_BUFFER)
             continue;
         uint64_t span[] = {tensor->data_address, tensor->bytes, (uint64_t)tensor->device_index};
-        uint64_t hash = XXH3_64bits(span, sizeof span);
+        uint64_t hash = vt_hash_bytes(span, sizeof span, VT_HASH_START);
         uint32_t known = vt_index_get(&spans, hash);
         if (known == VT_INDEX_NONE)
             error = vt_index_put(&spans, hash, at);
@@ -452,8 +448,8 @@ static int join_tied(struct vt_names *names)
     for (uint32_t i = 0; i < names->named_count; i++) {
         if (named[i].leader != i)
             continue;
-        uint32_t told = 1, at = named[i].next;
-        for (; at != NONE && told < JOINED_NAMES; at = named[at].next, told++)
+        uint32_t count = 1, at = named[i].next;
+        for (; at != NONE && count < JOINED_NAMES; at = named[at].next, count++)
             if (!(named[i].joined = join(names, named[i].joined, " = ", named[at].text)))
                 return -ENOMEM;
         if (at != NONE && !(named[i].joined = join(names, named[i].joined, " = …", "")))

@@ -1,40 +1,52 @@
-/* Private to attribution: what looks at live objects call modules and tensors. */
+/* Private to attribution: what inspections of live objects and stacks call modules and tensors. */
 #ifndef VT_NAMES_H
 #define VT_NAMES_H
 
-#include "trace/trace.h"
+#include "attribute/sites.h"
 
-/* A tensor's place: which module holds it, by what name. Several are tied if one storage has all their names.
- */
+/* The place of a tensor: the module that holds it, and its name there. Several places are tied if one storage
+ * has all their names. */
 struct vt_named {
     int32_t root;       /* index into trace->roots, -1 = in no module */
-    const char *path;   /* as looked at */
+    const char *path;   /* as the inspection recorded it */
     const char *text;   /* "layers.3.attn.weight", with several roots "generator.layers.3.attn.weight" */
     const char *joined; /* "wte.weight = lm_head.weight"; without ties the same as text */
-    const char
-        *module; /* "layers.3.attn"; of what the root itself holds the root's name; NULL = in no module */
+    const char *module; /* "layers.3.attn"; the root's name if the root holds it; NULL = in no module */
     uint32_t leader, next, last; /* private: of those that are tied */
 };
 
 struct vt_names;
+/* On failure too, *names is to be freed. Returns 0 or -ENOMEM, as all here. */
 int vt_names_make(const struct vt_trace *trace, struct vt_names **names);
 void vt_names_free(struct vt_names *names);
 
-/* Of a tensor of the trace's looks; valid till vt_names_free. */
-const struct vt_named *vt_names_tensor(const struct vt_names *names, const struct vt_inspection_tensor *tensor);
+/* The place of a tensor that an inspection of the trace saw; valid until vt_names_free. */
+const struct vt_named *vt_names_tensor(const struct vt_names *names,
+                                       const struct vt_inspection_tensor *tensor);
 
-/* Objects come and go, and another may get the address of one that is gone: between two changes of what any
- * address means lies an era. */
+/* An era ends when inspections show another module at an address that had one: objects come and go. */
 uint32_t vt_names_era(const struct vt_names *names, uint32_t event_index);
-/* The module at an address by the latest look at it, or for what was before it by the first; NULL = no look
+/* The module at an address by the latest inspection of it, or before that by the first; NULL = no inspection
  * saw one there. */
 const char *vt_names_module(const struct vt_names *names, uint64_t address, uint32_t era);
 
-/* One copy of each text, which lives as long as the names. NULL without memory. */
+/* One copy of each text; it lives as long as the names. NULL without memory. */
 const char *vt_names_text(struct vt_names *names, const char *text);
 
-/* Class of a module by its name. */
+/* Class of a module by its name, NULL = unknown. */
 int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name);
 const char *vt_names_class(const struct vt_names *names, const char *module);
+
+/* modules.c: modules by stacks. A module that an inspection saw has its name ("layers.3.attn"), and what it
+ * calls comes after it ("layers.3 > Foo") unless an inspection saw that too. Without inspections the name is
+ * of classes, "TransformerEncoderLayer#3 > MultiheadAttention": a number tells modules of one class under one
+ * parent apart, in the order in which they show first, and a root that holds all others is left out. Names
+ * live as long as `names`. */
+struct vt_module_tree;
+int vt_module_tree_make(const struct vt_sites *sites, struct vt_names *names, struct vt_module_tree **tree);
+void vt_module_tree_free(struct vt_module_tree *tree);
+/* *module NULL = outside of any module. */
+int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
+                        const char **module);
 
 #endif

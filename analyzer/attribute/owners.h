@@ -1,27 +1,49 @@
-/* Private to attribution: what stacks say of the operator and the module. */
+/* Private to attribution: owners of blocks, from inspections of live objects. */
 #ifndef VT_OWNERS_H
 #define VT_OWNERS_H
 
-#include "attribute/attribute.h"
 #include "attribute/names.h"
-#include "base/arena.h"
+#include "attribute/phases.h"
 
-/* By stack id, NULL = none: "aten::addmm", "AddmmBackward0". In the arena. */
-int vt_operators_find(const struct vt_trace *trace, struct vt_arena *arena, const char **operators);
+#define VT_RULE_NONE UINT16_MAX /* also where the kind of allocation alone gives the category */
+#define VT_RULE_INSPECTION (UINT16_MAX - 1)
 
-/* Modules by stacks. One that a look saw has its name ("layers.3.attn"), what it calls and no look saw comes
- * after it
- * ("layers.3 > Foo"); else "TransformerEncoderLayer#3 > MultiheadAttention": instances of one class under one
- * parent are told apart by number, in the order in which they first show; a root that holds everything is
- * left out. Names live as long as `names`. *module NULL = outside of any module. */
-struct vt_module_tree;
-int vt_module_tree_make(const struct vt_trace *trace, struct vt_names *names, struct vt_module_tree **tree);
-void vt_module_tree_free(struct vt_module_tree *tree);
-int vt_module_tree_find(struct vt_module_tree *tree, uint32_t stack_id, uint32_t event_index,
-                        const char **module);
+/* A tensor in the allocation that held it when an inspection saw it. */
+struct vt_sighting {
+    uint32_t allocation, inspection;
+    const struct vt_inspection_tensor *tensor; /* that the inspection named; NULL = of its census */
+    const struct vt_inspection_holder *holder; /* of its census, else NULL */
+    uint64_t bytes; /* of its span of addresses: a view may show more elements than there is memory */
+};
 
-/* Sets forward_stack_id of what backward made, by autograd's node numbers. */
-struct vt_matcher;
-int vt_join_backward(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_label *labels);
+/* The owners of an allocation. */
+struct vt_owned {
+    uint32_t first, count; /* indices of owners */
+    uint64_t key;          /* the same for owners of the same names and shares */
+};
+
+struct vt_placed {
+    struct vt_owner *owners; /* of what inspections saw, by allocation, then by address */
+    size_t owner_count, owner_capacity;
+    struct vt_owned *owned;  /* by allocation */
+    uint32_t *inspection_of; /* by allocation: the latest that saw what lies in it, VT_NEVER = none */
+    uint32_t *like; /* by allocation: one that an inspection saw and that this one repeats, VT_NEVER = none */
+    struct vt_inspection_counts counts;
+};
+
+/* sightings.c: the allocation that each tensor lay in, of the named tensors or of the censuses. Sorted by
+ * allocation, address, then latest inspection first; the caller frees them. Returns 0 or -ENOMEM. */
+int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,
+                      struct vt_inspection_counts *counts, struct vt_sighting **sightings, size_t *count);
+
+/* owners.c: owners of allocations in which an inspection saw tensors, and their labels but for step, phase
+ * and forward stack. Returns 0 or -ENOMEM. */
+int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                    struct vt_label *labels, struct vt_placed *placed);
+
+/* repeats.c: sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
+ * no inspection saw them, and corrects categories that rules only guessed. Returns 0 or -ENOMEM. */
+int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                    struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed);
 
 #endif

@@ -1,11 +1,11 @@
-/* Private to phases.c, signs.c, evaluation.c and steps.c: the state while phases are found. */
+/* Private to phases.c, evaluation.c and steps.c: the state while phases are found. */
 #ifndef VT_PHASE_FINDER_H
 #define VT_PHASE_FINDER_H
 
 #include "attribute/phases.h"
 #include "base/index.h"
 
-/* What one event says. */
+/* What one event shows by itself. */
 enum vt_sign {
     SIGN_NONE,
     SIGN_FORWARD,
@@ -19,22 +19,21 @@ enum vt_sign {
     SIGN_FREE_BACKWARD,
 };
 
-/* A label beside enum vt_phase, till it is known what came next: frees by the training thread after a pass.
- */
+/* A label beside enum vt_phase until the next phase is known: frees by the training thread after a pass. */
 #define LABEL_TAIL (VT_PHASE_COUNT + 1)
 
 struct vt_finder_thread {
     bool engine;
     bool named_engine;
-    bool never_engine; /* native stacks without the engine were seen */
-    uint32_t score;    /* how much it looks like the training thread */
+    bool never_engine; /* it had native stacks without the engine */
+    uint32_t score;    /* the training thread has the highest */
     uint64_t sequence; /* of its last allocation */
 };
 
 struct vt_finder {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
-    struct vt_matcher *matcher;
+    struct vt_sites *sites;
     struct vt_phases *phases;
     struct vt_index thread_index;
     struct vt_finder_thread *threads;
@@ -47,22 +46,17 @@ struct vt_finder {
     bool engine_seen;        /* in the current pass */
 };
 
-/* Whether an event makes or frees what holds tensors. */
+/* What an event does to an allocation that holds tensors. */
 enum { HOLDS_NOTHING, HOLDS_MADE, HOLDS_FREED };
 
-#define VT_TRAIT(name) (UINT64_C(1) << VT_TRAIT_##name)
-
-static inline uint64_t vt_finder_traits(struct vt_finder *finder, uint32_t stack_id)
+static inline uint64_t vt_finder_traits(const struct vt_finder *finder, uint32_t stack_id)
 {
-    return *vt_matcher_traits(finder->matcher, stack_id);
+    return finder->sites->items[stack_id].traits;
 }
 
-/* signs.c: what each event says by itself; also the events of modules, and where the node counter advanced.
- */
-int vt_signs_read(struct vt_finder *finder);
-/* evaluation.c: labels runs of forward without gradients as evaluation. */
+/* evaluation.c: labels runs of forward without gradients as evaluation. Returns 0 or -ENOMEM. */
 int vt_evaluation_find(struct vt_finder *finder);
-/* steps.c: sets `begins_step` (by event) where a step after the first begins. */
+/* steps.c: sets `begins_step` (by event) where a step after the first begins. Returns 0 or -ENOMEM. */
 int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step);
 
 #endif

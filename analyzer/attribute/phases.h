@@ -1,10 +1,8 @@
-/* Private to attribution: phases, steps and backward passes, read from stacks, threads and autograd's
- * counter. */
+/* Private to attribution: phases, steps and backward passes, from stacks, threads and autograd's counter. */
 #ifndef VT_PHASES_H
 #define VT_PHASES_H
 
-#include "attribute/attribute.h"
-#include "attribute/rules.h"
+#include "attribute/sites.h"
 
 /* One run of the autograd engine. */
 struct vt_pass {
@@ -25,14 +23,14 @@ struct vt_phases {
     size_t pass_count, pass_capacity;
     struct vt_recompute *recomputes;
     size_t recompute_count, recompute_capacity;
-    uint32_t *module_events; /* where a module call allocated */
+    uint32_t *module_events; /* at which a module call allocated */
     size_t module_event_count, module_event_capacity;
     uint8_t *grad_mode; /* by event: autograd made a node for it */
-    bool has_blocks;    /* some framework tells of its blocks */
+    bool has_blocks;    /* a framework recorded its blocks */
 };
 
-/* What tensors live in: a framework's blocks, or where none tells of any (PyTorch over cudaMallocAsync), what
- * the program takes from the driver. */
+/* True for what tensors lie in: blocks of a framework, or where no framework records blocks (PyTorch over
+ * cudaMallocAsync), what the program takes from the driver. */
 static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct vt_allocation *allocation)
 {
     if (phases->has_blocks)
@@ -40,27 +38,20 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
     return allocation->kind == VT_ALLOCATION_POOLED || allocation->kind == VT_ALLOCATION_DRIVER;
 }
 
-/* Adds the trait `backward` to all stacks of the engine's threads. */
-int vt_phases_find(const struct vt_replay *replay, struct vt_matcher *matcher, struct vt_phases *phases);
+/* Adds the trait `backward` to all stacks of the engine's threads. On failure too, the phases are to be
+ * freed. Returns 0 or -ENOMEM. */
+int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 
-/* Index of the last item that begins at or before `event`, or -1. */
+/* spans.c: index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
-size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event);
+size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event); /* 0 instead of -1 */
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
-/* traits.c: adds `buffer` to stacks that convert a module's buffers; where an optimizer's step calls a
- * closure, the stack's trait is `closure` instead of `optimizer`. */
-void vt_traits_complete(const struct vt_trace *trace, struct vt_matcher *matcher);
-bool vt_is_optimizer_file(const char *file);
-/* The innermost frame of an optimizer's own code, NULL if there is none; whether it called a closure. */
-const struct vt_python_frame *vt_optimizer_frame(const struct vt_trace *trace, uint32_t stack_id,
-                                                 bool *closure);
-
-/* lifetimes.c: life bits (rules.h) of every allocation of the replay. */
-int vt_lives_find(const struct vt_replay *replay, struct vt_matcher *matcher, const struct vt_phases *phases,
-                  uint32_t *lives);
+/* lives.c: life bits (rules.h) of every allocation of the replay. Returns 0 or -ENOMEM. */
+int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                  const struct vt_phases *phases, uint32_t *lives);
 
 #endif

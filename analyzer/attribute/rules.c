@@ -1,5 +1,5 @@
 /* Parses rule tables. */
-#include "attribute/rules_private.h"
+#include "attribute/rules.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -26,8 +26,16 @@ static const char *const life_names[] = {
     VT_LIVES(X)
 #undef X
         NULL};
-static const char *const condition_names[] = {"native", "object", "python", "op",    "innermost", "trait",
-                                              "phase",  "kind",   "life",   "bytes", NULL};
+/* Conditions in the order of enum vt_pattern_kind and enum vt_condition_kind. */
+static const char *const condition_names[] = {"python", "name",      "native", "object", "thread",
+                                              "op",     "innermost", "trait",  "phase",  "kind",
+                                              "life",   "bytes",     NULL};
+static const char *const clause_names[] = {"rule", "trait", "code", NULL}; /* vt_clause_kind */
+static const char *const code_names[] = {
+#define X(id, name) name,
+    VT_CODE_CLASSES(X)
+#undef X
+        NULL};
 
 struct parser {
     struct vt_rules *rules;
@@ -35,10 +43,11 @@ struct parser {
     int line;
     char *error;
     size_t error_bytes;
-    const char *text, *text_end; /* the line being read, as it stands */
-    struct vt_clause *clause;    /* being read */
+    const char *text, *text_end; /* the line that is read, unchanged */
+    struct vt_clause *clause;    /* that is read */
     const char *clause_text, *clause_end;
-    bool is_rule, has_category;
+    enum vt_clause_kind kind; /* of the clause */
+    bool has_category;
 };
 
 __attribute__((format(printf, 2, 3))) static int fail(const struct parser *parser, const char *format, ...)
@@ -73,7 +82,7 @@ static char *next_word(char **line)
     return word;
 }
 
-/* Index of a pattern, which is added if it is new. */
+/* The index of a pattern; a new pattern is added. */
 static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char *text, uint32_t *index)
 {
     struct vt_patterns *patterns = &parser->rules->patterns[kind];
@@ -170,8 +179,10 @@ static int parse_condition(struct parser *parser, char *line)
     int kind = word ? find_name(condition_names, word) : -1;
     if (kind < 0)
         return fail(parser, "'%s' is no condition", word ? word : "");
-    if (!parser->is_rule && kind >= VT_FIRST_SUBJECT_CONDITION)
+    if (parser->kind == VT_CLAUSE_TRAIT && kind >= VT_FIRST_SUBJECT_CONDITION)
         return fail(parser, "'%s' says nothing of a stack: traits cannot have it", word);
+    if (parser->kind == VT_CLAUSE_CODE && kind >= VT_FIRST_STACK_CONDITION)
+        return fail(parser, "'%s' says nothing of a Python function: code cannot have it", word);
     condition.kind = (uint8_t)kind;
     int error = kind < VT_PATTERN_KINDS      ? parse_patterns(parser, &condition, line)
                 : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
@@ -221,9 +232,16 @@ static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
     return 0;
 }
 
+static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
+{
+    int found = find_name(code_names, name);
+    *bit = (uint8_t)found;
+    return found < 0 ? fail(parser, "'%s' is no class of code that is known here", name) : 0;
+}
+
 static int end_clause(struct parser *parser)
 {
-    if (parser->clause && parser->is_rule && !parser->has_category)
+    if (parser->clause && parser->kind == VT_CLAUSE_RULE && !parser->has_category)
         return fail(parser, "rule '%s' has no category", parser->clause->name);
     if (parser->clause && parser->clause->count == 0)
         return fail(parser, "'%s' has no condition", parser->clause->name);
@@ -240,20 +258,23 @@ static int begin_clause(struct parser *parser, char *line)
     int error = end_clause(parser);
     if (error)
         return error;
-    const char *kind = next_word(&line), *name = next_word(&line);
-    parser->is_rule = strcmp(kind, "rule") == 0;
-    parser->has_category = false;
-    if (!parser->is_rule && strcmp(kind, "trait") != 0)
-        return fail(parser, "'%s': expected 'rule' or 'trait'", kind);
+    const char *word = next_word(&line), *name = next_word(&line);
+    int kind = find_name(clause_names, word);
+    if (kind < 0)
+        return fail(parser, "'%s': expected 'rule', 'trait' or 'code'", word);
     if (!name || next_word(&line))
-        return fail(parser, "'%s' wants one name", kind);
-    struct vt_clauses *clauses = parser->is_rule ? &rules->rules : &rules->traits;
+        return fail(parser, "'%s' wants one name", word);
+    parser->kind = (enum vt_clause_kind)kind;
+    parser->has_category = false;
+    struct vt_clauses *clauses = &rules->clauses[kind];
     if (clauses->count >= RULE_LIMIT)
         return fail(parser, "more than %u rules", RULE_LIMIT);
     struct vt_clause clause = {
         .first = (uint32_t)rules->condition_count, .file = parser->file, .line = parser->line};
-    if (!parser->is_rule)
-        error = trait_bit(parser, name, &clause.trait);
+    if (parser->kind == VT_CLAUSE_TRAIT)
+        error = trait_bit(parser, name, &clause.bit);
+    else if (parser->kind == VT_CLAUSE_CODE)
+        error = code_bit(parser, name, &clause.bit);
     clause.name = vt_arena_text(&rules->arena, name, strlen(name));
     if (!error)
         error = clause.name ? vt_reserve(&clauses->items, &clauses->capacity, clauses->count + 1,
@@ -278,8 +299,8 @@ static int parse_line(struct parser *parser, char *line)
     if (!indented)
         error = begin_clause(parser, line);
     else if (!parser->clause)
-        error = fail(parser, "a condition before the first 'rule' or 'trait'");
-    else if (parser->is_rule && !parser->has_category)
+        error = fail(parser, "a condition before the first 'rule', 'trait' or 'code'");
+    else if (parser->kind == VT_CLAUSE_RULE && !parser->has_category)
         error = parse_category(parser, line);
     else
         error = parse_condition(parser, line);
@@ -338,7 +359,7 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* The analysis' own traits have fixed bits. */
+/* Own traits of the analysis have fixed bits. */
 static int name_own_traits(struct vt_rules *rules)
 {
     static const char *const names[] = {
@@ -355,20 +376,20 @@ static int name_own_traits(struct vt_rules *rules)
     return 0;
 }
 
-/* Moves the rules behind the first `count` before them: a user's come after the built-in ones in the text, so
- * that they know their traits, but are tried first. */
-static int put_last_first(struct vt_rules *rules, size_t count)
+/* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
+ * the text, so that they can use the built-in traits, but are tried first. */
+static int put_last_first(struct vt_clauses *rules, size_t count)
 {
-    size_t all = rules->rules.count, last = all - count;
-    struct vt_clause *moved = malloc((all + 1) * sizeof *moved);
+    size_t last = rules->count - count;
+    struct vt_clause *moved = malloc((rules->count + 1) * sizeof *moved);
     if (!moved)
         return -ENOMEM;
     if (last > 0)
-        memcpy(moved, rules->rules.items + count, last * sizeof *moved);
+        memcpy(moved, rules->items + count, last * sizeof *moved);
     if (count > 0)
-        memcpy(moved + last, rules->rules.items, count * sizeof *moved);
-    free(rules->rules.items);
-    rules->rules.items = moved;
+        memcpy(moved + last, rules->items, count * sizeof *moved);
+    free(rules->items);
+    rules->items = moved;
     return 0;
 }
 
@@ -381,11 +402,11 @@ int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, si
     int error = name_own_traits(rules);
     if (!error)
         error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
-    size_t builtin = rules->rules.count;
+    size_t builtin = rules->clauses[VT_CLAUSE_RULE].count;
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);
     if (!error)
-        error = put_last_first(rules, builtin);
+        error = put_last_first(&rules->clauses[VT_CLAUSE_RULE], builtin);
     if (error)
         vt_rules_free(rules);
     else
@@ -399,27 +420,24 @@ void vt_rules_free(struct vt_rules *rules)
         return;
     for (size_t i = 0; i < VT_PATTERN_KINDS; i++)
         free(rules->patterns[i].items);
-    free(rules->rules.items);
-    free(rules->traits.items);
+    for (size_t i = 0; i < VT_CLAUSE_KINDS; i++)
+        free(rules->clauses[i].items);
     free(rules->conditions);
     free(rules->alternatives);
     vt_arena_free(&rules->arena);
     free(rules);
 }
 
-size_t vt_rules_count(const struct vt_rules *rules)
-{
-    return rules->rules.count;
-}
-
 const char *vt_rules_name(const struct vt_rules *rules, size_t rule)
 {
-    return rule < rules->rules.count ? rules->rules.items[rule].name : "";
+    const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
+    return rule < clauses->count ? clauses->items[rule].name : "";
 }
 
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)
 {
     static const struct vt_clause none = {.name = "", .text = "", .file = ""};
-    const struct vt_clause *clause = rule < rules->rules.count ? &rules->rules.items[rule] : &none;
+    const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
+    const struct vt_clause *clause = rule < clauses->count ? &clauses->items[rule] : &none;
     *source = (struct vt_rule_source){clause->name, clause->text, clause->file, clause->line};
 }

@@ -1,58 +1,59 @@
-/* The rules that give a category to an allocation: data, from rules.def and from a user's file.
+/* The rules that give a category to an allocation: data, from rules.def and from a file of the user's.
  *
- * A text of blocks. A line that is not indented begins one, `#` begins a comment:
+ * A text of blocks. A line that is not indented begins a block, `#` begins a comment:
  *
- *     trait NAME                    a name for what a stack shows; more blocks of one name are alternatives
+ *     trait NAME                    a name for what a stack shows
+ *     code NAME                     a name for what one Python function is: VT_CODE_CLASSES (sites.h)
  *     rule NAME                     the first rule that holds gives the category
- *         CATEGORY EVIDENCE         of a rule, its first line: e.g. `workspace strong`
+ *         CATEGORY EVIDENCE         first line of a rule, e.g. `workspace strong`
  *
- * and the indented lines after it are conditions, which must all hold. Each is a word and alternatives, of
- * which one must hold; `not` before the word turns it round:
+ * The other indented lines of a block are conditions, which must all hold. Several blocks of one trait or
+ * code class are alternatives. A condition is a word and alternatives, of which one must hold; `not` before
+ * the word negates it:
  *
+ *     python FILE:FUNCTION…         some Python frame: patterns of its file and of its qualified name
+ *     name PATTERN…                 some Python frame's own name, the last part of the qualified one
+ *   for rules and traits, not code:
  *     native PATTERN…               some native frame's function, shortened (at::native::addmm)
- *     object PATTERN…               the path of some native frame's library or program
- *     python FILE:FUNCTION…         some Python frame, both as patterns
- *     op PATTERN…                   the operator (vt_operator_of)
- *     innermost user|library|none   whose the innermost Python frame is
- *     trait NAME…                   (defined before)
- *   and for rules, not traits:
- *     phase NAME…                   in which it was made
- *     kind block|driver|pooled      without it: what holds tensors, that is a framework's blocks, or where no
- *                                   framework tells of any, what is taken from the driver
- *     life NAME…                    see VT_LIVES
+ *     object PATTERN…               path of the library or program of some native frame
+ *     thread PATTERN…               name of the thread
+ *     op PATTERN…                   operator (vt_operator_of)
+ *     innermost user|library|none   whose code the innermost Python frame is
+ *     trait NAME…                   a trait that is defined above
+ *   for rules alone:
+ *     phase NAME…                   phase in which it was made
+ *     kind block|driver|pooled      without this condition: the kind that holds tensors, which is blocks of a
+ *                                   framework, or without a framework what is taken from the driver
+ *     life NAME…                    VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
- * In a pattern `*` stands for anything; there are no blanks in one. */
+ * In a pattern `*` stands for any text, also none. A pattern has no blanks. */
 #ifndef VT_RULES_H
 #define VT_RULES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "attribute/sites.h"
 
-#include "attribute/attribute.h"
-
-/* What is known of a block's life, as bits. A backward pass ends with its engine's last event. */
+/* What is known of the life of a block, as bits. A backward pass ends with the last event of its engine. */
 #define VT_LIVES(X)                                                                                          \
     X(FREED, "freed") /* before the trace ended */                                                           \
     X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \
-    X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase in which it was made */                        \
+    X(OUTLIVES_SPAN, "outlives-span") /* the run of one phase that made it */                                \
     X(OUTLIVES_STEP, "outlives-step")                                                                        \
     X(OUTLIVES_RECOMPUTE, "outlives-recompute") /* made again in backward, by a checkpoint */                \
     X(AT_NEXT_FORWARD, "at-next-forward")       /* alive when the next module call allocates */              \
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
-    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one it was made in */   \
+    X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one that made it */     \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
-    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of three steps */    \
-    X(MATCHES_GRADIENT, "matches-gradient") /* there is a gradient for it by size */                         \
+    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of 3 steps */        \
+    X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
     X(MATCHES_PARAMETER,                                                                                     \
-      "matches-parameter") /* one of a set that has the parameters' sizes: of gradients of a pass cut */     \
-                           /* short, of zeros, copies or what was read from files before the first */        \
-    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves none of its own */    \
-    X(ONCE, "once")                       /* its stack made blocks in one step only, of several */           \
+      "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
+                           /* or zeros, copies or loaded tensors from before the first pass */               \
+    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
+    X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
-    X(NO_BACKWARD, "no-backward")         /* there is no backward pass in the trace */
+    X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
@@ -66,41 +67,88 @@ enum vt_life {
 #undef X
 };
 
-/* Traits that the analysis itself asks for; rules.def must define them. */
-#define VT_OWN_TRAITS(X)                                                                                     \
-    X(BACKWARD, "backward")                                                                                  \
-    X(BACKWARD_CALL, "backward-call")                                                                        \
-    X(OPTIMIZER, "optimizer")                                                                                \
-    X(CLOSURE, "closure") /* given by the analysis alone: in a closure that an optimizer's step called */    \
-    X(MODULE, "module")                                                                                      \
-    X(MODULE_APPLY, "module-apply")                                                                          \
-    X(BUFFER, "buffer")                                                                                      \
-    X(INIT_METHOD, "init-method")                                                                            \
-    X(DATA, "data")                                                                                          \
-    X(RECOMPUTE, "recompute")                                                                                \
-    X(SOURCE, "source")                                                                                      \
-    X(ZEROS, "zeros")                                                                                        \
-    X(LOADED, "loaded")                                                                                      \
-    X(BUCKET, "bucket")                                                                                      \
-    X(EVALUATION, "evaluation")                                                                              \
-    X(WORKSPACE, "workspace")
-enum vt_own_trait {
-#define X(id, name) VT_TRAIT_##id,
-    VT_OWN_TRAITS(X)
-#undef X
-        VT_OWN_TRAIT_COUNT
-};
-#define VT_TRAIT_LIMIT 64u
+/* ---- The parsed table ---- */
 
-struct vt_rules; /* the parsed table */
+/* What a pattern is matched with. Each distinct pattern is one bit of what it is matched with. */
+enum vt_pattern_kind {
+    VT_PATTERN_PYTHON,
+    VT_PATTERN_NAME,
+    VT_PATTERN_NATIVE,
+    VT_PATTERN_OBJECT,
+    VT_PATTERN_THREAD,
+    VT_PATTERN_OP,
+    VT_PATTERN_KINDS
+};
+
+struct vt_pattern {
+    const char *text;     /* VT_PATTERN_PYTHON: of the file */
+    const char *function; /* VT_PATTERN_PYTHON, else NULL */
+};
+
+struct vt_patterns {
+    struct vt_pattern *items;
+    size_t count, capacity;
+};
+
+enum vt_condition_kind {
+    VT_CONDITION_INNERMOST = VT_PATTERN_KINDS, /* those before it: enum vt_pattern_kind */
+    VT_CONDITION_TRAIT,
+    VT_CONDITION_PHASE,
+    VT_CONDITION_KIND,
+    VT_CONDITION_LIFE,
+    VT_CONDITION_BYTES,
+};
+/* Conditions of a code object come first, then those of a stack, then those of an allocation. */
+#define VT_FIRST_STACK_CONDITION VT_PATTERN_NATIVE
+#define VT_FIRST_SUBJECT_CONDITION VT_CONDITION_PHASE
+
+struct vt_condition {
+    uint8_t kind;
+    bool negated;
+    uint32_t first, count; /* patterns: into vt_rules.alternatives */
+    uint64_t bits;         /* innermost, trait, phase, kind, life: those that are good; bytes: the number */
+    bool at_least;         /* bytes: `>=` */
+};
+
+/* A block: a rule, or one alternative of a trait or code class. */
+struct vt_clause {
+    const char *name;
+    const char *text, *file; /* its lines as the file has them */
+    int line;
+    uint32_t first, count;      /* into vt_rules.conditions */
+    uint8_t category, evidence; /* of a rule */
+    uint8_t bit;                /* of a trait or code class */
+    bool has_kind;              /* names the kinds of allocation that it is for */
+};
+
+enum vt_clause_kind { VT_CLAUSE_RULE, VT_CLAUSE_TRAIT, VT_CLAUSE_CODE, VT_CLAUSE_KINDS };
+
+struct vt_clauses {
+    struct vt_clause *items;
+    size_t count, capacity;
+};
+
+struct vt_rules {
+    struct vt_arena arena;
+    struct vt_clauses clauses[VT_CLAUSE_KINDS];
+    struct vt_condition *conditions;
+    size_t condition_count, condition_capacity;
+    uint32_t *alternatives; /* indices of patterns */
+    size_t alternative_count, alternative_capacity;
+    struct vt_patterns patterns[VT_PATTERN_KINDS];
+    const char *trait_names[VT_TRAIT_LIMIT];
+    size_t trait_count;
+};
+
+enum vt_innermost { VT_INNERMOST_USER = 1, VT_INNERMOST_LIBRARY = 2, VT_INNERMOST_NONE = 4 };
+
+/* ---- Use ---- */
 
 /* The built-in table, after that of the file at `path` if it is not NULL. -EINVAL, or -errno of the file,
  * with one line in `error`. */
 int vt_rules_load(const char *path, struct vt_rules **rules, char *error, size_t error_bytes);
 void vt_rules_free(struct vt_rules *rules);
-size_t vt_rules_count(const struct vt_rules *rules);
 const char *vt_rules_name(const struct vt_rules *rules, size_t rule); /* "" beyond the last */
-
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source);
 
 /* What rules see of one allocation beside its stack. */
@@ -117,15 +165,12 @@ struct vt_verdict {
     uint8_t category, evidence;
 };
 
-/* Matches the stacks of a trace once, so that judging an allocation touches no text. `operators` (by stack
- * id, NULL = none) must outlive the matcher. */
-struct vt_matcher;
-int vt_matcher_make(const struct vt_rules *rules, const struct vt_trace *trace, const char *const *operators,
-                    struct vt_matcher **matcher);
+/* Matches the stacks and code objects of a trace once, so that judging an allocation touches no text. Takes
+ * the operators of `sites` and sets their traits and code classes. `rules` and `sites` must outlive the
+ * matcher. On failure too it is to be freed. */
+int vt_matcher_make(const struct vt_rules *rules, struct vt_sites *sites, struct vt_matcher **matcher);
 void vt_matcher_free(struct vt_matcher *matcher);
-/* Bits by enum vt_own_trait and beyond; may be added to before the first vt_matcher_judge. */
-uint64_t *vt_matcher_traits(struct vt_matcher *matcher, uint32_t stack_id);
-/* False if no rule holds. */
+/* The first rule that holds; false if none does. Traits may not change between calls for one stack. */
 bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,
                       struct vt_verdict *verdict);
 

@@ -1,5 +1,6 @@
-/* Which allocation each tensor lay in that a look told of: one pass over looks and what was alive at them. */
-#include "attribute/inspected.h"
+/* The allocation that each tensor of an inspection lay in: one pass over inspections and the allocations that
+ * were alive then. */
+#include "attribute/owners.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "base/index.h"
 #include "base/ranges.h"
 
-/* An allocation that is alive at some look. */
+/* An allocation that is alive at some inspection. */
 struct holder {
     uint32_t allocation;
     uint32_t first_inspection, end_inspection;
@@ -15,12 +16,12 @@ struct holder {
 
 struct sweep {
     const struct vt_replay *replay;
-    struct holder *holders; /* in order of first_look */
-    uint32_t *ending;       /* indices of holders, in order of end_look */
+    struct holder *holders; /* in order of first_inspection */
+    uint32_t *ending;       /* indices of holders, in order of end_inspection */
     size_t holder_count, holder_capacity;
     struct vt_ranges ranges;
     uint32_t roots[VT_MAX_DEVICES];
-    bool census; /* its tensors, not the named ones */
+    bool census; /* place the tensors of the census, not the named ones */
     struct vt_inspection_counts *counts;
     struct vt_sighting *sightings;
     size_t count, capacity;
@@ -28,15 +29,16 @@ struct sweep {
 
 static int compare_event(const void *inspection, const void *event_index)
 {
-    uint32_t own = ((const struct vt_inspection *)inspection)->event_index, at = *(const uint32_t *)event_index;
+    uint32_t own = ((const struct vt_inspection *)inspection)->event_index,
+             at = *(const uint32_t *)event_index;
     return (own > at) - (own < at);
 }
 
-/* The first look after an event. */
+/* The first inspection after an event. */
 static uint32_t inspection_after(const struct vt_trace *trace, uint32_t event_index)
 {
-    return (uint32_t)vt_lower_bound(trace->inspections, trace->inspection_count, sizeof *trace->inspections, &event_index,
-                                    compare_event);
+    return (uint32_t)vt_lower_bound(trace->inspections, trace->inspection_count, sizeof *trace->inspections,
+                                    &event_index, compare_event);
 }
 
 static int by_end(const void *a, const void *b, void *holders)
@@ -82,7 +84,7 @@ static int enter(struct sweep *sweep, uint32_t holder)
     uint32_t *root = &sweep->roots[allocation->device_index];
     uint64_t end = allocation->address + allocation->bytes;
     if (vt_ranges_overlap(&sweep->ranges, *root, allocation->address, end))
-        return 0; /* two pools' memory in one place: neither is to be trusted more */
+        return 0; /* two pools recorded memory at one address; the first keeps it */
     return vt_ranges_insert(&sweep->ranges, root, allocation->address, end, holder);
 }
 
@@ -96,7 +98,7 @@ static void leave(struct sweep *sweep, uint32_t holder)
         vt_ranges_remove(&sweep->ranges, root, allocation->address);
 }
 
-/* Where a tensor lies, of either kind. */
+/* Where a tensor lies, named or of the census. */
 struct position {
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
@@ -154,9 +156,11 @@ static int sweep_inspections(struct sweep *sweep)
     size_t entered = 0, left = 0;
     int error = 0;
     for (uint32_t inspection = 0; inspection < trace->inspection_count && !error; inspection++) {
-        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection; left++)
+        for (; left < sweep->holder_count && sweep->holders[sweep->ending[left]].end_inspection <= inspection;
+             left++)
             leave(sweep, sweep->ending[left]);
-        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection && !error;
+        for (; entered < sweep->holder_count && sweep->holders[entered].first_inspection <= inspection &&
+               !error;
              entered++)
             error = enter(sweep, (uint32_t)entered);
         if (!error)
@@ -185,7 +189,8 @@ static int compare_sightings(const void *a, const void *b)
         return left->holder < right->holder ? -1 : left->holder > right->holder;
     if (left->tensor->kind != right->tensor->kind)
         return left->tensor->kind < right->tensor->kind ? -1 : 1;
-    return left->tensor < right->tensor ? -1 : left->tensor > right->tensor; /* as the look told them */
+    return left->tensor < right->tensor ? -1
+                                        : left->tensor > right->tensor; /* in the order of the inspection */
 }
 
 int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *phases, bool census,

@@ -4,29 +4,27 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
-/* What lies between a pass and the next one. */
+/* The events from one pass to the next. */
 struct interval {
     uint32_t first_event, end_event;
-    uint32_t optimizer_event; /* the last under an optimizer; VT_NEVER = none */
-    uint64_t optimizer;       /* address of it, 0 = unknown */
+    uint32_t optimizer_event; /* the last in an optimizer; VT_NEVER = none */
+    uint64_t optimizer;       /* its address, 0 = unknown */
     uint32_t zeroed_event;    /* the first free of a gradient */
-    uint32_t forward_event;   /* the first of the next forward */
-    uint64_t alive, freed;    /* gradient bytes: at its start, and freed in it */
-    bool makes_nodes;         /* its forward does */
-    bool ends_cycle;          /* its optimizer is the last of an iteration's */
-    bool has_temporaries;     /* its optimizer made some, as one that does does in each step */
+    uint32_t forward_event;   /* the first event of the next forward */
+    uint64_t alive, freed;    /* gradient bytes: alive at its start, and freed in it */
+    bool makes_nodes;         /* its forward makes autograd nodes */
+    bool ends_cycle;          /* its optimizer is the last of an iteration */
+    bool has_temporaries;     /* its optimizer makes temporaries, as it then does in each step */
     bool within_step;         /* another pass of the same step follows */
 };
 
-static uint64_t optimizer_address(const struct vt_trace *trace, uint32_t stack_id)
+static uint64_t optimizer_address(const struct vt_finder *finder, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
-        if (frame->self_address && frame->code_id < trace->code_count && trace->codes[frame->code_id].file &&
-            vt_is_optimizer_file(trace->codes[frame->code_id].file))
+        if (frame->self_address && vt_sites_code_is(finder->sites, frame->code_id, VT_CODE_OPTIMIZER))
             return frame->self_address;
     }
     return 0;
@@ -36,7 +34,7 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 {
     for (uint32_t i = interval->first_event; i < interval->end_event; i++) {
         if (finder->signs[i] == SIGN_OPTIMIZER) {
-            uint64_t address = optimizer_address(finder->trace, finder->trace->events[i].stack_id);
+            uint64_t address = optimizer_address(finder, finder->trace->events[i].stack_id);
             interval->optimizer_event = i;
             interval->optimizer = address ? address : interval->optimizer;
         } else if (finder->frees_gradient[i] && interval->zeroed_event == VT_NEVER) {
@@ -51,15 +49,15 @@ static void read_interval(struct vt_finder *finder, struct interval *interval)
 
 #define KEPT_PASSES 2u
 
-/* What made it, and how large. Not its forward: the interpreter moves on to other instructions there. */
+/* The same for blocks that the same native code made, of one size. Without the forward stack: the interpreter
+ * specializes instructions there. */
 static uint64_t likeness_of(const struct vt_trace *trace, const struct vt_allocation *block)
 {
     const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
-    return XXH3_64bits_withSeed(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
+    return vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, block->bytes);
 }
 
-/* Whether it was made in a pass, and lives on through the last one. *early: made before the last few passes.
- */
+/* True if a pass made it and it outlives the last pass. *early: made before the last KEPT_PASSES. */
 static bool lives_on(const struct vt_finder *finder, const struct vt_allocation *block, bool *early)
 {
     const struct vt_phases *phases = finder->phases;
@@ -70,8 +68,9 @@ static bool lives_on(const struct vt_finder *finder, const struct vt_allocation 
     return made >= 0 && block->free_event > phases->passes[phases->pass_count - 1].last_event;
 }
 
-/* Gradient bytes alive at each interval's start, and freed in it. What lives on through several passes to the
- * last is kept, and never zeroed; so is what the same code made in the last few of them. */
+/* Sums the gradient bytes alive at each interval's start, and those freed in it. A block that outlives
+ * several passes up to the last is kept and never zeroed; so are blocks of the same code from the last few
+ * passes. */
 static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
@@ -114,8 +113,8 @@ static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
     return error;
 }
 
-/* An optimizer may call a closure several times in one step. Its next step begins where it calls it from the
- * instruction that it first did. */
+/* An optimizer may call a closure several times in one step. Its next step begins with a call from the
+ * instruction of its first call. */
 static int find_closures(struct vt_finder *finder, struct interval *intervals)
 {
     const struct vt_phases *phases = finder->phases;
@@ -127,15 +126,15 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
         bool closure;
         if (!(vt_finder_traits(finder, stack_id) & VT_TRAIT(CLOSURE)))
             continue;
-        const struct vt_python_frame *frame = vt_optimizer_frame(trace, stack_id, &closure);
-        uint64_t optimizer = optimizer_address(trace, stack_id);
+        const struct vt_python_frame *frame = vt_optimizer_frame(finder->sites, stack_id, &closure);
+        uint64_t optimizer = optimizer_address(finder, stack_id);
         uint32_t known = vt_index_get(&first, optimizer);
         if (known == VT_INDEX_NONE) {
             error = vt_index_put(&first, optimizer, (uint32_t)i);
             continue;
         }
-        const struct vt_python_frame *begun =
-            vt_optimizer_frame(trace, trace->events[phases->passes[known].first_event].stack_id, &closure);
+        const struct vt_python_frame *begun = vt_optimizer_frame(
+            finder->sites, trace->events[phases->passes[known].first_event].stack_id, &closure);
         if (frame && begun && i > 0)
             intervals[i - 1].within_step |=
                 frame->code_id != begun->code_id || frame->instruction_offset != begun->instruction_offset;
@@ -146,8 +145,8 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
-/* Several optimizers may take turns: an iteration ends before the first of them steps again. One that comes
- * in later, when others went round without it, begins an iteration. */
+/* Several optimizers may take turns: an iteration ends before the first of them steps again. An optimizer
+ * that appears after the others went round without it begins an iteration. */
 static int find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
@@ -177,14 +176,14 @@ static int find_cycles(struct interval *intervals, size_t count)
     return error;
 }
 
-/* Whether most of the gradients go. */
+/* True if most of the gradients are freed. */
 static bool is_zeroed(const struct interval *interval)
 {
     return interval->zeroed_event != VT_NEVER && interval->freed > 0 &&
            interval->freed * 2 >= interval->alive;
 }
 
-/* A batch stays for a while; what is freed by the very next event is some library's passing need. */
+/* A batch lives for a while; what the very next event frees is a temporary of some library. */
 static bool is_freed_at_once(const struct vt_finder *finder, uint32_t event)
 {
     const struct vt_replay *replay = finder->replay;
@@ -196,7 +195,7 @@ static bool is_freed_at_once(const struct vt_finder *finder, uint32_t event)
     return false;
 }
 
-/* Passes whose gradients go without an optimizer's work, since the interval `end`. */
+/* Count of passes before the interval `end` whose gradients are freed without an optimizer's step. */
 static size_t passes_without(const struct interval *intervals, size_t end)
 {
     size_t count = 0;
@@ -205,9 +204,9 @@ static size_t passes_without(const struct interval *intervals, size_t end)
     return count;
 }
 
-/* Where an optimizer that allocates in each of its steps usually steps after several passes only, these are
- * of one step, though their gradients go in between: a script adds them up elsewhere, or took them for
- * something else. A pass that seldom stands alone is a step that was skipped. */
+/* If an optimizer that allocates in each of its steps usually steps after several passes, these passes are
+ * one step although their gradients are freed in between: the script sums them elsewhere, or uses them for
+ * something else. If passes without a step are rare, each is a step that the optimizer skipped. */
 static void find_passes_within(struct interval *intervals, size_t count)
 {
     size_t last = count, pairs = 0, after_several = 0, longest = 0;
@@ -230,7 +229,7 @@ static void find_passes_within(struct interval *intervals, size_t count)
     }
 }
 
-/* Where the next step begins, VT_NEVER if the interval does not end one. */
+/* Event at which the next step begins, VT_NEVER if the interval ends no step. */
 static uint32_t boundary(const struct vt_finder *finder, const struct interval *interval, bool any_sign)
 {
     bool zeroed = is_zeroed(interval);
@@ -245,7 +244,7 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
         if (interval->forward_event == VT_NEVER || interval->zeroed_event < interval->forward_event)
             after = interval->zeroed_event + 1;
     } else if (any_sign) {
-        return VT_NEVER; /* gradients are being accumulated */
+        return VT_NEVER; /* gradients accumulate */
     }
     for (uint32_t i = after; i < interval->end_event; i++) {
         enum vt_sign sign = (enum vt_sign)finder->signs[i];
@@ -280,7 +279,7 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     if (!error)
         error = find_closures(finder, intervals);
     for (size_t i = 0; i < phases->pass_count; i++) {
-        /* what comes after the last pass and makes no nodes is no step of its own */
+        /* events after the last pass that make no nodes are no step */
         if (i + 1 == phases->pass_count && !intervals[i].makes_nodes)
             continue;
         uint32_t event = boundary(finder, &intervals[i], any_sign);
@@ -291,9 +290,9 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* Without backward, a step is what follows each return to the stack that allocated first in a module, of
- * those that come back about as often as any: the very first call may be from another place (a generator's).
- */
+/* Without backward, a step begins each time that the first stack that allocates in a module comes again. Only
+ * stacks that come at least half as often as the most frequent count: the very first call may be from
+ * elsewhere (a generator). */
 static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;

@@ -4,10 +4,10 @@
 
 #include "attribute/attribute.h"
 
-/* One device just after one event. */
+/* One device after one event. */
 struct vt_sums {
     struct vt_counts counts;
-    uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, host_pinned aside */
+    uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, without host_pinned */
     uint64_t rounding_bytes; /* of the categories: more than was asked for, where that is known */
 };
 

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
+
 #define VT_INDEX_NONE UINT32_MAX
 
 struct vt_index_slot {
@@ -26,9 +28,7 @@ int vt_index_grow(struct vt_index *index);
 
 static inline size_t vt_index_place(const struct vt_index *index, uint64_t key)
 {
-    uint64_t hash = (key ^ index->seed) * UINT64_C(0x9e3779b97f4a7c15);
-    hash = (hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93);
-    return (size_t)(hash >> 24) & (index->capacity - 1);
+    return (size_t)(vt_mix(index->seed, key) >> 24) & (index->capacity - 1);
 }
 
 /* Value of a key, VT_INDEX_NONE if it is not there. */

@@ -3,25 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "diagnose/advice_private.h"
 #include "base/index.h"
+#include "base/module_names.h"
 
 /* ---- In place ---- */
-
-/* Operators whose backward needs only what they gave, or a mask, and that can write it over what they were
- * given. */
-static const char *const in_place[] = {"aten::relu", "aten::clamp_min",  "aten::threshold", "aten::hardtanh",
-                                       "aten::elu",  "aten::leaky_relu", "aten::clamp",     "aten::celu"};
-
-static bool is_in_place(const char *operator_name)
-{
-    for (size_t i = 0; operator_name && i < sizeof in_place / sizeof *in_place; i++)
-        if (!strcmp(operator_name, in_place[i]))
-            return true;
-    return false;
-}
 
 #define NEAR 256u /* allocations back that an operator's input may lie */
 
@@ -57,7 +44,7 @@ int vt_advise_in_place(struct vt_adviser *adviser)
 
         if (!vt_whatif_counts(&adviser->whatif, output) ||
             (phase != VT_PHASE_FORWARD && phase != VT_PHASE_EVAL) ||
-            !is_in_place(vt_operator_of(adviser->attribution, output->stack_id)))
+            !(vt_site_of(adviser->attribution, output->stack_id)->traits & VT_TRAIT(IN_PLACE)))
             continue;
         input = input_of(adviser, i);
         if (!input)
@@ -104,63 +91,6 @@ struct kept {
     uint32_t pass, allocation;
 };
 
-static bool is_number(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* True where a module's name may end: at its end, or before "." or " > ". */
-static bool is_boundary(const char *at)
-{
-    return !*at || *at == '.' || !strncmp(at, " > ", 3);
-}
-
-/* A number that a part of a name ends with: "layers.3", "layer1", "Block#2", but not "GPT2Block". */
-static bool is_counted(const char *at)
-{
-    while (is_number(*at))
-        at++;
-    return is_boundary(at);
-}
-
-/* The pattern of the first `bytes` of a name. False if it does not fit. */
-static bool make_pattern(const char *name, size_t bytes, char *pattern, size_t room)
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < bytes; i++) {
-        bool number = is_number(name[i]) && is_counted(name + i);
-
-        if (number && used && pattern[used - 1] == '*')
-            continue;
-        if (used + 2 > room)
-            return false;
-        pattern[used++] = number ? '*' : name[i];
-    }
-    pattern[used] = '\0';
-    return used > 0;
-}
-
-/* Bytes of `name` that the pattern covers, 0 if it does not. */
-static size_t match(const char *pattern, const char *name)
-{
-    const char *at = name;
-
-    for (; *pattern; pattern++) {
-        if (*pattern != '*' && *pattern != *at)
-            return 0;
-        if (*pattern != '*') {
-            at++;
-            continue;
-        }
-        if (!is_number(*at))
-            return 0;
-        while (is_number(*at))
-            at++;
-    }
-    return is_boundary(at) ? (size_t)(at - name) : 0;
-}
-
 /* Kept by forward for its backward. */
 static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation *block)
 {
@@ -175,11 +105,14 @@ static bool is_kept(const struct vt_adviser *adviser, const struct vt_allocation
 static void count_families(struct family *families, size_t *count, const struct vt_allocation *block,
                            const char *name)
 {
-    for (size_t i = 1; i <= strlen(name); i++) {
+    struct vt_module_level level = {0};
+
+    while (vt_module_next(name, &level)) {
         char pattern[sizeof families->pattern];
         size_t k = 0;
 
-        if (!is_boundary(name + i) || !make_pattern(name, i, pattern, sizeof pattern))
+        if (!vt_module_pattern(name, (size_t)(level.begin + level.bytes - name), pattern,
+                               sizeof pattern))
             continue;
         while (k < *count && strcmp(families[k].pattern, pattern))
             k++;
@@ -262,8 +195,9 @@ static int weigh_family(struct vt_adviser *adviser, struct family *family)
     for (uint32_t i = 0; kept && made && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         const struct vt_label *label = &adviser->attribution->labels[i];
-        size_t bytes = label->module ? match(family->pattern, label->module) : 0;
-        struct kept item = {.member = bytes ? XXH3_64bits(label->module, bytes) : 0, .allocation = i};
+        size_t bytes = label->module ? vt_module_match(family->pattern, label->module) : 0;
+        struct kept item = {.member = bytes ? vt_hash_bytes(label->module, bytes, VT_HASH_START) : 0,
+                            .allocation = i};
 
         item.pass = adviser->passes[block->alloc_event];
         if (bytes && is_kept(adviser, block))
@@ -300,14 +234,6 @@ static int by_saves(const void *left, const void *right)
     if (a->saves != b->saves)
         return a->saves > b->saves ? -1 : 1;
     return strcmp(a->pattern, b->pattern);
-}
-
-/* True if one lies in the other. */
-static bool overlaps(const char *a, const char *b)
-{
-    size_t bytes = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
-
-    return !strncmp(a, b, bytes) && is_boundary(a + bytes) && is_boundary(b + bytes);
 }
 
 static void advise_family(struct vt_adviser *adviser, const struct family *family)
@@ -349,7 +275,8 @@ int vt_advise_checkpoints(struct vt_adviser *adviser)
         bool inside = false;
 
         for (size_t k = 0; k < i; k++)
-            inside |= overlaps(families[k].pattern, families[i].pattern);
+            inside |= vt_module_is_inside(families[k].pattern, families[i].pattern) ||
+                      vt_module_is_inside(families[i].pattern, families[k].pattern);
         if (inside)
             continue;
         advise_family(adviser, &families[i]);

@@ -3,6 +3,7 @@
 #define VT_ADVICE_PRIVATE_H
 
 #include "base/format.h"
+#include "attribute/sites.h"
 #include "diagnose/advice.h"
 #include "diagnose/whatif.h"
 #include "report/parts.h"

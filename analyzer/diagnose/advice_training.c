@@ -171,12 +171,13 @@ int vt_advise_evaluation(struct vt_adviser *adviser)
 
 /* ---- The optimizer ---- */
 
-/* Bytes of state per parameter of four bytes, by the library's own definition, and what takes the half of it.
- */
 static const struct {
-    const char *name; /* as the class's or the file's begins, without regard to case */
+    const char *name;
     unsigned bytes;
-} optimizers[] = {{"adamw", 8}, {"adamax", 8}, {"adam", 8}, {"nadam", 8}, {"radam", 8}, {"adadelta", 8}};
+} optimizers[] = {
+#define VT_OPTIMIZER(name, bytes) {name, bytes},
+#include "trace/frameworks.def"
+};
 
 static bool begins(const char *text, const char *word)
 {
@@ -187,22 +188,24 @@ static bool begins(const char *text, const char *word)
 }
 
 /* The optimizer's file in a stack, without folders: "adamw.py"; NULL = none. */
-static const char *optimizer_file(const struct vt_trace *trace, uint32_t stack_id)
+static const char *optimizer_file(const struct vt_adviser *adviser, uint32_t stack_id)
 {
+    const struct vt_trace *trace = adviser->replay->trace;
     const struct vt_trace_stack *stack = stack_id < trace->stack_count ? &trace->stacks[stack_id] : NULL;
 
     for (uint32_t i = 0; stack && i < stack->python_count; i++) {
-        const char *file =
-            stack->python[i].code_id < trace->code_count ? trace->codes[stack->python[i].code_id].file : NULL;
-        const char *slash = file && strstr(file, "/optim") ? strrchr(file, '/') : NULL;
+        uint32_t code_id = stack->python[i].code_id;
+        const char *slash;
 
-        if (slash && strcmp(slash, "/optimizer.py"))
-            return slash + 1;
+        if (!vt_code_is(adviser->attribution, code_id, VT_CODE_OPTIMIZER_FILE))
+            continue;
+        slash = strrchr(trace->codes[code_id].file, '/');
+        return slash ? slash + 1 : trace->codes[code_id].file;
     }
     return NULL;
 }
 
-/* The class of the trace's only optimizer that a look told, NULL = not known, or several. */
+/* The class of the trace's only optimizer that inspections recorded; NULL = unknown, or several. */
 static const char *optimizer_class(const struct vt_trace *trace)
 {
     return trace->optimizer_count == 1 && trace->optimizers[0].class_name[0] ? trace->optimizers[0].class_name
@@ -263,7 +266,7 @@ static int advise_state(struct vt_adviser *adviser)
         vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes / 2);
     }
     name = optimizer_class(replay->trace);
-    name = name ? name : optimizer_file(replay->trace, stack_id);
+    name = name ? name : optimizer_file(adviser, stack_id);
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         uint64_t saved;
 
@@ -288,13 +291,6 @@ static int advise_state(struct vt_adviser *adviser)
     return 0;
 }
 
-static bool is_foreach(const struct vt_adviser *adviser, uint32_t stack_id)
-{
-    const char *name = vt_operator_of(adviser->attribution, stack_id);
-
-    return name && !strncmp(name, "aten::_foreach", strlen("aten::_foreach"));
-}
-
 /* A step that works on all parameters at once needs its temporaries for all of them at once. */
 static int advise_foreach(struct vt_adviser *adviser)
 {
@@ -315,7 +311,8 @@ static int advise_foreach(struct vt_adviser *adviser)
 
             if (span->phase != VT_PHASE_OPTIMIZER ||
                 attribution->labels[next].category != VT_CATEGORY_TEMPORARY ||
-                !vt_whatif_counts(&adviser->whatif, block) || !is_foreach(adviser, block->stack_id))
+                !vt_whatif_counts(&adviser->whatif, block) ||
+                !(vt_site_of(attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
                 continue;
             vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
             largest = block->bytes > largest ? block->bytes : largest;

@@ -2,6 +2,7 @@
 #include "diagnose/diff.h"
 
 #include "base/index.h"
+#include "base/module_names.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -134,7 +135,7 @@ static int set_entry(const struct functions *functions, const struct vt_group *g
         entry->line = group->place->frame.line - first_line(functions, group);
         entry->key = line_key(group);
     } else {
-        entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_diff_plain_name(group->name);
+        entry->key = by == VT_BY_STACK ? without_lines(group->name) : vt_module_plain_name(group->name);
     }
     return entry->key ? 0 : -ENOMEM;
 }

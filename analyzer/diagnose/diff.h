@@ -18,9 +18,6 @@ void vt_diff_free(struct vt_diff *diff);
  * outermost that the other side lacks. `a` and `b` are all the groups of each side. */
 int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_groups *a,
                      const struct vt_groups *b);
-/* The name without numbers of the first sibling: "Block#1 > Linear#2" is "Block > Linear#2". The caller
- * frees it. */
-char *vt_diff_plain_name(const char *name);
 void vt_diff_rows_free(struct vt_diff_rows *rows);
 /* Sets how far the sides are apart. */
 void vt_diff_measure(struct vt_diff_row *row);

@@ -8,29 +8,23 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "base/module_names.h"
 
-#define CLASSES " > " /* between the parts of a path of classes */
-#define ROLE " · "    /* between an owner and its role */
-
-char *vt_diff_plain_name(const char *name)
+/* A name with classes has a part for each class, another for each dotted level. */
+static bool has_classes(const char *name)
 {
-    char *plain = strdup(name), *end = plain;
-
-    for (const char *at = name; plain && *at;) {
-        if (at[0] == '#' && at[1] == '1' && (!at[2] || !strncmp(at + 2, CLASSES, strlen(CLASSES))))
-            at += 2;
-        else
-            *end++ = *at++;
-    }
-    if (plain)
-        *end = '\0';
-    return plain;
+    return strstr(name, VT_MODULE_CLASSES) || strchr(name, '#');
 }
 
-/* Dotted names of live objects, or paths of classes. */
-static const char *separator_of(const char *name)
+/* The end of the next part of a name, but for the last; NULL = none. */
+static const char *next_end(const char *name, bool classes, struct vt_module_level *level)
 {
-    return strstr(name, CLASSES) || strchr(name, '#') ? CLASSES : ".";
+    while (vt_module_next(name, level)) {
+        const char *end = level->begin + level->bytes;
+        if (classes ? level->ends_class : *end == '.')
+            return end;
+    }
+    return NULL;
 }
 
 /* The plain names of one side, in order, without roles. */
@@ -46,7 +40,7 @@ static int compare_names(const void *left, const void *right)
 
 static void cut_role(char *name)
 {
-    char *role = strstr(name, ROLE);
+    char *role = strstr(name, VT_MODULE_ROLE);
 
     if (role)
         *role = '\0';
@@ -58,7 +52,7 @@ static int make_names(const struct vt_groups *groups, struct names *names)
     if (!names->items)
         return -ENOMEM;
     for (size_t i = 0; i < groups->count; i++) {
-        char *name = vt_diff_plain_name(groups->items[i].name);
+        char *name = vt_module_plain_name(groups->items[i].name);
 
         if (!name)
             return -ENOMEM;
@@ -86,22 +80,25 @@ static bool has_name(const struct names *names, const char *start, bool whole)
            (whole ? !strcmp(names->items[at], start) : !strncmp(names->items[at], start, strlen(start)));
 }
 
-/* How many parts of a name, without role, lead to its outermost place that `other` lacks; 0 = all. */
+/* Count of the parts of a name, without role, that lead to its outermost place that `other` lacks; 0 = all.
+ */
 static size_t parts_to_place(char *name, const struct names *other)
 {
-    const char *separator = separator_of(name);
-    size_t length = strlen(separator), parts = 1;
+    bool classes = has_classes(name);
+    size_t separator = classes ? strlen(VT_MODULE_CLASSES) : 1, parts = 1;
+    struct vt_module_level level = {0};
 
-    for (char *end = strstr(name, separator); end; end = strstr(end + length, separator), parts++) {
-        char kept = end[length];
+    for (char *end; (end = (char *)next_end(name, classes, &level)); parts++) {
+        char kept = end[separator];
         bool known;
 
-        end[length] = '\0';
+        end[separator] = '\0';
         known = has_name(other, name, false);
-        end[length] = kept;
+        end[separator] = kept;
+        kept = *end;
         *end = '\0';
         known |= has_name(other, name, true);
-        *end = separator[0];
+        *end = kept;
         if (!known)
             return parts;
     }
@@ -111,9 +108,9 @@ static size_t parts_to_place(char *name, const struct names *other)
 /* "layers.6" of a module; of owners in a place that the other side lacks "layers.6.* · exp_avg". */
 static int name_place(struct vt_diff_row *row, enum vt_by by, const struct names *other)
 {
-    const char *separator = separator_of(row->name), *role = strstr(row->name, ROLE);
-    const char *end = row->name;
-    char *plain = vt_diff_plain_name(row->name), *name;
+    const char *role = strstr(row->name, VT_MODULE_ROLE), *end = row->name;
+    struct vt_module_level level = {0};
+    char *plain = vt_module_plain_name(row->name), *name;
     size_t parts;
 
     if (!plain)
@@ -123,8 +120,10 @@ static int name_place(struct vt_diff_row *row, enum vt_by by, const struct names
     free(plain);
     if (!parts)
         return 0;
-    while (parts--)
-        end = strstr(end, separator) + (parts ? strlen(separator) : 0);
+    while (end && parts--)
+        end = next_end(row->name, has_classes(row->name), &level);
+    if (!end)
+        return 0;
     if (asprintf(&name, "%.*s%s%s", (int)(end - row->name), row->name, by == VT_BY_OWNER ? ".*" : "",
                  by == VT_BY_OWNER && role ? role : "") < 0)
         return -ENOMEM;

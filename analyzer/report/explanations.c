@@ -51,15 +51,6 @@ static bool is_part(const char *name, const char *what)
     return strstr(name, what) != NULL;
 }
 
-/* The module itself or one in it. */
-static bool is_in_module(const char *module, const char *what)
-{
-    size_t bytes = strlen(what), separator;
-
-    return !strncmp(module, what, bytes) &&
-           (!module[bytes] || vt_module_separator(module + bytes, &separator) == module + bytes);
-}
-
 static bool any_owner(const struct wanted *wanted, uint32_t allocation,
                       bool (*is)(const char *, const char *))
 {
@@ -93,7 +84,7 @@ static bool is_owner(const struct wanted *wanted, uint32_t allocation)
 
 static bool is_module(const struct wanted *wanted, uint32_t allocation)
 {
-    return any_module(wanted, allocation, is_in_module);
+    return any_module(wanted, allocation, vt_module_is_inside);
 }
 
 static bool is_part_of_owner(const struct wanted *wanted, uint32_t allocation)

@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t vt_hash_bytes(const void *data, size_t bytes, uint64_t hash)
-{
-    const unsigned char *s = data;
-
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ s[i]) * 0x100000001b3u;
-    return hash;
-}
-
 static int grow(struct vt_group_table *table)
 {
     size_t capacity = table->capacity ? table->capacity * 2 : 64, slot_count = capacity * 2;

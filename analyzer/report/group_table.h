@@ -2,10 +2,8 @@
 #ifndef VT_GROUP_TABLE_H
 #define VT_GROUP_TABLE_H
 
+#include "base/hash.h"
 #include "report/parts.h"
-
-#define VT_HASH_START 0xcbf29ce484222325u
-uint64_t vt_hash_bytes(const void *data, size_t bytes, uint64_t hash);
 
 /* Over `groups`, which stay when the table is freed. */
 struct vt_group_table {

@@ -6,41 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEPARATOR " > "
-
-const char *vt_module_separator(const char *name, size_t *bytes)
-{
-    const char *dot = strchr(name, '.'), *classes = strstr(name, SEPARATOR);
-    bool dotted = dot && (!classes || dot < classes);
-
-    *bytes = dotted ? 1 : sizeof SEPARATOR - 1;
-    return dotted ? dot : classes;
-}
-
-unsigned vt_module_levels(const char *module)
-{
-    unsigned levels = module[0] != '\0';
-    size_t bytes;
-
-    for (const char *at = module; (at = vt_module_separator(at, &bytes)); at += bytes)
-        levels++;
-    return levels;
-}
-
 /* The first `depth` levels of a name, all of it for 0. */
 static const char *cut(const char *module, unsigned depth, char text[VT_MODULE_NAME_BYTES])
 {
-    const char *end;
-    unsigned level = 0;
-    size_t bytes;
-
     if (!module)
         return "";
     if (!depth)
         return module;
-    for (end = module; (end = vt_module_separator(end, &bytes)) && ++level < depth;)
-        end += bytes;
-    snprintf(text, VT_MODULE_NAME_BYTES, "%.*s", end ? (int)(end - module) : (int)strlen(module), module);
+    snprintf(text, VT_MODULE_NAME_BYTES, "%.*s", (int)vt_module_prefix(module, depth), module);
     return text;
 }
 

@@ -1,16 +1,11 @@
-/* Modules by their names. Two kinds are known: "layers.3.mlp", read from the live object, and
- * "EncoderLayer#3 > Dropout#2", classes as stacks show them; and the second below the first,
- * "layers.3 > Dropout". */
+/* Groups of modules by their names (base/module_names.h). */
 #ifndef VT_MODULE_GROUPS_H
 #define VT_MODULE_GROUPS_H
 
+#include "base/module_names.h"
 #include "report/group_table.h"
 
 #define VT_MODULE_NAME_BYTES 1024u
-
-/* The first of what stands between two levels of a name; *bytes of it. NULL = none. */
-const char *vt_module_separator(const char *name, size_t *bytes);
-unsigned vt_module_levels(const char *module);
 
 /* The group of a module (NULL = of none) by name, cut to `depth` levels (0 = all), or by class. NULL without
  * memory. */

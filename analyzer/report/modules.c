@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define HOLE '\x01' /* of a number, in patterns */
-#define SEPARATOR " > "
 
 /* One module's name, taken apart. */
 struct entry {
@@ -25,40 +24,35 @@ struct entry {
         kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
 };
 
-/* Bytes of the number at `at` if it is one of those that tell instances apart: a whole part of a dotted name,
- * or what follows '#'. */
-static size_t number_bytes(const char *name, const char *at)
+/* True if a level's number tells instances apart: it is all of a dotted level, or follows '#'. */
+static bool has_number(const struct vt_module_level *level)
 {
-    size_t digits = strspn(at, "0123456789");
-
-    if (!digits || digits > 8)
-        return 0;
-    if (at > name && at[-1] == '#')
-        return digits;
-    return (at == name || at[-1] == '.') && (!at[digits] || strchr(". ", at[digits])) ? digits : 0;
+    return level->digits && level->digits <= 8 &&
+           (level->has_mark || (level->digits == level->bytes && !level->is_class));
 }
 
 static int take_apart(const struct vt_group *group, struct entry *entry)
 {
-    const char *name = group->name;
-    char *end = malloc(strlen(name) + 1);
+    const char *at = group->name;
+    char *out = malloc(strlen(group->name) + 1);
+    struct vt_module_level level = {0};
 
-    *entry = (struct entry){.group = group, .pattern = end};
-    if (!end)
+    *entry = (struct entry){.group = group, .pattern = out};
+    if (!out)
         return -ENOMEM;
-    for (const char *at = name; *at;) {
-        size_t digits = number_bytes(name, at);
+    while (vt_module_next(group->name, &level)) {
+        const char *end = level.begin + level.bytes, *number = end - level.digits;
+        bool counts = has_number(&level) && entry->number_count < VT_MODULE_NUMBERS;
 
-        if (digits && entry->number_count < VT_MODULE_NUMBERS) {
-            entry->numbers[entry->number_count++] = (unsigned)strtoul(at, NULL, 10);
-            *end++ = HOLE;
-            at += digits;
-        } else {
-            *end++ = *at == HOLE ? '?' : *at;
-            at++;
-        }
+        for (; at < (counts ? number : end); at++)
+            *out++ = *at == HOLE ? '?' : *at;
+        if (!counts)
+            continue;
+        entry->numbers[entry->number_count++] = (unsigned)strtoul(number, NULL, 10);
+        *out++ = HOLE;
+        at = end;
     }
-    *end = '\0';
+    strcpy(out, at);
     return 0;
 }
 
@@ -92,15 +86,15 @@ static int compare_with_pattern(const void *entry, const void *pattern)
 static bool is_container(const struct entry *entries, size_t count, const char *pattern)
 {
     size_t first, length = strlen(pattern);
-    char *inner = malloc(length + sizeof SEPARATOR);
+    char *inner = malloc(length + sizeof VT_MODULE_CLASSES);
     bool found;
 
     if (!inner)
         return false;
     memcpy(inner, pattern, length);
-    memcpy(inner + length, SEPARATOR, sizeof SEPARATOR);
+    memcpy(inner + length, VT_MODULE_CLASSES, sizeof VT_MODULE_CLASSES);
     first = vt_lower_bound(entries, count, sizeof *entries, inner, compare_with_pattern);
-    found = first < count && !strncmp(entries[first].pattern, inner, length + sizeof SEPARATOR - 1);
+    found = first < count && !strncmp(entries[first].pattern, inner, length + sizeof VT_MODULE_CLASSES - 1);
     free(inner);
     return found;
 }
@@ -370,10 +364,10 @@ static void sum_names(struct vt_groups *groups)
 static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
                         size_t *capacity)
 {
-    const char *end = group->name;
-    size_t separator_bytes;
+    struct vt_module_level level = {0};
 
-    while (end) {
+    while (vt_module_next(group->name, &level)) {
+        size_t prefix_bytes = (size_t)(level.begin + level.bytes - group->name);
         if (groups->count == *capacity) {
             size_t larger = *capacity ? *capacity * 2 : 64;
             struct vt_group *items = realloc(groups->items, larger * sizeof *items);
@@ -382,14 +376,11 @@ static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_
             groups->items = items;
             *capacity = larger;
         }
-        end = vt_module_separator(end, &separator_bytes);
-        groups->items[groups->count] = (struct vt_group){
-            .name = strndup(group->name, end ? (size_t)(end - group->name) : strlen(group->name)),
-            .bytes = bytes};
+        groups->items[groups->count] =
+            (struct vt_group){.name = strndup(group->name, prefix_bytes), .bytes = bytes};
         if (!groups->items[groups->count].name)
             return -ENOMEM;
         groups->count++;
-        end = end ? end + separator_bytes : NULL;
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "report/group_table.h"
+#include "trace/frameworks.h"
 
 #define FRAMES 512
 #define NAME_BYTES 1024 /* of a place; of a folded stack */
@@ -40,16 +41,12 @@ static struct entry *entry_of(struct vt_places *places, uint32_t stack_id)
  * the package's name on; else the last two parts. */
 static const char *short_path(const struct vt_trace *trace, const char *path)
 {
-    static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
     const char *folder = trace->working_folder ? trace->working_folder : "";
     size_t length = strlen(folder);
-    const char *cut = NULL;
+    const char *cut = NULL, *in_packages = vt_path_in_packages(path);
 
-    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
-        const char *found = strstr(path, roots[i]);
-        if (found)
-            return found + strlen(roots[i]);
-    }
+    if (in_packages)
+        return in_packages;
     if (length > 1 && !strncmp(path, folder, length) && path[length] == '/')
         return path + length + 1;
     if (path[0] != '/')
@@ -65,9 +62,9 @@ static const char *short_path(const struct vt_trace *trace, const char *path)
 }
 
 /* Objects whose functions' names say enough. */
-static bool is_framework(const char *module)
+static bool is_framework(unsigned object_kinds)
 {
-    return !strncmp(module, "libtorch", 8) || !strncmp(module, "libc10", 6);
+    return (object_kinds & VT_OBJECT_FRAMEWORK) && (object_kinds & VT_OBJECT_FOLDED);
 }
 
 /* "main.<locals>.step" as people say it: "main.step". */
@@ -98,7 +95,7 @@ static void name_frame(const struct vt_trace *trace, const struct vt_frame *fram
         snprintf(text, bytes, "%.400s:%d %.400s", short_path(trace, frame->file), frame->line, function);
     else if (frame->file[0])
         snprintf(text, bytes, "%.400s %.400s", short_path(trace, frame->file), function);
-    else if (!module[0] || is_framework(module))
+    else if (!module[0] || is_framework(vt_object_kinds(frame->module)))
         snprintf(text, bytes, "%s", function);
     else
         snprintf(text, bytes, "%.400s (%.400s)", function, module);
@@ -137,25 +134,9 @@ const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id)
 /* ---- Names of stacks ---- */
 
 /* Objects that stand between a program and what it asked for. */
-static bool is_plumbing(const struct vt_frame *frame)
+static bool is_folded(const struct vt_frame *frame)
 {
-    static const char *const names[] = {"libvramtrace.so", "libcuda.so",   "libcudart.so", "libc.so",
-                                        "libpthread.so",   "libstdc++.so", "ld-linux"};
-    const char *slash = strrchr(frame->module, '/'), *module = slash ? slash + 1 : frame->module;
-
-    if (!strcmp(frame->function, "_start") || is_framework(module))
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(module, names[i], strlen(names[i])))
-            return true;
-    return false;
-}
-
-/* True for code of installed libraries and of the interpreter: what a person did not write. */
-static bool is_library_path(const char *path)
-{
-    return path[0] == '<' || strstr(path, "/site-packages/") || strstr(path, "/dist-packages/") ||
-           strstr(path, "/lib/python3");
+    return !strcmp(frame->function, "_start") || (vt_object_kinds(frame->module) & VT_OBJECT_FOLDED);
 }
 
 /* Folds a stack for a line or two of text: the innermost frame that means something, then those that a person
@@ -180,7 +161,7 @@ static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_fr
             user = NULL; /* what called it comes now */
             continue;
         }
-        if (user || (shown && (python ? is_library_path(frames[i].file) : is_plumbing(&frames[i]))))
+        if (user || (shown && (python ? vt_is_library_file(frames[i].file) : is_folded(&frames[i]))))
             continue;
         name_frame(places->trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);

@@ -1,9 +1,8 @@
 /* Looks at live objects: their lines (format.h, struct vt_inspection_part), from the parts to tables. What is not
- * as told there is left out and said in the look's `failure`. */
+ * as told there is left out and said in the inspection's `failure`. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "trace/tables.h"
 
@@ -17,10 +16,10 @@ struct field {
 struct reading {
     struct vt_trace *trace;
     struct vt_index texts;                           /* hash → known */
-    const char **known;                              /* each text once: looks repeat one another */
+    const char **known;                              /* each text once: inspections repeat one another */
     struct vt_index root_numbers, optimizer_numbers; /* as in the lines → index */
     size_t known_count, known_capacity, root_capacity, optimizer_capacity;
-    char *text; /* of the look being read */
+    char *text; /* of the inspection being read */
     size_t text_bytes, text_capacity;
     bool whole;
     struct vt_inspection *inspection;
@@ -53,7 +52,7 @@ static int by_inspection_and_part(const void *a, const void *b)
 
 static int intern(struct reading *reading, const char *text, size_t bytes, const char **interned)
 {
-    uint64_t hash = XXH3_64bits(text, bytes);
+    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
     uint32_t at = vt_index_get(&reading->texts, hash);
     if (at != VT_INDEX_NONE && strlen(reading->known[at]) == bytes &&
         memcmp(reading->known[at], text, bytes) == 0) {
@@ -340,7 +339,7 @@ static int append(struct reading *reading, const struct vt_inspection_part *part
     return 0;
 }
 
-/* Joins the parts of one look, which stand next to each other; *count is how many they are. */
+/* Joins the parts of one inspection, which stand next to each other; *count is how many they are. */
 static int join_parts(struct reading *reading, size_t first, size_t *count)
 {
     const struct vt_trace_tables *tables = reading->trace->tables;
@@ -370,7 +369,7 @@ static int join_parts(struct reading *reading, size_t first, size_t *count)
     return 0;
 }
 
-/* A table of a look moves to the arena: its size is not known before. NULL without memory. */
+/* A table of an inspection moves to the arena: its size is not known before. NULL without memory. */
 static void *keep(struct reading *reading, const void *items, size_t bytes)
 {
     void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
@@ -417,7 +416,7 @@ static int compare_inspection_id(const void *part, const void *id)
     return (own > wanted) - (own < wanted);
 }
 
-/* The first event of each look: what was alive is known for then only. */
+/* The first event of each inspection: what was alive is known for then only. */
 static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
 {
     const struct vt_trace_tables *tables = trace->tables;

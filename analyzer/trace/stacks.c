@@ -3,59 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "trace/frameworks.h"
 #include "trace/python_lines.h"
 #include "trace/tables.h"
 
-/* Objects that are never where a user's code is. */
-static const char *const own_objects[] = {"/libcuda.so",    "/libcudart.so", "/libvramtrace", "/libnvidia-",
-                                          "/libcublas",     "/libcudnn",     "/libnccl",      "/libcufft",
-                                          "/libcusolver",   "/libcusparse",  "/libcurand",    "/libc.so.6",
-                                          "/libpthread.so", "/libstdc++.so", "/ld-linux"};
-
-/* Where a user's code may be called from, but which is not his: passed over as long as there is another. */
-static const char *const framework_objects[] = {"/libtorch", "/libc10", "/libaoti_", "/libcaffe2"};
-
-#define AUTOGRAD "torch::autograd::"
 #define NO_FRAME UINT32_MAX
-
-/* What stands between an operator and the memory it gets, and between autograd's engine and its nodes. */
-static const char *const plumbing[] = {"c10::",
-                                       "at::_ops::",
-                                       "at::create_out",
-                                       "at::detail::",
-                                       "at::empty",
-                                       "at::meta::",
-                                       "at::native::empty",
-                                       "at::native::resize_",
-                                       "at::native::structured_",
-                                       "at::redispatch::",
-                                       "at::structured_",
-                                       "at::TensorIteratorBase::",
-                                       "at::wrapper_",
-                                       "at::zeros",
-                                       AUTOGRAD "ADInplaceOrView",
-                                       AUTOGRAD "Engine::",
-                                       AUTOGRAD "Node::",
-                                       AUTOGRAD "VariableType::",
-                                       AUTOGRAD "generated::details::",
-                                       AUTOGRAD "python::PythonEngine::",
-                                       "torch::ADInplaceOrView::",
-                                       "torch::TraceType::"};
-
-static const char *const library_folders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
-                                              "/lib64/python3"};
-
-static bool file_is_library(const char *file)
-{
-    for (size_t i = 0; i < sizeof library_folders / sizeof *library_folders; i++)
-        if (strstr(file, library_folders[i]))
-            return true;
-    /* "<frozen importlib._bootstrap>", "<__array_function__ internals>", but not what a user gave */
-    return file[0] == '<' && strncmp(file, "<string>", 8) != 0 && strncmp(file, "<stdin>", 7) != 0 &&
-           strncmp(file, "<ipython", 8) != 0;
-}
 
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
 {
@@ -65,10 +18,10 @@ bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
     if (!tables->code_is_library)
         tables->code_is_library = calloc(trace->code_count, 1);
     if (!tables->code_is_library)
-        return file_is_library(trace->codes[code_id].file);
+        return vt_is_library_file(trace->codes[code_id].file);
     uint8_t *known = &tables->code_is_library[code_id];
     if (*known == 0)
-        *known = file_is_library(trace->codes[code_id].file) ? 2 : 1;
+        *known = vt_is_library_file(trace->codes[code_id].file) ? 2 : 1;
     return *known == 2;
 }
 
@@ -151,69 +104,26 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
-static bool is_in(const char *path, const char *const *objects, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strstr(path, objects[i]))
-            return true;
-    return false;
-}
-
-static bool object_is_own(const char *module)
-{
-    return is_in(module, own_objects, sizeof own_objects / sizeof *own_objects);
-}
-
-static bool object_is_framework(const char *module)
-{
-    return is_in(module, framework_objects, sizeof framework_objects / sizeof *framework_objects);
-}
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-static bool is_plumbing(const char *function)
-{
-    for (size_t i = 0; i < sizeof plumbing / sizeof *plumbing; i++)
-        if (begins(function, plumbing[i]))
-            return true;
-    return false;
-}
-
-/* "torch::autograd::generated::AddmmBackward0::apply" is the node "AddmmBackward0", whose name people know
- * from grad_fn: the part before "::apply" of any function of autograd's. Returns its length, 0 = no node. */
-static size_t node_name(const char *function, const char **name)
-{
-    const char *end = strstr(function, "::apply");
-    if (!begins(function, AUTOGRAD) || !end || end[7] != '\0')
-        return 0;
-    *name = end;
-    while ((*name)[-1] != ':')
-        (*name)--;
-    return (size_t)(end - *name);
-}
-
-/* What of a stack without Python a person can use, as an index; the innermost frame of a program's own, else
- * the autograd node, else what autograd does beside nodes, else the innermost frame that is no plumbing. */
+/* Index of the native frame that a person would name: the innermost of the program's own, else the autograd
+ * node, else other code of autograd, else the innermost frame that is not plumbing. */
 static uint32_t native_user_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
     uint32_t own = NO_FRAME, node = NO_FRAME, autograd = NO_FRAME, other = NO_FRAME;
     for (uint32_t i = 0; i < stack->native_count; i++) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        unsigned kinds = symbol ? vt_object_kinds(symbol->module) : 0;
         const char *name;
-        if (!symbol || !symbol->module[0] || object_is_own(symbol->module))
+        if (!symbol || !symbol->module[0] || (kinds & VT_OBJECT_SYSTEM))
             continue;
-        if (!object_is_framework(symbol->module)) {
+        if (!(kinds & VT_OBJECT_FRAMEWORK)) {
             own = i;
             break;
         }
-        if (node == NO_FRAME && node_name(symbol->short_name, &name) > 0)
+        if (node == NO_FRAME && vt_node_name(symbol->short_name, &name) > 0)
             node = i;
-        if (is_plumbing(symbol->short_name))
+        if (vt_is_plumbing(symbol->short_name))
             continue;
-        if (autograd == NO_FRAME && begins(symbol->short_name, AUTOGRAD))
+        if (autograd == NO_FRAME && vt_is_autograd(symbol->short_name))
             autograd = i;
         if (other == NO_FRAME && symbol->short_name[0])
             other = i;
@@ -228,7 +138,7 @@ static uint32_t native_user_frame(const struct vt_trace *trace, const struct vt_
 static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
 {
     const char *name;
-    size_t bytes = node_name(frame->function, &name);
+    size_t bytes = vt_node_name(frame->function, &name);
     struct vt_symbol_entry *entry = bytes > 0 ? vt_symbol_entry(trace, frame->address) : NULL;
     if (!entry)
         return;
@@ -258,7 +168,7 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
 
 /* ---- Stacks from before the shim knew the loop of autograd's engine ---- */
 
-/* By what the trace says alone: a name that the process had not looked up yet is none that the shim knew. */
+/* By what the trace itself says: where the process had not looked a name up yet, the shim did not know it. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);
@@ -266,13 +176,20 @@ static bool is_named(const struct vt_trace *trace, uint64_t address, const char 
            strncmp(trace->tables->entries[at]->symbol.linkage_name, beginning, strlen(beginning)) == 0;
 }
 
-/* How many native frames lie before the loop, where the shim would have ended it. */
+/* Count of native frames inside the loop, where the shim would have ended the stack. */
 static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
+    static const struct {
+        const char *outer, *inner;
+    } loops[] = {
+#define VT_ENGINE_LOOP(outer, inner) {outer, inner},
+#include "trace/frameworks.def"
+    };
     for (uint32_t i = 1; i < stack->native_count; i++)
-        if (is_named(trace, stack->native[i], "_ZN5torch8autograd6Engine11thread_mainE") &&
-            is_named(trace, stack->native[i - 1], "_ZN5torch8autograd6Engine17evaluate_functionE"))
-            return i;
+        for (size_t k = 0; k < sizeof loops / sizeof *loops; k++)
+            if (is_named(trace, stack->native[i], loops[k].outer) &&
+                is_named(trace, stack->native[i - 1], loops[k].inner))
+                return i;
     return stack->native_count;
 }
 
@@ -280,9 +197,9 @@ static uint64_t hash_stack(const struct vt_trace_stack *stack)
 {
     uint64_t parts[] = {(uint64_t)stack->thread_id << 32 | stack->flags,
                         (uint64_t)stack->function << 32 | stack->label,
-                        XXH3_64bits(stack->native, stack->native_count * sizeof *stack->native),
-                        XXH3_64bits(stack->python, stack->python_count * sizeof *stack->python)};
-    return XXH3_64bits(parts, sizeof parts);
+                        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+                        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
 static bool is_same_stack(const struct vt_trace_stack *a, const struct vt_trace_stack *b)

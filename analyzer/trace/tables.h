@@ -43,7 +43,8 @@ struct vt_trace_tables {
     size_t module_count, module_capacity;
     struct vt_index threads; /* kernel id → texts */
 
-    const struct vt_inspection_part **inspection_parts; /* as read, in the file's order till vt_inspections_read */
+    const struct vt_inspection_part *
+        *inspection_parts; /* as read, in the file's order till vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
@@ -58,7 +59,8 @@ int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
-/* looks.c: keeps one record, which lives as long as the trace; then, once all events are there, reads all. */
+/* inspections.c: keeps one record, which lives as long as the trace; then, once all events are there, reads
+ * all. */
 int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part);
 int vt_inspections_read(struct vt_trace *trace);
 
@@ -81,8 +83,8 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);
 
 /* debug_info.c: file and line, and where the trace has none the name, from the module's file if it is still
- * the same one. Return false if it does not tell. `exported_too`: the process had not looked the name up yet,
- * so that what dladdr sees is worth a look as well. */
+ * the same one. Return false if it has none. `exported_too`: the process had not looked the name up yet, so
+ * exported names, which dladdr finds, are searched too. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
 bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,

@@ -46,7 +46,7 @@ struct vt_trace_device {
     uint64_t total_bytes; /* 0 = unknown */
 };
 
-/* What a look at live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
+/* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
 struct vt_inspection_module {
     uint64_t address; /* as self_address in stacks */
     uint32_t root;    /* index into vt_trace.roots */
@@ -152,14 +152,13 @@ int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_pytho
 size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,
                        size_t capacity);
 
-/* The frame that a person would name for this stack: the innermost Python frame that is not in an installed
- * library (site-packages, dist-packages, the standard library, frozen modules), else the innermost Python
- * frame, else the innermost native frame outside of CUDA's, PyTorch's and our own libraries. With PyTorch's
- * only, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that does more than
- * hand on a request for memory. False if the stack is empty. */
+/* The frame that a person would name for this stack: the innermost Python frame of the user's own code, else
+ * the innermost Python frame, else the innermost native frame of the program's own code. Where only PyTorch's
+ * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is not
+ * plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
-/* True for code of an installed library, the standard library, or a frozen module. */
+/* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
 
 #endif

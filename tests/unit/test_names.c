@@ -147,7 +147,7 @@ Test(names, of_one_model)
     cr_expect_null(label_at(&run, 40 * KIB, 0)->owner);
     cr_expect_null(vt_inspection_of(run.attribution, made_at(&run, 40 * KIB, 0)));
     cr_expect_eq(vt_inspection_of(run.attribution, made_at(&run, 0, 0)), &run.trace->inspections[0]);
-    cr_expect_str_eq(vt_rule_name(run.attribution, label_at(&run, 0, 0)->rule), "seen by a look");
+    cr_expect_str_eq(vt_rule_name(run.attribution, label_at(&run, 0, 0)->rule), "seen by an inspection");
     cr_expect_eq(label_at(&run, 0, 0)->rounding_bytes, 96);
     cr_expect_eq(label_at(&run, 8 * KIB, 0)->rounding_bytes, 0);
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.3"), "Linear");
@@ -435,7 +435,7 @@ static void expect_gradient(const struct training *training, int place, int pass
         cr_expect_null(gradient->owner, "pass %d: %s", pass, gradient->owner);
 }
 
-Test(likeness, of_gradients_to_those_that_a_inspection_saw)
+Test(repeats, of_gradients_to_those_that_a_inspection_saw)
 {
     struct training training = begin_training();
     struct run *run = &training.run;
@@ -482,7 +482,7 @@ Test(likeness, of_gradients_to_those_that_a_inspection_saw)
 }
 
 /* Two gradients of one name cannot live at once: the second is something else. */
-Test(likeness, gives_no_name_twice)
+Test(repeats, gives_no_name_twice)
 {
     struct training training = begin_training();
     struct run *run = &training.run;

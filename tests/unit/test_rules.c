@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attribute/attribute.h"
+#include "attribute/sites.h"
 #include "trace_builder.h"
 
 Test(rules, that_are_wrong_are_told_with_their_line)
@@ -29,6 +29,8 @@ Test(rules, that_are_wrong_are_told_with_their_line)
         {"rule a\n  cached strong\n  native x\n", "is no category that a rule can give"},
         {"rule a\n  workspace strong\n  native\n", "a pattern is missing"},
         {"trait a\n", "has no condition"},
+        {"code forward\n  native x\n", ":2: 'native' says nothing of a Python function"},
+        {"code unheard-of\n  name x\n", ":1: 'unheard-of' is no class of code"},
     };
     struct builder *builder = builder_new(16);
     struct vt_replay *replay;
@@ -47,6 +49,43 @@ Test(rules, that_are_wrong_are_told_with_their_line)
     cr_assert_eq(vt_attribute(trace, replay, "/nonexistent", &attribution, error, sizeof error), -ENOENT);
     cr_assert(strstr(error, "/nonexistent"));
     cr_assert_eq(vt_attribute(trace, replay, "/tmp", &attribution, error, sizeof error), -EISDIR);
+    vt_replay_free(replay);
+    vt_trace_close(trace);
+    builder_free(builder);
+}
+
+Test(rules, of_a_user_add_to_traits_and_code)
+{
+    struct builder *builder = builder_new(16);
+    struct vt_replay *replay;
+    struct vt_attribution *attribution;
+    char error[512];
+    uint32_t forward = builder_code(builder, "/s/model.py", "Net.forward", 1);
+    uint32_t other = builder_code(builder, "/s/model.py", "Net.forward.<locals>.compute", 1);
+    struct vt_python_frame frames[] = {{.code_id = forward}, {.code_id = other}};
+    builder_thread(builder, 77, "worker_3");
+    builder_thread(builder, 78, "pt_autograd_0");
+    uint32_t worker = builder_stack(builder, 77, NULL, 0, frames, 2);
+    uint32_t engine = builder_stack(builder, 78, NULL, 0, frames, 1);
+    builder_event(builder, (struct vt_event){.kind = VT_EVENT_MARK});
+    struct vt_trace *trace = builder_open(builder);
+    cr_assert_eq(vt_replay_make(trace, &replay), 0);
+    const char *path = builder_rules_file("code hook-caller\n  name comp*\n  not python *.c:*\n"
+                                          "trait foreach\n  thread worker_*\n  not name backward\n");
+    for (int own = 0; own < 2; own++) {
+        cr_assert_eq(vt_attribute(trace, replay, own ? path : NULL, &attribution, error, sizeof error), 0,
+                     "%s", error);
+        cr_expect(vt_code_is(attribution, forward, VT_CODE_FORWARD));
+        cr_expect_not(vt_code_is(attribution, other, VT_CODE_FORWARD));
+        cr_expect_not(vt_code_is(attribution, 1000, VT_CODE_FORWARD));
+        cr_expect_eq(vt_code_is(attribution, other, VT_CODE_HOOK_CALLER), own);
+        cr_expect_eq(vt_site_of(attribution, worker)->traits, own ? VT_TRAIT(FOREACH) : 0);
+        cr_expect_eq(vt_site_of(attribution, engine)->traits & VT_TRAIT(ENGINE_THREAD),
+                     VT_TRAIT(ENGINE_THREAD));
+        cr_expect_eq(vt_site_of(attribution, 1000)->traits, 0);
+        vt_attribution_free(attribution);
+    }
+    unlink(path);
     vt_replay_free(replay);
     vt_trace_close(trace);
     builder_free(builder);

@@ -75,7 +75,7 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
                       const struct freed *items, size_t count, struct vt_leak_class *class)
 {
     uint64_t before = script_place(finder, burst->before), after = script_place(finder, burst->after);
-    uint64_t bytes = 0, place = before * UINT64_C(0x9e3779b97f4a7c15) ^ after;
+    uint64_t bytes = 0, place = vt_mix(before, after);
     bool inside = before != 0 && before == after && !burst->at_border;
     uint32_t steps = 0;
     if (items[0].step == items[count - 1].step)

@@ -19,7 +19,7 @@ struct vt_leak_graphs {
     size_t count, leaves; /* leaves: of each tree, a power of two */
     struct numbered *by_number, *by_leak;
     uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
-    struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the look */
+    struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the inspection */
     uint32_t *made, *freed;         /* places in by_leak, in order of their events */
     size_t made_count, freed_count; /* of them, those that are done with */
     uint32_t *part_of;              /* by leak: place in parts, VT_NEVER = none */

@@ -5,14 +5,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
     struct vt_leak_hold direct, by_graph;
 };
 
-/* What one holder of a look has of one leak: a block, or blocks by its graph. */
+/* What one holder of an inspection has of one leak: a block, or blocks by its graph. */
 struct share {
     uint32_t leak, order; /* order: in which they were found */
     bool direct;
@@ -23,13 +22,13 @@ struct share {
 struct search {
     struct vt_leak_finder *finder;
     struct vt_leak_graphs *graphs;
-    uint32_t *held; /* indices of attribution->held, by look, else in order */
+    uint32_t *held; /* indices of attribution->held, by inspection, else in order */
     size_t held_count;
-    struct share *shares; /* of one look */
+    struct share *shares; /* of one inspection */
     size_t share_count, share_capacity;
-    struct candidate *candidates; /* of one leak in one look */
+    struct candidate *candidates; /* of one leak in one inspection */
     size_t count, capacity;
-    struct vt_index names;  /* of one look: leak and name → candidate */
+    struct vt_index names;  /* of one inspection: leak and name → candidate */
     struct candidate *best; /* by leak */
 };
 
@@ -40,7 +39,7 @@ static uint64_t key_of(uint32_t leak, const char *name)
     const char *comma = strrchr(name, ',');
     if (comma && strstr(comma, " item"))
         bytes = (size_t)(comma - name);
-    return XXH3_64bits_withSeed(name, bytes, leak);
+    return vt_hash_bytes(name, bytes, leak);
 }
 
 static int compare_shares(const void *a, const void *b)
@@ -63,7 +62,7 @@ static int add_share(struct search *search, const struct share *share)
     return 0;
 }
 
-/* The tensors themselves. `first` is where the look's begin in `held`; returns where they end. */
+/* The tensors themselves. `first` is where those of the inspection begin in `held`; returns where they end. */
 static int add_direct(struct search *search, uint32_t inspection, size_t *first)
 {
     const struct vt_leak_finder *finder = search->finder;
@@ -87,7 +86,7 @@ static int add_direct(struct search *search, uint32_t inspection, size_t *first)
     return error;
 }
 
-/* Blocks alive at the look whose nodes the holder's tensor keeps. */
+/* Blocks alive at the inspection whose nodes the holder's tensor keeps. */
 static int add_graph(struct search *search, const struct vt_inspection_holder *holder)
 {
     const struct vt_leak_graph_part *parts;
@@ -132,7 +131,7 @@ static bool is_better(const struct candidate *candidate, const struct candidate 
     return candidate->direct.bytes >= best->direct.bytes;
 }
 
-/* The best of one leak among the shares of a look, [first, end). */
+/* The best of one leak among the shares of an inspection, [first, end). */
 static int judge_leak(struct search *search, size_t first, size_t end)
 {
     uint32_t leak = search->shares[first].leak;

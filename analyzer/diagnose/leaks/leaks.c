@@ -52,12 +52,6 @@ bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
 
 /* ---- Classes ---- */
 
-static uint64_t mix(uint64_t key, uint64_t value)
-{
-    key = (key ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return key ^ key >> 29;
-}
-
 /* Objects and threads are left out: a module made anew in each step is the same code. Lines stand for
  * instructions, since the interpreter moves on to others for the same call once it has specialized it. */
 static int key_stacks(struct vt_leak_finder *finder)
@@ -70,10 +64,10 @@ static int key_stacks(struct vt_leak_finder *finder)
         const struct vt_trace_stack *stack = &trace->stacks[id];
         uint64_t key = 0;
         for (uint32_t i = 0; i < stack->python_count; i++)
-            key = mix(key, (uint64_t)stack->python[i].code_id << 32 |
+            key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
                                (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
         for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
-            key = mix(key, stack->native[i]);
+            key = vt_mix(key, stack->native[i]);
         finder->code_keys[id] = key;
     }
     return 0;
@@ -82,10 +76,10 @@ static int key_stacks(struct vt_leak_finder *finder)
 static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
     const char *operator= vt_operator_of(finder->attribution, allocation->stack_id);
-    uint64_t key = mix(finder->code_keys[allocation->stack_id], allocation->kind);
-    for (const char *c = operator; c && *c; c++)
-        key = mix(key, (unsigned char)*c);
-    return mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
+    uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
+    if (operator)
+        key = vt_hash_bytes(operator, strlen(operator), key);
+    return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
 }
 
 static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
@@ -196,7 +190,7 @@ static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
     uint32_t offset = stack->python_count > 0 ? (uint32_t)stack->python[0].instruction_offset : 0;
-    return mix(finder->code_keys[stack_id], offset);
+    return vt_mix(finder->code_keys[stack_id], offset);
 }
 
 /* The first event with a node's number is of the call that made it; so are those that follow from the same

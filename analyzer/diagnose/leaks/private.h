@@ -2,6 +2,7 @@
 #ifndef VT_LEAKS_PRIVATE_H
 #define VT_LEAKS_PRIVATE_H
 
+#include "attribute/sites.h"
 #include "base/index.h"
 #include "diagnose/leaks/leaks.h"
 #include "report/parts.h"
@@ -35,7 +36,6 @@ struct vt_leak_span {
 /* What leak_runs.c knows of the whole trace. */
 struct vt_leak_runs {
     struct vt_leak_span *spans;
-    uint8_t *sources;          /* by stack: it brings or makes values */
     uint32_t *released, *gone; /* by allocation, of those before it: part of a graph that the engine released,
                                   or that went without it; one more than there are allocations */
     uint32_t *next_input;      /* by allocation: the first from there on that is an input */
@@ -166,7 +166,7 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder);
 /* Bytes of a class alive at each step's end: in finder->series. -ENOMEM. */
 int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class);
 
-/* Of blocks alive at a look. */
+/* Of blocks alive at an inspection. */
 struct vt_leak_hold {
     uint64_t bytes;
     uint32_t first_step, last_step; /* that made them */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Whether each allocation of the class was still there when the next one was made, and went soon after.
  * Without backward passes steps are calls, and a cache of keys and values grows with each: none is told
@@ -18,8 +17,8 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     if (finder->ran.count == 0 || class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS ||
         class->group != VT_NO_CLASS || class->grows)
         return false;
-    const char *operator= vt_operator_of(finder->attribution, replay->allocations[order[0]].stack_id);
-    if (!operator|| strcmp(operator, "aten::cat") != 0)
+    const struct vt_site *site = vt_site_of(finder->attribution, replay->allocations[order[0]].stack_id);
+    if (!(site->traits & VT_TRAIT(CONCATENATION)))
         return false; /* what is made larger than before by another operator is of a larger batch */
     for (uint32_t i = 0; i + 1 < class->count; i++) {
         const struct vt_allocation *block = &replay->allocations[order[i]];

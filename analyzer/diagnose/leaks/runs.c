@@ -72,38 +72,23 @@ static bool is_released(const struct vt_leak_finder *finder, uint32_t index, boo
     return released;
 }
 
-static bool is_source(const char *operator_name)
-{
-    static const char *const sources[] = {"aten::to", "aten::_to_copy", "aten::cuda", "aten::rand",
-                                          "aten::empty"};
-    for (size_t i = 0; i < sizeof sources / sizeof *sources && operator_name; i++)
-        if (strncmp(operator_name, sources[i], strlen(sources[i])) == 0)
-            return true;
-    return false;
-}
-
 bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
+    const struct vt_site *site = vt_site_of(finder->attribution, allocation->stack_id);
     const struct vt_label *label = vt_label_of(finder->attribution, allocation);
-    bool source =
-        label->category == VT_CATEGORY_INPUT ||
-        (allocation->stack_id < finder->trace->stack_count && finder->runs.sources[allocation->stack_id]);
-    return source && label->phase != VT_PHASE_BACKWARD;
+    return (label->category == VT_CATEGORY_INPUT || (site->traits & VT_TRAIT(INPUT_OPERATOR))) &&
+           label->phase != VT_PHASE_BACKWARD;
 }
 
 static int read_allocations(struct vt_leak_finder *finder)
 {
     struct vt_leak_runs *runs = &finder->runs;
-    uint32_t count = (uint32_t)finder->replay->allocation_count,
-             stacks = (uint32_t)finder->trace->stack_count;
-    runs->sources = calloc(stacks + 1, 1);
+    uint32_t count = (uint32_t)finder->replay->allocation_count;
     runs->released = calloc((size_t)count + 1, sizeof *runs->released);
     runs->gone = calloc((size_t)count + 1, sizeof *runs->gone);
     runs->next_input = malloc(((size_t)count + 1) * sizeof *runs->next_input);
-    if (!runs->sources || !runs->released || !runs->gone || !runs->next_input)
+    if (!runs->released || !runs->gone || !runs->next_input)
         return -ENOMEM;
-    for (uint32_t id = 0; id < stacks; id++)
-        runs->sources[id] = is_source(vt_operator_of(finder->attribution, id));
     for (uint32_t i = 0; i < count; i++) {
         bool gone;
         runs->released[i + 1] = runs->released[i] + is_released(finder, i, &gone);
@@ -148,7 +133,6 @@ void vt_leak_runs_free(struct vt_leak_finder *finder)
 {
     struct vt_leak_runs *runs = &finder->runs;
     free(runs->spans);
-    free(runs->sources);
     free(runs->released);
     free(runs->gone);
     free(runs->next_input);

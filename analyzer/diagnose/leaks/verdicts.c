@@ -13,70 +13,36 @@ static const struct vt_allocation *allocation_of(const struct vt_leak_finder *fi
 
 /* ---- Names on stacks ---- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t bytes = strlen(text), end_bytes = strlen(end);
-    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
-}
-
-static const char *last_name(const char *qualified)
-{
-    const char *dot = strrchr(qualified, '.');
-    return dot ? dot + 1 : qualified;
-}
-
-/* The file of a Python frame, "" beyond the outermost. */
-static const char *file_of(const struct vt_trace *trace, const struct vt_trace_stack *stack, uint32_t i)
-{
-    uint32_t code_id = i < stack->python_count ? stack->python[i].code_id : 0;
-    return code_id < trace->code_count && trace->codes[code_id].file ? trace->codes[code_id].file : "";
-}
-
-/* A module calls a function of the script's that is not its forward, or the engine does one that is no
- * Function's backward: a hook. */
+/* A module calls a function of the script that is not its forward, or the engine calls one that is not the
+ * backward of a Function: a hook. */
 bool vt_leak_made_by_hook(const struct vt_leak_finder *finder, uint32_t index)
 {
-    const struct vt_trace *trace = finder->trace;
+    const struct vt_attribution *attribution = finder->attribution;
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    const struct vt_trace_stack *stack = &trace->stacks[allocation->stack_id];
+    const struct vt_trace_stack *stack = &finder->trace->stacks[allocation->stack_id];
     bool engine = vt_index_get(&finder->engine, stack->thread_id) != VT_INDEX_NONE;
     for (uint32_t i = 0; i < stack->python_count; i++) {
         uint32_t code_id = stack->python[i].code_id;
-        const char *name = code_id < trace->code_count && trace->codes[code_id].name
-                               ? last_name(trace->codes[code_id].name)
-                               : "";
-        if (strstr(file_of(trace, stack, i), "torch/utils/checkpoint.py"))
+        if (vt_code_is(attribution, code_id, VT_CODE_CHECKPOINT))
             return false;
-        if (vt_trace_code_is_library(trace, code_id) || strcmp(name, "forward") == 0 ||
-            strcmp(name, "backward") == 0)
+        if (vt_trace_code_is_library(finder->trace, code_id) ||
+            vt_code_is(attribution, code_id, VT_CODE_FORWARD) ||
+            vt_code_is(attribution, code_id, VT_CODE_BACKWARD))
             continue;
-        if (engine || ends_with(file_of(trace, stack, i + 1), "torch/nn/modules/module.py") ||
-            ends_with(file_of(trace, stack, i + 1), "torch/utils/hooks.py"))
+        if (engine || (i + 1 < stack->python_count &&
+                       vt_code_is(attribution, stack->python[i + 1].code_id, VT_CODE_HOOK_CALLER)))
             return true;
     }
     return false;
 }
 
-static bool names_evaluation(const char *name)
-{
-    static const char *const words[] = {"eval", "valid", "predict", "infer", "score", "test"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i]))
-            return true;
-    return strncmp(name, "val_", 4) == 0 || ends_with(name, "_val");
-}
-
 static bool is_evaluation(const struct vt_leak_finder *finder, const struct vt_allocation *block)
 {
-    const struct vt_trace *trace = finder->trace;
-    const struct vt_trace_stack *stack = &trace->stacks[block->stack_id];
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        uint32_t code_id = stack->python[i].code_id;
-        if (code_id < trace->code_count && trace->codes[code_id].name &&
-            !vt_trace_code_is_library(trace, code_id) &&
-            names_evaluation(last_name(trace->codes[code_id].name)))
+    const struct vt_trace_stack *stack = &finder->trace->stacks[block->stack_id];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (vt_code_is(finder->attribution, stack->python[i].code_id, VT_CODE_EVALUATION) &&
+            !vt_trace_code_is_library(finder->trace, stack->python[i].code_id))
             return true;
-    }
     return vt_label_of(finder->attribution, block)->phase == VT_PHASE_EVAL;
 }
 

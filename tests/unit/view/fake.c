@@ -186,9 +186,22 @@ bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index
     return false;
 }
 
+const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id)
+{
+    return &fake_of(attribution->trace)->sites[stack_id];
+}
+
 const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t stack_id)
 {
-    return fake_of(attribution->trace)->operators[stack_id];
+    return vt_site_of(attribution, stack_id)->operator_name;
+}
+
+bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)
+{
+    (void)attribution;
+    (void)code_id;
+    (void)code_class;
+    return false;
 }
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)

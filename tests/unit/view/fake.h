@@ -3,6 +3,7 @@
 #ifndef VT_FAKE_H
 #define VT_FAKE_H
 
+#include "attribute/sites.h"
 #include "attribute/sums.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/leaks/leaks.h"
@@ -22,7 +23,7 @@ struct fake {
     struct vt_trace_stack stacks[FAKE_STACKS];
     struct vt_frame frames[FAKE_STACKS][FAKE_FRAMES];
     size_t frame_counts[FAKE_STACKS];
-    const char *operators[FAKE_STACKS];
+    struct vt_site sites[FAKE_STACKS];
     struct vt_trace_device devices[VT_MAX_DEVICES];
     const char *strings[16]; /* by id */
 };

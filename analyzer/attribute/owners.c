@@ -1,16 +1,16 @@
-/* What looks saw, given to the allocations that held it: owners, and from them category and evidence for the
- * whole life of each. */
-#include "attribute/inspected.h"
+/* Owners of the allocations in which inspections saw tensors. They give category and evidence for the whole
+ * life of each allocation. */
+#include "attribute/owners.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/index.h"
+#include "base/module_names.h"
 
-/* One span of an allocation, with the name that was chosen for it. */
+/* One span of an allocation, and its name. */
 struct pick {
     const struct vt_sighting *sighting;
     const struct vt_named *named;
@@ -22,28 +22,17 @@ struct placing {
     struct vt_label *labels;
     struct vt_names *names;
     struct vt_placed *placed;
-    struct pick *picks; /* of the allocation at hand */
+    struct pick *picks; /* of the current allocation */
     size_t count, capacity;
 };
-
-enum vt_category vt_category_of_kind(uint8_t inspection_kind)
-{
-    static const uint8_t categories[] = {
-        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
-        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
-        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
-        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
-    };
-    return categories[inspection_kind];
-}
 
 static uint64_t end_of(const struct vt_sighting *sighting)
 {
     return sighting->tensor->data_address + sighting->bytes;
 }
 
-/* All sightings of one span, latest look first. What it is, the latest tells; for its name one in a module is
- * better than one that some variable has, and so is that of an earlier look. */
+/* Sightings of one span, latest inspection first. The latest says what the span is. Its name is that of the
+ * latest sighting in a module, else that of a variable. */
 static struct pick pick_one(const struct vt_names *names, const struct vt_sighting *sightings, size_t count)
 {
     struct pick pick = {.sighting = sightings, .named = vt_names_tensor(names, sightings->tensor)};
@@ -56,7 +45,7 @@ static struct pick pick_one(const struct vt_names *names, const struct vt_sighti
     return pick;
 }
 
-/* Where spans overlap, what was seen later holds: a tensor was made of the memory of an earlier one. */
+/* Where spans overlap, the later sighting is right: a new tensor uses the memory of an earlier one. */
 static int pick_all(struct placing *placing, const struct vt_sighting *sightings, size_t count)
 {
     size_t same;
@@ -83,7 +72,8 @@ static int pick_all(struct placing *placing, const struct vt_sighting *sightings
     return 0;
 }
 
-/* Each has what none before it has; the largest gets what no tensor lies in. */
+/* Each span gets the bytes that no span before it has. The largest share also gets the bytes without a
+ * tensor. */
 static void share(struct placing *placing, uint64_t bytes)
 {
     uint64_t covered_to = 0, shared = 0;
@@ -124,21 +114,13 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick)
     return name;
 }
 
-/* The module that all owners lie in. NULL if there is none. */
+/* The innermost module that holds all owners, NULL = none. */
 static const char *common_module(struct vt_names *names, const struct vt_owner *owners, size_t count)
 {
     const char *first = owners[0].module;
     size_t bytes = first ? strlen(first) : 0;
-    for (size_t i = 1; i < count && bytes > 0; i++) {
-        const char *other = owners[i].module ? owners[i].module : "";
-        size_t same = 0;
-        while (same < bytes && first[same] == other[same])
-            same++;
-        bool whole = (same == bytes || first[same] == '.') && (!other[same] || other[same] == '.');
-        while (!whole && same > 0 && first[--same] != '.')
-            ;
-        bytes = same;
-    }
+    for (size_t i = 1; i < count && bytes > 0; i++)
+        bytes = vt_module_common(first, bytes, owners[i].module ? owners[i].module : "");
     if (bytes == 0 || !first[bytes])
         return bytes ? first : NULL;
     char *text = strndup(first, bytes);
@@ -158,10 +140,16 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
     return vt_names_text(names, text);
 }
 
-/* The category that most bytes have. */
+/* The block gets the category that most of its bytes have. */
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
 {
+    static const uint8_t categories[] = {
+        [VT_INSPECTION_PARAMETER] = VT_CATEGORY_PARAMETER,
+        [VT_INSPECTION_BUFFER] = VT_CATEGORY_BUFFER,
+        [VT_INSPECTION_GRADIENT] = VT_CATEGORY_GRADIENT,
+        [VT_INSPECTION_OPTIMIZER_STATE] = VT_CATEGORY_OPTIMIZER_STATE,
+    };
     uint64_t bytes[VT_INSPECTION_OPTIMIZER_STATE + 1] = {0}, storage_end = 0;
     uint8_t most = 0;
     for (size_t i = 0; i < placing->count; i++) {
@@ -172,19 +160,19 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
     }
     for (uint8_t kind = 0; kind <= VT_INSPECTION_OPTIMIZER_STATE; kind++)
         most = bytes[kind] > bytes[most] ? kind : most;
-    label->category = (uint8_t)vt_category_of_kind(most);
+    label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
     label->rule = VT_RULE_INSPECTION;
     label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }
 
-/* Of one owner its share is the whole allocation, whose size may differ from step to step. */
+/* The share of a sole owner is the whole allocation, whose size may differ from step to step. */
 static uint64_t key_of(const struct vt_owner *owners, size_t count)
 {
     uint64_t key = count;
     for (size_t i = 0; i < count; i++) {
         uint64_t parts[] = {key, (uintptr_t)owners[i].name, count > 1 ? owners[i].share_bytes : 0};
-        key = XXH3_64bits(parts, sizeof parts);
+        key = vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
     }
     return key;
 }
@@ -231,8 +219,8 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
     return label->owner ? 0 : -ENOMEM;
 }
 
-int vt_inspections_place(const struct vt_replay *replay, const struct vt_phases *phases,
-                         struct vt_names *names, struct vt_label *labels, struct vt_placed *placed)
+int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
+                    struct vt_label *labels, struct vt_placed *placed)
 {
     struct placing placing = {.replay = replay, .labels = labels, .names = names, .placed = placed};
     struct vt_sighting *sightings = NULL;

@@ -1,0 +1,439 @@
+/* Gradients and optimizer state that no inspection saw. A training step repeats what the step before it made:
+ * a block from the same stack, of the same size, with the same ordinal among as many in its pass, is the same
+ * tensor. So are parameters and buffers that each step replaces. */
+#include "attribute/owners.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+
+#define AMBIGUOUS (UINT32_MAX - 1)
+
+/* PyTorch's allocator leaves a remainder of up to this unsplit. */
+#define REMAINDER_BYTES (UINT64_C(1) << 20)
+
+/* What identifies a place beside the stack. Levels are tried in this order. */
+enum level {
+    BY_FORWARD_STACK,  /* and size, as on all levels but BY_FORWARD_STACK_ALONE */
+    BY_FORWARD_MODULE, /* and its innermost line: another line may call the model, or something may wrap it */
+    BY_FORWARD_STACK_ALONE,
+    BY_ORDER, /* of making: all that is left where the forward operator is unknown */
+    LEVELS
+};
+
+/* A place that makes blocks of which an inspection saw some. */
+struct place {
+    uint64_t scope; /* of the latest block there: its backward pass, else its step */
+    uint32_t run;   /* the latest run */
+};
+
+/* All blocks that one place made in one scope. */
+struct run {
+    uint32_t count;
+    bool cut;       /* the trace ends in it */
+    bool disagrees; /* some of its blocks are known and have another order */
+};
+
+struct member {
+    uint32_t allocation, run, ordinal;
+    uint32_t like; /* the allocation that it repeats and an inspection saw, VT_NEVER = none */
+};
+
+struct finder {
+    const struct vt_replay *replay;
+    const struct vt_phases *phases;
+    struct vt_module_tree *modules;
+    const struct vt_label *labels;
+    enum level level;
+    uint64_t *keys;       /* by allocation: its place_key, 0 = not computed yet */
+    uint64_t *stack_keys; /* by stack, 0 = not computed yet */
+    struct vt_placed *placed;
+    struct vt_index place_index; /* place_key → places */
+    struct place *places;
+    struct run *runs;
+    struct member *members; /* in the order in which they were made */
+    struct vt_index seen; /* hash of place, ordinal and count (0 = any) → allocation that an inspection saw */
+    size_t place_count, place_capacity, run_count, run_capacity, member_count, member_capacity;
+};
+
+static uint64_t stack_key(struct finder *finder, uint32_t stack_id)
+{
+    const struct vt_trace *trace = finder->replay->trace;
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    if (finder->stack_keys[stack_id] != 0)
+        return finder->stack_keys[stack_id];
+    uint64_t parts[] = {
+        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    return finder->stack_keys[stack_id] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
+}
+
+static uint64_t forward_key(const struct finder *finder, uint32_t index)
+{
+    uint32_t forward = finder->labels[index].forward_stack_id;
+    const struct vt_trace_stack *stack = &finder->replay->trace->stacks[forward];
+    const char *module = NULL;
+    if (finder->level == BY_ORDER)
+        return 0;
+    if (finder->level != BY_FORWARD_MODULE || stack->python_count == 0 ||
+        vt_module_tree_find(finder->modules, forward, finder->replay->allocations[index].alloc_event,
+                            &module) ||
+        !module)
+        return forward;
+    uint64_t parts[] = {(uintptr_t)module, stack->python[0].code_id,
+                        (uint64_t)stack->python[0].instruction_offset};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
+}
+
+static uint64_t place_key(struct finder *finder, uint32_t index)
+{
+    const struct vt_allocation *allocation = &finder->replay->allocations[index];
+    if (finder->keys[index] == 0) {
+        uint64_t parts[] = {stack_key(finder, allocation->stack_id), forward_key(finder, index),
+                            finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
+                            (uint64_t)allocation->device_index};
+        finder->keys[index] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
+    }
+    return finder->keys[index];
+}
+
+static uint64_t seen_key(struct finder *finder, const struct member *member, uint32_t count)
+{
+    uint64_t parts[] = {place_key(finder, member->allocation), member->ordinal, count};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
+}
+
+static bool is_seen(const struct finder *finder, uint32_t allocation)
+{
+    return finder->placed->inspection_of[allocation] != VT_NEVER;
+}
+
+/* On all levels but BY_ORDER a gradient takes part only if its forward operator is known. */
+static bool takes_part(const struct finder *finder, uint32_t index)
+{
+    const struct vt_label *label = &finder->labels[index];
+    return vt_holds_tensors(finder->phases, &finder->replay->allocations[index]) &&
+           (finder->level == BY_ORDER || label->forward_stack_id || label->phase != VT_PHASE_BACKWARD);
+}
+
+/* A parameter or buffer that a step made: a script may assign a new tensor in each step. */
+static bool is_replaced(const struct vt_label *label)
+{
+    return label->step > 0 &&
+           (label->category == VT_CATEGORY_PARAMETER || label->category == VT_CATEGORY_BUFFER);
+}
+
+static bool is_repeated(const struct vt_label *label)
+{
+    return label->category == VT_CATEGORY_GRADIENT || label->category == VT_CATEGORY_OPTIMIZER_STATE ||
+           is_replaced(label);
+}
+
+static uint32_t step_at(const struct finder *finder, uint32_t event)
+{
+    const struct vt_phases *phases = finder->phases;
+    return event >= VT_NEVER - 1
+               ? UINT32_MAX
+               : phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
+}
+
+/* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. */
+static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t like)
+{
+    const struct vt_label *label = &finder->labels[index];
+    if (is_replaced(&finder->labels[like]))
+        return label->evidence != VT_EVIDENCE_EXACT && label->step > 0 &&
+               step_at(finder, finder->replay->allocations[index].free_event) > label->step;
+    return finder->labels[like].category == label->category;
+}
+
+static int find_places(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i) ||
+            vt_index_get(&finder->place_index, place_key(finder, i)) != VT_INDEX_NONE)
+            continue;
+        int error = vt_reserve(&finder->places, &finder->place_capacity, finder->place_count + 1,
+                               sizeof *finder->places);
+        if (!error)
+            error = vt_index_put(&finder->place_index, place_key(finder, i), (uint32_t)finder->place_count);
+        if (error)
+            return error;
+        finder->places[finder->place_count++] = (struct place){.scope = UINT64_MAX};
+    }
+    return 0;
+}
+
+/* *cut: the trace may end in the middle of it. */
+static uint64_t scope_of(const struct finder *finder, uint32_t index, bool *cut)
+{
+    const struct vt_phases *phases = finder->phases;
+    const struct vt_label *label = &finder->labels[index];
+    long pass = label->phase == VT_PHASE_BACKWARD
+                    ? vt_pass_before(phases, finder->replay->allocations[index].alloc_event)
+                    : -1;
+    *cut = pass >= 0 ? (size_t)pass + 1 == phases->pass_count : label->step == phases->step_count;
+    return pass >= 0 ? (uint64_t)pass << 1 | 1 : (uint64_t)label->step << 1;
+}
+
+static int add_member(struct finder *finder, uint32_t index)
+{
+    if (!takes_part(finder, index))
+        return 0;
+    uint32_t at = vt_index_get(&finder->place_index, place_key(finder, index));
+    if (at == VT_INDEX_NONE)
+        return 0;
+    struct place *place = &finder->places[at];
+    bool cut;
+    uint64_t scope = scope_of(finder, index, &cut);
+    int error = vt_reserve(&finder->members, &finder->member_capacity, finder->member_count + 1,
+                           sizeof *finder->members);
+    if (!error && place->scope != scope) {
+        error = vt_reserve(&finder->runs, &finder->run_capacity, finder->run_count + 1, sizeof *finder->runs);
+        if (!error) {
+            place->scope = scope;
+            place->run = (uint32_t)finder->run_count++;
+            finder->runs[place->run] = (struct run){.cut = cut};
+        }
+    }
+    if (error)
+        return error;
+    finder->members[finder->member_count++] = (struct member){.allocation = index,
+                                                              .run = place->run,
+                                                              .ordinal = finder->runs[place->run].count++,
+                                                              .like = finder->placed->like[index]};
+    return 0;
+}
+
+static bool have_same_owners(const struct vt_placed *placed, uint32_t a, uint32_t b)
+{
+    const struct vt_owned *left = &placed->owned[a], *right = &placed->owned[b];
+    return left->count > 0 && left->count == right->count && left->key == right->key;
+}
+
+static int note_seen(struct finder *finder, uint64_t key, uint32_t allocation)
+{
+    uint32_t known = vt_index_get(&finder->seen, key);
+    if (known != VT_INDEX_NONE &&
+        (known == AMBIGUOUS || !have_same_owners(finder->placed, known, allocation)))
+        allocation = AMBIGUOUS;
+    return vt_index_put(&finder->seen, key, allocation);
+}
+
+static int note_all_seen(struct finder *finder)
+{
+    int error = 0;
+    for (size_t i = 0; i < finder->member_count && !error; i++) {
+        struct member *member = &finder->members[i];
+        if (!is_seen(finder, member->allocation) || !is_repeated(&finder->labels[member->allocation]))
+            continue;
+        member->like = member->allocation;
+        uint32_t count = finder->runs[member->run].count;
+        error = note_seen(finder, seen_key(finder, member, count), member->allocation);
+        if (!error)
+            error = note_seen(finder, seen_key(finder, member, 0), member->allocation);
+    }
+    return error;
+}
+
+static void find_disagreements(struct finder *finder)
+{
+    for (size_t i = 0; i < finder->member_count; i++) {
+        const struct member *member = &finder->members[i];
+        struct run *run = &finder->runs[member->run];
+        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        if (member->like != VT_NEVER && like < AMBIGUOUS)
+            run->disagrees |= !have_same_owners(finder->placed, like, member->like);
+    }
+}
+
+/* True if the tensors in `like` fit, and leave no more than an unsplit remainder. */
+static bool fits(const struct finder *finder, uint32_t index, uint32_t like)
+{
+    const struct vt_allocation *allocations = finder->replay->allocations;
+    uint64_t needed = allocations[like].bytes - finder->labels[like].rounding_bytes;
+    return allocations[index].bytes == allocations[like].bytes ||
+           (finder->placed->owned[like].count == 1 && allocations[index].bytes >= needed &&
+            allocations[index].bytes - needed <= REMAINDER_BYTES);
+}
+
+/* Another count means that the run did something else, unless it was cut short. */
+static void find_likes(struct finder *finder)
+{
+    for (size_t i = 0; i < finder->member_count; i++) {
+        struct member *member = &finder->members[i];
+        const struct run *run = &finder->runs[member->run];
+        if (member->like != VT_NEVER || run->disagrees)
+            continue;
+        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        if (like == VT_INDEX_NONE && run->cut)
+            like = vt_index_get(&finder->seen, seen_key(finder, member, 0));
+        if (like < AMBIGUOUS && may_be_like(finder, member->allocation, like) &&
+            fits(finder, member->allocation, like))
+            member->like = like;
+    }
+}
+
+/* An inspection saw it, or an earlier level found it. */
+static bool is_settled(const struct finder *finder, const struct member *member)
+{
+    return is_seen(finder, member->allocation) || finder->placed->like[member->allocation] != VT_NEVER;
+}
+
+/* True if the earlier of two blocks of one name, freed at `free_event`, was alive when the later was made,
+ * unless the later replaced it then. */
+static bool is_double(const struct finder *finder, const struct member *member, uint32_t free_event,
+                      uint32_t alloc_event)
+{
+    if (free_event <= alloc_event)
+        return false;
+    return !is_replaced(&finder->labels[member->like]) ||
+           step_at(finder, free_event) > step_at(finder, alloc_event);
+}
+
+/* A tensor is in one place at a time: a block that was made while another of its name was alive is something
+ * else. */
+static int drop_doubles(struct finder *finder)
+{
+    const struct vt_allocation *allocations = finder->replay->allocations;
+    struct vt_index until = {0}, from = {0}; /* owner → event */
+    int error = 0;
+    for (size_t i = finder->member_count; i-- > 0 && !error;) {
+        struct member *member = &finder->members[i];
+        if (member->like == VT_NEVER)
+            continue;
+        uint64_t key = (uintptr_t)finder->labels[member->like].owner;
+        const struct vt_allocation *allocation = &allocations[member->allocation];
+        uint32_t next = vt_index_get(&from, key);
+        if (is_settled(finder, member))
+            error = vt_index_put(&from, key, allocation->alloc_event);
+        else if (next != VT_INDEX_NONE && is_double(finder, member, allocation->free_event, next))
+            member->like = VT_NEVER;
+    }
+    for (size_t i = 0; i < finder->member_count && !error; i++) {
+        struct member *member = &finder->members[i];
+        if (member->like == VT_NEVER)
+            continue;
+        uint64_t key = (uintptr_t)finder->labels[member->like].owner;
+        const struct vt_allocation *allocation = &allocations[member->allocation];
+        uint32_t busy = vt_index_get(&until, key);
+        if (busy != VT_INDEX_NONE && is_double(finder, member, busy, allocation->alloc_event) &&
+            !is_settled(finder, member))
+            member->like = VT_NEVER;
+        else /* VT_NEVER is VT_INDEX_NONE */
+            error = vt_index_put(&until, key,
+                                 allocation->free_event < VT_NEVER ? allocation->free_event : VT_NEVER - 1);
+    }
+    vt_index_free(&until);
+    vt_index_free(&from);
+    return error;
+}
+
+static int find(struct finder *finder)
+{
+    size_t count = finder->replay->allocation_count;
+    int error = find_places(finder);
+    for (uint32_t i = 0; i < count && finder->place_count > 0 && !error; i++)
+        error = add_member(finder, i);
+    if (!error)
+        error = note_all_seen(finder);
+    if (!error) {
+        find_disagreements(finder);
+        find_likes(finder);
+        error = drop_doubles(finder);
+    }
+    for (size_t i = 0; i < finder->member_count && !error; i++)
+        if (finder->members[i].like != finder->members[i].allocation)
+            finder->placed->like[finder->members[i].allocation] = finder->members[i].like;
+    vt_index_free(&finder->place_index);
+    vt_index_free(&finder->seen);
+    free(finder->places);
+    free(finder->runs);
+    free(finder->members);
+    return error;
+}
+
+/* ---- Categories ---- */
+
+static void give_category(struct vt_label *label, uint8_t category)
+{
+    label->category = category;
+    label->evidence = VT_EVIDENCE_STRONG;
+    label->rule = VT_RULE_INSPECTION;
+}
+
+/* The same for blocks of one stack and size. */
+static uint64_t kind_key(const struct vt_allocation *block)
+{
+    uint64_t place = (uint64_t)block->stack_id << 8 | (uint8_t)block->device_index;
+    return vt_mix(place, block->bytes);
+}
+
+/* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
+ * Inspections may have seen only one step; rules guess the others, which are corrected here. */
+static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
+                           const struct vt_placed *placed, struct vt_label *labels)
+{
+    struct vt_index seen = {0}; /* place → category */
+    int error = 0;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
+            continue;
+        uint32_t known = vt_index_get(&seen, kind_key(block));
+        bool same = known == VT_INDEX_NONE || known == labels[i].category;
+        error = vt_index_put(&seen, kind_key(block), same ? labels[i].category : AMBIGUOUS);
+    }
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
+            !vt_holds_tensors(phases, block))
+            continue;
+        uint32_t category = vt_index_get(&seen, kind_key(block));
+        if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
+            continue;
+        give_category(&labels[i], (uint8_t)category);
+    }
+    vt_index_free(&seen);
+    return error;
+}
+
+/* Rules take what a step puts in the place of a parameter for something else. */
+static void give_categories(const uint32_t *likes, struct vt_label *labels, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (likes[i] != VT_NEVER && labels[likes[i]].category != labels[i].category)
+            give_category(&labels[i], labels[likes[i]].category);
+}
+
+/* ---- All ---- */
+
+int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                    struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed)
+{
+    size_t count = replay->allocation_count + 1;
+    uint64_t *stack_keys = calloc(replay->trace->stack_count, sizeof *stack_keys);
+    placed->like = malloc(count * sizeof *placed->like);
+    int error = placed->like && stack_keys ? correct_guesses(replay, phases, placed, labels) : -ENOMEM;
+    if (!error)
+        memset(placed->like, 0xff, count * sizeof *placed->like);
+    for (enum level level = 0; level < LEVELS && placed->owner_count > 0 && !error; level++) {
+        struct finder finder = {.replay = replay,
+                                .phases = phases,
+                                .modules = modules,
+                                .labels = labels,
+                                .level = level,
+                                .keys = calloc(count, sizeof *finder.keys),
+                                .stack_keys = stack_keys,
+                                .placed = placed};
+        error = finder.keys ? find(&finder) : -ENOMEM;
+        free(finder.keys);
+    }
+    if (!error)
+        give_categories(placed->like, labels, replay->allocation_count);
+    free(stack_keys);
+    return error;
+}

@@ -1,0 +1,196 @@
+/* Operators of stacks, and the traits that no pattern finds: they depend on where in a function a call was
+ * made, or on which frame is inside which. */
+#include "attribute/sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/rules.h"
+#include "base/index.h"
+
+#define OPERATOR_BYTES 150 /* longer names are of something else */
+
+/* ---- Operators ---- */
+
+static const struct {
+    const char *begin, *end, *shown;
+} forms[] = {
+#define VT_OPERATOR(begin, end, shown) {begin, end, shown},
+#include "trace/frameworks.def"
+};
+
+/* C++ classes of other libraries have their names in namespaces. */
+static const char *last_part(const char *begin, const char *end)
+{
+    while (end > begin && end[-1] != ':')
+        end--;
+    return end;
+}
+
+/* "at::_ops::addmm::call" → "aten::addmm", "torch::autograd::generated::AddmmBackward0::apply" →
+ * "AddmmBackward0"; NULL for other functions. */
+static const char *operator_of_symbol(const struct vt_trace_symbol *symbol, struct vt_arena *arena)
+{
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        /* a short name lacks the arguments of templates */
+        const char *function = strchr(forms[i].begin, '<') ? symbol->name : symbol->short_name;
+        size_t begin_bytes = strlen(forms[i].begin);
+        if (strncmp(function, forms[i].begin, begin_bytes) != 0)
+            continue;
+        if (!forms[i].shown)
+            return NULL;
+        const char *begin = function + begin_bytes, *end = strstr(begin, forms[i].end);
+        if (!end || end - begin > OPERATOR_BYTES)
+            continue;
+        begin = last_part(begin, end);
+        char name[OPERATOR_BYTES + 42];
+        snprintf(name, sizeof name, "%s%.*s", forms[i].shown, (int)(end - begin), begin);
+        return vt_arena_text(arena, name, strlen(name));
+    }
+    return NULL;
+}
+
+/* Names of operators by the address of their function; most addresses have none. */
+struct operators {
+    struct vt_index index; /* address → names + 1, 0 = no operator */
+    const char **names;
+    size_t count, capacity;
+};
+
+static int find_operator(struct vt_sites *sites, struct operators *operators, uint64_t address,
+                         const char **name)
+{
+    uint32_t known = vt_index_get(&operators->index, address);
+    if (known == VT_INDEX_NONE) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(sites->trace, address);
+        const char *found = symbol ? operator_of_symbol(symbol, &sites->arena) : NULL;
+        if (found && vt_reserve(&operators->names, &operators->capacity, operators->count + 1,
+                                sizeof *operators->names))
+            return -ENOMEM;
+        if (found)
+            operators->names[operators->count++] = found;
+        known = found ? (uint32_t)operators->count : 0;
+        if (vt_index_put(&operators->index, address, known))
+            return -ENOMEM;
+    }
+    *name = known > 0 ? operators->names[known - 1] : NULL;
+    return 0;
+}
+
+/* The outermost operator of a stack. Its native frames end at the interpreter, so in the second forward of a
+ * checkpoint this is the forward operator. */
+static int find_operators(struct vt_sites *sites)
+{
+    const struct vt_trace *trace = sites->trace;
+    struct operators operators = {0};
+    int error = 0;
+    for (size_t id = 0; id < trace->stack_count && !error; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        const char **name = &sites->items[id].operator_name;
+        for (uint32_t i = stack->native_count; i-- > 0 && !*name && !error;)
+            error = find_operator(sites, &operators, stack->native[i], name);
+    }
+    vt_index_free(&operators.index);
+    free(operators.names);
+    return error;
+}
+
+/* ---- Traits ---- */
+
+/* The innermost frame of Module._apply, NULL = none. */
+static const struct vt_python_frame *apply_frame(const struct vt_sites *sites, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (vt_sites_code_is(sites, stack->python[i].code_id, VT_CODE_APPLY))
+            return &stack->python[i];
+    return NULL;
+}
+
+/* Module._apply converts parameters at one place in its code and then buffers at another. The offset in its
+ * innermost call shows which; where all stacks have one place, nothing is known. */
+static void find_buffers(struct vt_sites *sites)
+{
+    int32_t first = INT32_MAX, last = -1;
+    uint32_t code_id = 0;
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t id = 1; id < sites->trace->stack_count; id++) {
+            const struct vt_python_frame *frame =
+                sites->items[id].traits & VT_TRAIT(MODULE_APPLY) ? apply_frame(sites, id) : NULL;
+            if (!frame)
+                continue;
+            int32_t offset = frame->instruction_offset;
+            if (round == 0) {
+                first = offset < first ? offset : first;
+                last = offset > last ? offset : last;
+                code_id = frame->code_id;
+            } else if (offset == last && last > first && frame->code_id == code_id) {
+                sites->items[id].traits |= VT_TRAIT(BUFFER);
+            }
+        }
+    }
+}
+
+const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
+                                                 bool *closure)
+{
+    const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
+    *closure = false;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        uint32_t code_id = stack->python[i].code_id;
+        if (code_id >= sites->trace->code_count || !sites->trace->codes[code_id].file)
+            continue;
+        if (vt_sites_code_is(sites, code_id, VT_CODE_OPTIMIZER_STEP))
+            return &stack->python[i];
+        /* a trainer wraps the script's steps in closures of its own */
+        *closure |= !vt_trace_code_is_library(sites->trace, code_id) ||
+                    vt_sites_code_is(sites, code_id, VT_CODE_CLOSURE);
+    }
+    return NULL;
+}
+
+/* The script wrote the closure that an optimizer's step calls: what that does is not the optimizer's work. */
+static void find_closures(struct vt_sites *sites)
+{
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++) {
+        uint64_t *traits = &sites->items[id].traits;
+        bool closure;
+        if (!(*traits & VT_TRAIT(OPTIMIZER)))
+            continue;
+        vt_optimizer_frame(sites, id, &closure);
+        if (closure)
+            *traits = (*traits & ~VT_TRAIT(OPTIMIZER)) | VT_TRAIT(CLOSURE);
+    }
+}
+
+/* ---- All ---- */
+
+int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, struct vt_sites *sites,
+                  struct vt_matcher **matcher)
+{
+    sites->trace = trace;
+    sites->items = calloc(trace->stack_count, sizeof *sites->items);
+    sites->code_classes = calloc(trace->code_count + 1, sizeof *sites->code_classes);
+    int error = sites->items && sites->code_classes ? find_operators(sites) : -ENOMEM;
+    if (!error)
+        error = vt_matcher_make(rules, sites, matcher);
+    if (error)
+        return error;
+    find_buffers(sites);
+    find_closures(sites);
+    return 0;
+}
+
+void vt_sites_free(struct vt_sites *sites)
+{
+    free(sites->items);
+    free(sites->code_classes);
+    vt_arena_free(&sites->arena);
+}
+
+bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class)
+{
+    return code_id < sites->trace->code_count && sites->code_classes[code_id] >> code_class & 1;
+}

@@ -1,0 +1,97 @@
+/* What stacks and code objects show, found once for each: the operator, traits, classes of code. */
+#ifndef VT_SITES_H
+#define VT_SITES_H
+
+#include "attribute/attribute.h"
+#include "base/arena.h"
+
+/* Traits that the analysis itself asks for. rules.def defines each of them but `closure` and says what it is;
+ * the rules of a user may add to them. */
+#define VT_OWN_TRAITS(X)                                                                                     \
+    X(BACKWARD, "backward")                                                                                  \
+    X(BACKWARD_CALL, "backward-call")                                                                        \
+    X(ENGINE_THREAD, "engine-thread")                                                                        \
+    X(OPTIMIZER, "optimizer")                                                                                \
+    X(CLOSURE, "closure") /* in a closure that an optimizer's step called; sites.c sets it */                \
+    X(MODULE, "module")                                                                                      \
+    X(MODULE_APPLY, "module-apply")                                                                          \
+    X(BUFFER, "buffer")                                                                                      \
+    X(INIT_METHOD, "init-method")                                                                            \
+    X(DATA, "data")                                                                                          \
+    X(RECOMPUTE, "recompute")                                                                                \
+    X(SOURCE, "source")                                                                                      \
+    X(ZEROS, "zeros")                                                                                        \
+    X(LOADED, "loaded")                                                                                      \
+    X(BUCKET, "bucket")                                                                                      \
+    X(EVALUATION, "evaluation")                                                                              \
+    X(WORKSPACE, "workspace")                                                                                \
+    X(INPUT_OPERATOR, "input-operator")                                                                      \
+    X(CONCATENATION, "concatenation")                                                                        \
+    X(FOREACH, "foreach")                                                                                    \
+    X(IN_PLACE, "in-place")
+enum vt_own_trait {
+#define X(id, name) VT_TRAIT_BIT_##id,
+    VT_OWN_TRAITS(X)
+#undef X
+        VT_OWN_TRAIT_COUNT
+};
+#define VT_TRAIT_LIMIT 64u
+#define VT_TRAIT(id) (UINT64_C(1) << VT_TRAIT_BIT_##id)
+
+/* Classes of Python functions, one by one; rules.def defines each and says what it is. */
+#define VT_CODE_CLASSES(X)                                                                                   \
+    X(FORWARD, "forward")                                                                                    \
+    X(BACKWARD, "backward")                                                                                  \
+    X(CHECKPOINT, "checkpoint")                                                                              \
+    X(HOOK_CALLER, "hook-caller")                                                                            \
+    X(EVALUATION, "evaluation")                                                                              \
+    X(OPTIMIZER, "optimizer")                                                                                \
+    X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
+    X(OPTIMIZER_FOLDER, "optimizer-folder")                                                                  \
+    X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
+    X(CLOSURE, "closure")                                                                                    \
+    X(APPLY, "apply")
+enum vt_code_class {
+#define X(id, name) VT_CODE_##id,
+    VT_CODE_CLASSES(X)
+#undef X
+        VT_CODE_CLASS_COUNT
+};
+
+struct vt_site {
+    const char *operator_name; /* "aten::addmm", "AddmmBackward0"; NULL = none */
+    uint64_t traits;           /* VT_TRAIT and beyond */
+};
+
+/* The site of a stack; an empty one where the id is of no stack. Lives as long as the attribution. */
+const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id);
+/* Whether a Python function is of a class; false where the id is of no code object. */
+bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
+
+/* ---- Private to attribution ---- */
+
+struct vt_sites {
+    const struct vt_trace *trace;
+    struct vt_arena arena;
+    struct vt_site *items;  /* by stack id */
+    uint32_t *code_classes; /* by code id: bits by enum vt_code_class */
+};
+
+struct vt_rules;
+struct vt_matcher;
+/* Finds all sites; the matcher knows the stacks then. On failure too both are to be freed. Returns 0 or
+ * -ENOMEM. */
+int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, struct vt_sites *sites,
+                  struct vt_matcher **matcher);
+void vt_sites_free(struct vt_sites *sites);
+
+bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class);
+
+/* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
+int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
+
+/* The innermost frame of an optimizer's own code, NULL if there is none; *closure: whether it called one. */
+const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
+                                                 bool *closure);
+
+#endif

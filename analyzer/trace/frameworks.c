@@ -1,0 +1,130 @@
+#include "trace/frameworks.h"
+
+#include <string.h>
+
+#define BASE32 "abcdefghijklmnopqrstuvwxyz234567"
+
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool begins_any(const char *text, const char *const *starts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (begins(text, starts[i]))
+            return true;
+    return false;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+unsigned vt_object_kinds(const char *path)
+{
+    static const struct {
+        const char *beginning;
+        unsigned kinds;
+    } objects[] = {
+#define VT_OBJECT(beginning, kinds) {beginning, kinds},
+#include "trace/frameworks.def"
+    };
+    const char *name = file_name(path);
+    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+        if (begins(name, objects[i].beginning))
+            return objects[i].kinds;
+    return 0;
+}
+
+static const struct folder {
+    const char *part;
+    bool has_packages;
+} folders[] = {
+#define VT_LIBRARY_FOLDER(part, has_packages) {part, has_packages},
+#include "trace/frameworks.def"
+};
+
+/* A file that is named after the hash of what is in it. */
+static bool is_hashed(const char *name)
+{
+    static const struct {
+        const char *begin;
+        size_t count;
+        const char *end;
+    } hashes[] = {
+#define VT_LIBRARY_HASH(begin, count, end) {begin, count, end},
+#include "trace/frameworks.def"
+    };
+    for (size_t i = 0; i < sizeof hashes / sizeof *hashes; i++) {
+        size_t bytes = strlen(hashes[i].begin);
+        if (begins(name, hashes[i].begin) && strspn(name + bytes, BASE32) == hashes[i].count &&
+            strcmp(name + bytes + hashes[i].count, hashes[i].end) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool vt_is_library_file(const char *file)
+{
+    static const char *const user_files[] = {
+#define VT_USER_FILE(beginning) beginning,
+#include "trace/frameworks.def"
+    };
+    if (file[0] == '<')
+        return !begins_any(file, user_files, sizeof user_files / sizeof *user_files);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        if (strstr(file, folders[i].part))
+            return true;
+    return is_hashed(file_name(file));
+}
+
+const char *vt_path_in_packages(const char *file)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const char *found = folders[i].has_packages ? strstr(file, folders[i].part) : NULL;
+        if (found)
+            return found + strlen(folders[i].part);
+    }
+    return NULL;
+}
+
+bool vt_is_plumbing(const char *function)
+{
+    static const char *const plumbing[] = {
+#define VT_PLUMBING(beginning) beginning,
+#include "trace/frameworks.def"
+    };
+    return begins_any(function, plumbing, sizeof plumbing / sizeof *plumbing);
+}
+
+static const struct {
+    const char *beginning, *node_end;
+} autograd[] = {
+#define VT_AUTOGRAD(beginning, node_end) {beginning, node_end},
+#include "trace/frameworks.def"
+};
+
+bool vt_is_autograd(const char *function)
+{
+    for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++)
+        if (begins(function, autograd[i].beginning))
+            return true;
+    return false;
+}
+
+size_t vt_node_name(const char *function, const char **name)
+{
+    for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {
+        const char *end = strstr(function, autograd[i].node_end);
+        if (!begins(function, autograd[i].beginning) || !end || end[strlen(autograd[i].node_end)] != '\0')
+            continue;
+        *name = end;
+        while ((*name)[-1] != ':')
+            (*name)--;
+        return (size_t)(end - *name);
+    }
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* What a name of a library, a file or a function says of whose code it is: questions to frameworks.def. */
+#ifndef VT_FRAMEWORKS_H
+#define VT_FRAMEWORKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Kinds of native libraries and programs, as bits; 0 = a program's own. */
+enum vt_object_kind {
+    VT_OBJECT_SYSTEM = 1,    /* never a user's code, and never what called it */
+    VT_OBJECT_FRAMEWORK = 2, /* calls a user's code: passed over as long as there is another frame */
+    VT_OBJECT_FOLDED = 4,    /* left out where a stack is shown in a line */
+    VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller asked for the memory */
+};
+unsigned vt_object_kinds(const char *path);
+
+/* True for Python code that the user did not write: installed packages, the standard library, frozen modules,
+ * and code that torch.compile generates. False for "<stdin>", "<string>" and "<ipython-input-…>". */
+bool vt_is_library_file(const char *file);
+
+/* Where the path of an installed package's file begins with the package's name; NULL = it is in none. */
+const char *vt_path_in_packages(const char *file);
+
+/* Native functions, by their short names. */
+bool vt_is_plumbing(const char *function);
+bool vt_is_autograd(const char *function);
+/* "torch::autograd::generated::AddmmBackward0::apply" is of the node "AddmmBackward0", the name that people
+ * know from grad_fn. Returns its length, 0 = not of a node. */
+size_t vt_node_name(const char *function, const char **name);
+
+#endif
