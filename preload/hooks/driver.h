@@ -12,7 +12,7 @@
 #include <cuda.h>
 
 #include "hooks/older_headers.h"
-#include "hooks/hooks.h"
+#include "functions.h"
 #include "loader/lookup.h"
 #include "vramtrace/format.h"
 

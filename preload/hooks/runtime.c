@@ -8,7 +8,7 @@
  * The driver's wrappers record the allocation that happens inside. It is recorded here, in its own layer,
  * only if they saw nothing. */
 #include "guard.h"
-#include "hooks/hooks.h"
+#include "functions.h"
 #include "loader/lookup.h"
 #include "record/record.h"
 

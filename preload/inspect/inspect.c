@@ -1,5 +1,8 @@
-#include "inspect/inspect.h"
-
+/* Inspection: at a safe point of the host, inspect.py reads the live Python objects that hold the tensors.
+ *
+ * Any thread may ask for one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It
+ * runs while the interpreter's main thread waits between two bytecodes, outside of any lock; its cost is
+ * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +20,7 @@
 #include "stacks/python_layout.h"
 #include "memory.h"
 #include "record/record.h"
+#include "record/session.h"
 
 /* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the
  * first. */
@@ -58,7 +62,7 @@ static struct {
     bool registered_at_exit;
 } kept;
 
-void vt_inspect_look_up(void)
+static void look_up(void)
 {
     if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor())
         return;
@@ -132,7 +136,7 @@ static bool know(struct process *state, uint64_t self_address)
     return atomic_exchange_explicit(seen, self_address, memory_order_relaxed) == self_address;
 }
 
-void vt_inspect_note_self(struct vt_session *session, uint64_t self_address)
+static void note_self(struct vt_session *session, uint64_t self_address)
 {
     struct process *state = active(session);
     if (state && self_address && !know(state, self_address))
@@ -158,7 +162,7 @@ static bool is_new_pass(struct process *state, int graph_task)
     return false;
 }
 
-void vt_inspect_note_backward(struct vt_session *session, int graph_task)
+static void note_backward(struct vt_session *session, int graph_task)
 {
     struct process *state = active(session);
     if (!state || __builtin_expect(!is_new_pass(state, graph_task), 1))
@@ -174,7 +178,7 @@ void vt_inspect_note_backward(struct vt_session *session, int graph_task)
         want(state, session, reason);
 }
 
-void vt_inspect_ask(struct vt_session *session, unsigned reason)
+static void ask_for(struct vt_session *session, unsigned reason)
 {
     struct process *state = active(session);
     if (state)
@@ -447,3 +451,6 @@ static int inspection(void *asked_for)
     errno = saved_errno;
     return 0;
 }
+
+const struct vt_inspector vt_inspector = {
+    .look_up = look_up, .note_self = note_self, .note_backward = note_backward, .ask = ask_for};

@@ -1,7 +1,7 @@
 /* The answers of our dlsym (dlsym_*.S). */
 #include "loader/dlsym.h"
 
-#include "hooks/hooks.h"
+#include "functions.h"
 #include "loader/lookup.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hooks/hooks.h"
+#include "functions.h"
 
 /* libcudart's symbol versions, one for each major release, also listed in vramtrace.map; a process may hold
  * several side by side. X(release, version, further arguments) */

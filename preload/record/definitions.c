@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "loader/fork_gate.h"
-#include "hooks/hooks.h"
+#include "functions.h"
 #include "hash.h"
 #include "memory.h"
 #include "stacks/python_layout.h"

@@ -7,7 +7,7 @@
 #include "guard.h"
 #include "hash.h"
 #include "memory.h"
-#include "session.h"
+#include "record/session.h"
 
 /* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not
  * possible, further allocations are not remembered: the running totals of the header get wrong, never the

@@ -10,10 +10,9 @@
 #include "clock.h"
 #include "guard.h"
 #include "hash.h"
-#include "inspect/inspect.h"
 #include "memory.h"
 #include "record/live.h"
-#include "session.h"
+#include "record/session.h"
 #include "stacks/native.h"
 #include "stacks/python.h"
 
@@ -170,7 +169,7 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     uint32_t id = atomic_fetch_add_explicit(&session->stacks.next_id, 1, memory_order_relaxed);
     for (size_t i = stack->python_frames; i-- > 0;)
         if (stack->python[i].self_address) {
-            vt_inspect_note_self(session, stack->python[i].self_address);
+            vt_inspector.note_self(session, stack->python[i].self_address);
             break;
         }
     if (!write_stack(session, stack, id, function)) {
@@ -411,14 +410,14 @@ void vt_record_backward(int graph_task)
 {
     struct vt_session *session = vt_session_active();
     if (session)
-        vt_inspect_note_backward(session, graph_task);
+        vt_inspector.note_backward(session, graph_task);
 }
 
 bool vt_record_ask_inspection(unsigned reason)
 {
     struct vt_session *session = vt_session_active();
     if (session)
-        vt_inspect_ask(session, reason);
+        vt_inspector.ask(session, reason);
     return session != NULL;
 }
 

@@ -12,6 +12,8 @@
 
 #include "vramtrace/format.h"
 
+struct vt_session;
+
 /* What a hook knows. Zero means unknown or not applicable, except device_index (-1). */
 struct vt_observation {
     uint8_t kind;  /* enum vt_event_kind */
@@ -71,5 +73,18 @@ void vt_record_missed_free(void);
 
 /* True while this process records. */
 bool vt_recording(void);
+
+/* Recording asks for inspections without knowing how they are made; inspect/inspect.c defines this. */
+struct vt_inspector {
+    /* Writer thread: finds the interpreter's functions once it is there. */
+    void (*look_up)(void);
+    /* A new stack shows calls of modules or optimizers; `self_address` is that of the outermost. */
+    void (*note_self)(struct vt_session *session, uint64_t self_address);
+    /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
+    void (*note_backward)(struct vt_session *session, int graph_task);
+    /* Asks for another reason (enum vt_inspection_reason). */
+    void (*ask)(struct vt_session *session, unsigned reason);
+};
+extern const struct vt_inspector vt_inspector;
 
 #endif

@@ -1,4 +1,5 @@
 /* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
+#include "record/record.h"
 #include "record/writer.h"
 
 #include <errno.h>
@@ -19,7 +20,6 @@
 #include "loader/elf_walk.h"
 #include "loader/fork_gate.h"
 #include "guard.h"
-#include "inspect/inspect.h"
 #include "log.h"
 #include "loader/lookup.h"
 #include "memory.h"
@@ -221,7 +221,7 @@ static void do_round(struct writer *writer)
     if (writer->session->options.python)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
-        vt_inspect_look_up();
+        vt_inspector.look_up();
     vt_native_find_interpreter();
     vt_gate_leave(gate);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "session.h"
+#include "record/session.h"
 #include "vramtrace/format.h"
 
 /* Bytes that grow. `failed`: memory ran out; it stays set. */

@@ -1,7 +1,7 @@
 /* A stand-in for the recorder (preload/record/record.h): appends each observation as one line of text to the file
  * named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
 #include "guard.h"
-#include "hooks/hooks.h"
+#include "functions.h"
 #include "record/record.h"
 
 #include <fcntl.h>

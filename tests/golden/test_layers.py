@@ -76,3 +76,21 @@ def test_no_circle_among_units_of_view():
 
 def test_every_folder_is_known():
     assert {folder_of(name) for name in FILES} <= {*ORDER, "man"}
+
+
+# ---- The shim ----
+
+PRELOAD = ANALYZER.parent / "preload"
+# Each may include those before it, itself, and what lies in preload/ itself; hooks.def is a table for all.
+SHIM_ORDER = ["loader", "stacks", "record", "inspect", "hooks"]
+
+
+@pytest.mark.parametrize("folder", SHIM_ORDER)
+def test_shim_folder_includes_only_those_before_it(folder):
+    allowed = set(SHIM_ORDER[:SHIM_ORDER.index(folder) + 1])
+    wrong = []
+    for path in sorted((PRELOAD / folder).iterdir()):
+        for other in INCLUDE.findall(path.read_text()):
+            if (PRELOAD / other).exists() and "/" in other and other.split("/")[0] not in allowed and other != "hooks/hooks.def":
+                wrong.append(f"{path.name} includes {other}")
+    assert not wrong

@@ -6,7 +6,7 @@
 
 #include "record/intern.h"
 #include "record/live.h"
-#include "session.h"
+#include "record/session.h"
 
 static uint64_t scramble(uint64_t value)
 {

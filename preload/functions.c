@@ -1,4 +1,4 @@
-#include "hooks/hooks.h"
+#include "functions.h"
 
 #include <stddef.h>
 #include <string.h>

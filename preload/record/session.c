@@ -1,4 +1,4 @@
-#include "session.h"
+#include "record/session.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* The functions that the shim knows (hooks.def), by number and by name. Threads: any; everything here is
+/* The functions that the shim knows (hooks/hooks.def), by number and by name. Threads: any; everything here is
  * constant. */
-#ifndef VT_HOOKS_H
-#define VT_HOOKS_H
+#ifndef VT_FUNCTIONS_H
+#define VT_FUNCTIONS_H
 
 #include <stdint.h>
 
