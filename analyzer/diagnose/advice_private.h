@@ -2,8 +2,8 @@
 #ifndef VT_ADVICE_PRIVATE_H
 #define VT_ADVICE_PRIVATE_H
 
-#include "base/format.h"
 #include "attribute/sites.h"
+#include "base/format.h"
 #include "diagnose/advice.h"
 #include "diagnose/whatif.h"
 #include "report/parts.h"
