@@ -464,7 +464,7 @@ static void refusals(struct run *run)
                                          .stack_id = run->forward[0]});
 }
 
-/* Modules are made anew, of two kinds that take turns at one address, with a look at each. */
+/* Modules are made anew, of two kinds that take turns at one address, with an inspection at each. */
 static void addresses(struct run *run)
 {
     struct text text = {0};
@@ -477,7 +477,7 @@ static void addresses(struct run *run)
     free(text.data);
 }
 
-/* Each step has another flat gradient, in which many named ones lie; a look saw the first few. */
+/* Each step has another flat gradient, in which many named ones lie; an inspection saw the first few. */
 static void views(struct run *run)
 {
     uint32_t count = (uint32_t)(run->wanted / 256) + 2;

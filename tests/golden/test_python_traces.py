@@ -13,7 +13,7 @@ from harness import BUILD, HERE, environment
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
-LOOKED_AT = HERE / "programs" / "python_looks.py"
+LOOKED_AT = HERE / "programs" / "python_inspections.py"
 SUPPORTED = range(9, 14)
 
 
@@ -57,7 +57,7 @@ def test_frames(tmp_path, minor):
 
 
 def run_program(tmp_path, minor, program):
-    """What a program of python_looks.py says: without vramtrace, and with looks at its objects; and what looks were made."""
+    """What a program of python_inspections.py says: without vramtrace, and with inspections of its objects; and what looks were made."""
     said = []
     for surroundings in (environment(None), environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt", VRAMTRACE_QUIET="1")):
         done = subprocess.run([FOUND[minor], LOOKED_AT, program], text=True, capture_output=True, timeout=120, env=surroundings)
@@ -69,7 +69,7 @@ def run_program(tmp_path, minor, program):
                                      "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
-    """What python_looks.py prints is the same with looks at its objects and without vramtrace."""
+    """What python_inspections.py prints is the same with inspections of its objects and without vramtrace."""
     if minor not in FOUND:
         pytest.skip(f"no Python 3.{minor} here")
     said, looks = run_program(tmp_path, minor, program)
@@ -78,7 +78,7 @@ def test_looks_unnoticed(tmp_path, minor, program):
 
 
 def test_waits_are_counted(tmp_path):
-    """Looks that wait for the interpreter's lock cost the program that time: then the next one has to wait for long."""
+    """Inspections that wait for the interpreter's lock cost the program that time: then the next one has to wait for long."""
     said, looks = run_program(tmp_path, max(set(FOUND) & set(SUPPORTED)), "waits")
     assert said[0] == said[1] == (0, "done\n", "")
     assert looks["count"] == 1 and looks["duration_ns"] > 50_000_000, looks
@@ -86,7 +86,7 @@ def test_waits_are_counted(tmp_path):
 
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_audited(tmp_path, minor):
-    """An audit hook is told that our code is compiled, once, and nothing else of three looks."""
+    """An audit hook is told that our code is compiled, once, and nothing else of three inspections."""
     if minor not in FOUND:
         pytest.skip(f"no Python 3.{minor} here")
     (_, alone, _), (status, looked_at, error) = run_program(tmp_path, minor, "audit")[0]

@@ -42,7 +42,7 @@ def followed(tmp_path_factory):
     return run_scripts(tmp_path_factory.mktemp("followed"), 1, "1")
 
 
-@pytest.fixture(scope="module", params=["1", "0"], ids=["looks", "no looks"])
+@pytest.fixture(scope="module", params=["1", "0"], ids=["inspections", "no inspections"])
 def runs(request, tmp_path_factory, followed):
     """{script: (before, after)}"""
     before = run_scripts(tmp_path_factory.mktemp("advice"), 0, request.param)

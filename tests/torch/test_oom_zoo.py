@@ -34,7 +34,7 @@ ZOO = {
 }
 
 
-@pytest.fixture(scope="module", params=["1", "0"], ids=["looks", "no looks"])
+@pytest.fixture(scope="module", params=["1", "0"], ids=["inspections", "no inspections"])
 def zoo(request, tmp_path_factory):
     """{script: (trace, what it told, its exit code)}"""
     folder = tmp_path_factory.mktemp("zoo")

@@ -159,7 +159,7 @@ def workspace_bytes():
 
 
 class Truth:
-    # Marks have "tensors" too: those of watched() by name; and the first of each name asks for a look, since a short
+    # Marks have "tensors" too: those of watched() by name; and the first of each name asks for an inspection, since a short
     # run on a busy machine need not get one.
     with_names = False
 

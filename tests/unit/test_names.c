@@ -186,7 +186,7 @@ Test(names, of_several_models)
     end(&run);
 }
 
-/* All that goes with a tied parameter has both names; a look tells of its state by one. */
+/* All that goes with a tied parameter has both names; an inspection tells of its state by one. */
 Test(names, of_tied_weights)
 {
     struct run run = begin();
@@ -252,7 +252,7 @@ Test(names, are_not_given_to_what_does_not_fit)
     end(&run);
 }
 
-/* Of two blocks in one place each has the name that was seen in it; of one block the latest look tells what
+/* Of two blocks in one place each has the name that was seen in it; of one block the latest inspection tells what
  * it is, and a name in a module is better than a variable's. A view of all elements may claim more bytes than
  * there are. */
 Test(names, of_later_inspections)
@@ -340,18 +340,18 @@ Test(modules, have_their_names_in_stacks)
     inspection(&run, 2);
     block(&run, 72 * KIB, 4 * KIB, known, 22);
     attribute(&run);
-    cr_expect_str_eq(label_at(&run, 0, 0)->module, "layers.3", "the first look after it");
+    cr_expect_str_eq(label_at(&run, 0, 0)->module, "layers.3", "the first inspection after it");
     cr_expect_str_eq(label_at(&run, 8 * KIB, 0)->module, "layers.3 > Block");
     cr_expect_str_eq(label_at(&run, 16 * KIB, 0)->module, "Block#2");
     cr_expect_str_eq(label_at(&run, 24 * KIB, 0)->module, "model");
-    cr_expect_str_eq(label_at(&run, 64 * KIB, 0)->module, "layers.3", "the last look before it");
+    cr_expect_str_eq(label_at(&run, 64 * KIB, 0)->module, "layers.3", "the last inspection before it");
     cr_expect_str_eq(label_at(&run, 72 * KIB, 0)->module, "layers.4", "another has its address");
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.4"), "Other");
     cr_expect_str_eq(vt_module_class(run.attribution, "layers.3 > Block"), "Block");
     end(&run);
 }
 
-/* A model that is wrapped after a first look is one root, not two. */
+/* A model that is wrapped after a first inspection is one root, not two. */
 Test(modules, may_be_wrapped_later)
 {
     struct run run = begin();

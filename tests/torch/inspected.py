@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that would notice if somebody looked at their objects: looking.py NAME prints what they notice.
+"""Programs that would notice an inspection of their objects: inspected.py NAME prints what they notice.
 
 What a program prints must be the same with vramtrace and without it.
 """

@@ -1,4 +1,4 @@
-"""Programs that would notice a look at their objects, for any Python: python_looks.py NAME prints what they notice.
+"""Programs that would notice an inspection at their objects, for any Python: python_inspections.py NAME prints what they notice.
 
 What it prints must be the same with vramtrace and without. In the place of torch stand classes with the same names.
 """
@@ -302,7 +302,7 @@ def audit():
 
 
 def state():
-    """All that the interpreter tells of itself: what changes by three looks, once there was one."""
+    """All that the interpreter tells of itself: what changes by three inspections, once there was one."""
     import asyncio
     import faulthandler
     things, collections_seen, seen = make_things(), [], []  # noqa: F841
@@ -397,7 +397,7 @@ def deliveries():
 
 
 def trapped():
-    """A filter of system calls, with a handler for what it traps: also for what a look comes to (here in the tensors' own code)."""
+    """A filter of system calls, with a handler for what it traps: also for what an inspection comes to (here in the tensors' own code)."""
     class Filter(ctypes.Structure):
         _fields_ = [("count", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
 
@@ -449,7 +449,7 @@ class Layer:
 
 
 def modules():
-    """Calls of modules that are new, and a look that is asked for."""
+    """Calls of modules that are new, and an inspection that is asked for."""
     cuda = ctypes.CDLL("libcuda.so.1")
     for layer in [Layer(cuda) for _ in range(8)]:
         layer.forward()

@@ -1,4 +1,4 @@
-"""Looking at live objects is not noticed: looking.py prints the same with it and without vramtrace."""
+"""Inspections of live objects are not noticed: inspected.py prints the same with it and without vramtrace."""
 import concurrent.futures
 import pathlib
 import re
@@ -9,9 +9,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import PYTHON, events, info, run  # noqa: E402
 
-SCRIPT = pathlib.Path(__file__).resolve().parent / "looking.py"
+SCRIPT = pathlib.Path(__file__).resolve().parent / "inspected.py"
 PROGRAMS = ["results", "objects", "lifetimes", "user_code", "subclasses", "modes", "tracers", "strict", "threads", "compiled", "forked", "broken"]
-UNLOOKED_AT = {"threads"}  # may go by without a look: the main thread waits in C
+UNLOOKED_AT = {"threads"}  # may go by without an inspection: the main thread waits in C
 
 
 def timeless(text):
@@ -44,7 +44,7 @@ def test_not_looking(tmp_path):
 
 
 def test_failures_end(tmp_path):
-    """A look that fails says so in the trace, and after three nobody looks any more."""
+    """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")
     assert looks(tmp_path / "broken.vrt") == 3
     told = info(tmp_path / "broken.vrt")["looks"]
