@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "diagnose/leaks/leaks.h"
+#include "diagnose/leaks/verdicts.h"
 
 #define DEFAULT_TOLERANCE 0.02 /* of a baseline's peak */
 

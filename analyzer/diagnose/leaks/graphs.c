@@ -1,7 +1,6 @@
-/* Which blocks of leaks an autograd graph keeps. Of the graphs that a census tells of, each may hold all that
- * those before it hold (a sum that goes on through all steps), so their blocks are summed up by trees, not
- * one by one. */
-#include "diagnose/leaks/private.h"
+/* Which blocks of leaks an autograd graph keeps. Each graph in a census may hold all that the earlier ones
+ * hold (a sum that continues through all steps), so trees sum up their blocks, not loops. */
+#include "diagnose/leaks/graphs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,17 +34,13 @@ static uint64_t number_of(uint64_t sequence)
 static int compare_numbers(const void *a, const void *b)
 {
     const struct numbered *left = a, *right = b;
-    if (left->number != right->number)
-        return left->number < right->number ? -1 : 1;
-    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+    return 2 * vt_order(left->number, right->number) + vt_order(left->allocation, right->allocation);
 }
 
 static int compare_leaks(const void *a, const void *b)
 {
     const struct numbered *left = a, *right = b;
-    if (left->leak != right->leak)
-        return left->leak < right->leak ? -1 : 1;
-    return compare_numbers(a, b);
+    return 4 * vt_order(left->leak, right->leak) + compare_numbers(a, b);
 }
 
 static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
@@ -53,8 +48,7 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
     size_t capacity = 0;
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         const struct vt_allocation *block = &finder->replay->allocations[i];
-        uint32_t class = finder->class_of[i];
-        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        uint32_t leak = vt_leak_of(finder, i);
         /* a later one of its number is of a node that is not its own */
         if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
             !finder->made_node[block->alloc_event] || block->bytes == 0)
@@ -70,17 +64,15 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
 static int compare_made(const void *a, const void *b, void *context)
 {
     const struct vt_leak_graphs *graphs = context;
-    uint32_t left = graphs->by_leak[*(const uint32_t *)a].allocation;
-    uint32_t right = graphs->by_leak[*(const uint32_t *)b].allocation;
-    return left < right ? -1 : left > right;
+    return vt_order(graphs->by_leak[*(const uint32_t *)a].allocation,
+                    graphs->by_leak[*(const uint32_t *)b].allocation);
 }
 
 static int compare_freed(const void *a, const void *b, void *context)
 {
     const struct vt_leak_graphs *graphs = context;
-    uint32_t left = graphs->allocations[graphs->by_leak[*(const uint32_t *)a].allocation].free_event;
-    uint32_t right = graphs->allocations[graphs->by_leak[*(const uint32_t *)b].allocation].free_event;
-    return left < right ? -1 : left > right;
+    return vt_order(graphs->allocations[graphs->by_leak[*(const uint32_t *)a].allocation].free_event,
+                    graphs->allocations[graphs->by_leak[*(const uint32_t *)b].allocation].free_event);
 }
 
 /* The first of `places` at or after a number, of one leak or of all. */
