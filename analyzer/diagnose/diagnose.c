@@ -3,7 +3,7 @@
 #include "diagnose/advice.h"
 #include "diagnose/fragmentation.h"
 #include "diagnose/leaks/leaks.h"
-#include "diagnose/shortage.h"
+#include "diagnose/oom.h"
 #include "diagnose/steps.h"
 #include "report/parts.h"
 

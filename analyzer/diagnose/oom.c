@@ -1,10 +1,11 @@
 /* Out of memory: the state of the cache, and what would have been freed next. */
-#include "diagnose/shortage.h"
+#include "diagnose/oom.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "diagnose/fragmentation.h"
 #include "report/parts.h"
 
@@ -18,9 +19,7 @@ static int by_event(const void *left, const void *right)
 {
     const struct end *a = left, *b = right;
 
-    if (a->event != b->event)
-        return a->event < b->event ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 2 * vt_order(a->event, b->event) + vt_order(a->allocation, b->allocation);
 }
 
 /* The latest allocation of each stack that was freed before an event; VT_NEVER = none. NULL without memory.

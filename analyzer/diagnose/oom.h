@@ -1,6 +1,6 @@
-/* What running out of memory was about. */
-#ifndef VT_SHORTAGE_H
-#define VT_SHORTAGE_H
+/* Out of memory: what was missing, and what would have been freed next. */
+#ifndef VT_OOM_H
+#define VT_OOM_H
 
 #include "report/report.h"
 
