@@ -1,6 +1,6 @@
-/* Names of modules and owners in a comparison: what stands on one side only is told by the outermost of its
+/* Names of modules and owners in a comparison: what is on one side only has the name of the outermost of its
  * places that the other side lacks. */
-#include "diagnose/diff.h"
+#include "diagnose/diff_names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,15 @@
 
 #include "base/index.h"
 #include "base/module_names.h"
+
+void vt_diff_measure(struct vt_diff_row *row)
+{
+    uint64_t a = row->a.bytes, b = row->b.bytes;
+    row->change_bytes = a > b ? a - b : b - a;
+    for (int c = 0; a == b && c < VT_CATEGORY_COUNT; c++)
+        if (row->b.categories[c] > row->a.categories[c])
+            row->change_bytes += row->b.categories[c] - row->a.categories[c];
+}
 
 /* A name with classes has a part for each class, another for each dotted level. */
 static bool has_classes(const char *name)
@@ -160,7 +169,6 @@ int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_g
     struct names of_a = {0}, of_b = {0};
     size_t kept = 0;
     int result = make_names(a, &of_a);
-
     if (!result)
         result = make_names(b, &of_b);
     for (size_t i = 0; !result && i < rows->count; i++)

@@ -40,10 +40,8 @@ static bool is_small(const struct vt_allocation *segment)
 static int by_address(const void *left, const void *right, void *replay)
 {
     const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
-    uint64_t a = allocations[*(const uint32_t *)left].address,
-             b = allocations[*(const uint32_t *)right].address;
-
-    return a < b ? -1 : a > b;
+    return vt_order(allocations[*(const uint32_t *)left].address,
+                    allocations[*(const uint32_t *)right].address);
 }
 
 static bool is_mapping(const struct vt_replay *replay, const struct vt_allocation *segment)
@@ -238,9 +236,7 @@ static int by_kept(const void *left, const void *right)
 {
     const struct vt_pin *a = left, *b = right;
 
-    if (a->kept_bytes != b->kept_bytes)
-        return a->kept_bytes > b->kept_bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->kept_bytes != b->kept_bytes ? vt_order(b->kept_bytes, a->kept_bytes) : strcmp(a->name, b->name);
 }
 
 /* The pin of that name, made if there is none; NULL without memory. */
