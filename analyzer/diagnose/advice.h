@@ -1,7 +1,7 @@
-/* Advice: what would have lowered the peak, by what the trace itself shows.
+/* Advice: what would have lowered the peak, as far as the trace itself shows it.
  *
- * Each piece says which bytes would not have been there, and when; the peak is then found anew over the whole
- * trace, since another moment may become the largest. */
+ * Each piece states which bytes would have been absent, and when. The peak is then computed again over the
+ * whole trace, since another moment may become the largest. */
 #ifndef VT_ADVICE_H
 #define VT_ADVICE_H
 

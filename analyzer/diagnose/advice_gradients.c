@@ -49,7 +49,7 @@ static int compare_made(const void *left, const void *right)
            vt_order(a->allocation, b->allocation);
 }
 
-/* What stands in one place of several passes comes together, in order of passes. */
+/* Groups what several passes made at the same place, in order of passes. */
 static int compare_places(const void *left, const void *right)
 {
     const struct made *a = left, *b = right;

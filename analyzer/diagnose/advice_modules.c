@@ -9,7 +9,7 @@
 
 /* ---- In place ---- */
 
-#define NEAR 256u /* allocations back that an operator's input may lie */
+#define NEAR 256u /* allocations back, to find an operator's input */
 
 /* What the operator read: of the blocks of its size that forward made and that are alive, the latest. */
 static const struct vt_allocation *input_of(const struct vt_adviser *adviser, uint32_t index)
@@ -142,7 +142,7 @@ static size_t output_of(const struct vt_adviser *adviser, const struct kept *kep
     return i;
 }
 
-/* One member in one step: all but its output goes when its forward ends, and is made again when its backward
+/* One member in one step: all but its output is freed when its forward ends, and made again when its backward
  * begins. */
 static void drop_member(struct vt_adviser *adviser, const struct kept *kept, size_t count, uint32_t backward)
 {

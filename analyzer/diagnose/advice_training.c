@@ -23,7 +23,7 @@ struct graph_block {
 
 struct evaluation {
     struct vt_adviser *adviser;
-    uint32_t *runs;     /* by event: runs of frees with nothing made in between, which is how a graph goes */
+    uint32_t *runs; /* by event: runs of frees with no allocation in between, which is how a graph is freed */
     uint8_t *stacks;    /* by stack id */
     uint32_t last_made; /* the last event that made a block */
     struct graph_block *blocks;

@@ -1,4 +1,4 @@
-/* Rows of a comparison that are one for the place they lie in. */
+/* Rows of a comparison that are merged into one for a place. */
 #ifndef VT_DIFF_NAMES_H
 #define VT_DIFF_NAMES_H
 

@@ -1,4 +1,4 @@
-/* Fragmentation: segments at an instant, what lies in them, and what keeps them from being returned. */
+/* Fragmentation: the segments at an instant, their blocks, and what keeps each from being returned. */
 #ifndef VT_FRAGMENTATION_H
 #define VT_FRAGMENTATION_H
 

@@ -11,7 +11,7 @@
 
 /* When a block alive at the refusal is freed. */
 struct end {
-    uint32_t allocation, event; /* the event may lie beyond the trace: it is expected */
+    uint32_t allocation, event; /* an expected event may be beyond the trace */
     uint8_t phase;
 };
 

@@ -1,4 +1,4 @@
-/* The steps of a device in one walk of the replay, and the statistic of which stand out. */
+/* The steps of a device in one walk of the replay, and the statistics that pick the outliers. */
 #include "diagnose/steps.h"
 
 #include "base/index.h"
@@ -22,20 +22,13 @@
 struct walk {
     const struct vt_attribution *attribution;
     struct vt_step *items; /* by step number */
-    size_t span;
     bool has_blocks;
 };
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
-    const struct vt_attribution *attribution = walk->attribution;
-    struct vt_step *step;
-
-    while (walk->span + 1 < attribution->span_count &&
-           attribution->spans[walk->span].last_event < event_index)
-        walk->span++;
-    step = &walk->items[attribution->spans[walk->span].step];
+    struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
     vt_state_keep(&step->end, event_index, sums);
     if (!step->peak.present ||
         vt_state_measure(&step->end, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))

@@ -152,7 +152,7 @@ struct thread_state {
     uint64_t sequence, call;
 };
 
-/* The call that a stack stands in. */
+/* The call that a stack is in. */
 static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
@@ -160,8 +160,8 @@ static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
     return vt_mix(finder->code_keys[stack_id], offset);
 }
 
-/* The first event with a node's number is of the call that made it; so are those that follow from the same
- * place. (Later ones are of operators without a node.) */
+/* The first event with a node's number comes from the call that made the node; so do the next ones from the
+ * same place. (Later ones come from operators without a node.) */
 static int read_nodes(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
@@ -263,11 +263,14 @@ int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, 
     if (!parts)
         return -ENOMEM;
     leak->parts = parts;
-    parts[leak->part_count++] = (struct vt_leak_part){.stack_id = class->stack_id,
-                                                      .category = category,
-                                                      .bytes_per_step = class->bytes_per_step,
-                                                      .bytes = bytes,
-                                                      .blocks = blocks};
+    parts[leak->part_count++] =
+        (struct vt_leak_part){.stack_id = class->stack_id,
+                              .category = category,
+                              .bytes_per_step = class->bytes_per_step,
+                              .bytes = bytes,
+                              .blocks = blocks,
+                              .place = vt_place_of(finder->places, class->stack_id),
+                              .operator_name = vt_operator_of(finder->attribution, class->stack_id)};
     class->group = (uint32_t)(leak - finder->leaks->items);
     leak->bytes += bytes;
     leak->blocks += blocks;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Early records that lie far from the others are of another cause: a buffer made at the start. */
+/* Early records far from the others have another cause: a buffer made at the start. */
 static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
 {
     uint32_t first = 0;
@@ -37,7 +37,7 @@ static uint64_t bytes_at(const struct vt_leak_change *series, size_t count, uint
     return up_to > 0 ? series[up_to - 1].bytes : 0;
 }
 
-/* Whether it goes on to the end at the pace of the beginning: what fills a cache slows down and stops. */
+/* Whether growth continues to the end at its first pace: what fills a cache slows down and stops. */
 static bool goes_on(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
                     uint32_t count, uint32_t to)
 {

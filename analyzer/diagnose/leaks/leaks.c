@@ -1,4 +1,4 @@
-/* The search for leaks, finder by finder, and what is printed of each leak. */
+/* The search for leaks, finder by finder, and the sums of what they found. */
 #include "diagnose/leaks/leaks.h"
 
 #include <stdlib.h>
@@ -20,17 +20,6 @@ static int compare_leaks(const void *a, const void *b)
            vt_order(left->stack_id, right->stack_id);
 }
 
-/* What is printed of a leak beside its sums. */
-static void describe(const struct vt_leak_finder *finder, struct vt_leak *leak)
-{
-    leak->collected = leak->verdict == VT_LEAK_CYCLE && leak->part_count > 0;
-    for (size_t i = 0; i < leak->part_count; i++) {
-        struct vt_leak_part *part = &leak->parts[i];
-        part->place = vt_place_of(finder->places, part->stack_id);
-        part->operator_name = vt_operator_of(finder->attribution, part->stack_id);
-    }
-}
-
 /* Sorts each leak's parts, finds its category, and counts it. */
 static void sum_up(struct vt_leaks *leaks)
 {
@@ -44,6 +33,7 @@ static void sum_up(struct vt_leaks *leaks)
         for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
             if (categories[c] > categories[leak->category])
                 leak->category = c;
+        leak->collected = leak->verdict == VT_LEAK_CYCLE && leak->part_count > 0;
         leaks->leak_count += leak->is_leak;
         if (vt_leak_fills_device(leak))
             leaks->bytes_per_step += leak->bytes_per_step;
@@ -63,8 +53,6 @@ static int find(struct vt_leak_finder *finder)
         return error;
     sum_up(leaks);
     error = vt_leak_cache_find(finder);
-    for (size_t i = 0; i < leaks->count; i++)
-        describe(finder, &leaks->items[i]);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
     return error;

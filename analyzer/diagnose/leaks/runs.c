@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A backward pass that makes nodes itself (create_graph=True) goes on with the graph. */
+/* A backward pass that makes nodes itself (create_graph=True) extends the graph. */
 static bool makes_nodes(const struct vt_trace *trace, const struct vt_span *span)
 {
     for (uint32_t i = span->first_event; i <= span->last_event; i++)
