@@ -1,10 +1,8 @@
-#include "diagnose/advice.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/adviser.h"
-#include "diagnose/fragmentation.h"
+#include "diagnose/finders.h"
 
 /* Only what the cache held in empty segments: frag reports free bytes beside blocks in use, which no setting
  * is sure to return. */

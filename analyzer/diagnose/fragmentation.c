@@ -1,10 +1,9 @@
-#include "diagnose/fragmentation.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
+#include "diagnose/finders.h"
 #include "report/group_table.h"
 #include "report/parts.h"
 

@@ -1,12 +1,10 @@
 /* Out of memory: the state of the cache, and what would have been freed next. */
-#include "diagnose/oom.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
-#include "diagnose/fragmentation.h"
+#include "diagnose/finders.h"
 #include "report/parts.h"
 
 /* When a block alive at the refusal is freed. */

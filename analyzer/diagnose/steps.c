@@ -1,7 +1,6 @@
 /* The steps of a device in one walk of the replay, and the statistics that pick the outliers. */
-#include "diagnose/steps.h"
-
 #include "base/index.h"
+#include "diagnose/finders.h"
 #include "report/parts.h"
 
 #include <errno.h>

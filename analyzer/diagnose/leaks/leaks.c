@@ -1,8 +1,12 @@
-/* The search for leaks, finder by finder, and the sums of what they found. */
-#include "diagnose/leaks/leaks.h"
-
+/* Leaks: growth that repeats. Bytes alive at the start of step after step, by the stack that made them.
+ *
+ * What a step made is kept if it is alive when the last step begins. It is a leak if keeping repeats: in at
+ * least VT_LEAK_BIRTHS steps, up to the end, and with growing total bytes. That excludes memory taken once,
+ * buffers that fill and stop, values that the next step replaces, and varying sizes. The last step itself is
+ * left out: a program that ends frees what it kept. */
 #include <stdlib.h>
 
+#include "diagnose/finders.h"
 #include "diagnose/leaks/finders.h"
 
 static int compare_parts(const void *a, const void *b)
