@@ -24,7 +24,7 @@ struct pass {
                            needed in this one */
     bool forward;       /* between that and this pass, which is the first after it, is a forward */
     uint32_t forwards;  /* of passes up to this one: those with a forward */
-    uint64_t bytes;     /* of gradients: what comes in here less what is gone, modulo 2^64 */
+    uint64_t bytes; /* of unneeded gradients: those that begin here less those that end here, modulo 2^64 */
 };
 
 struct search {
@@ -91,7 +91,7 @@ static int list_backward(struct search *search)
     return 0;
 }
 
-/* The stack of the first block that a span made, 0 = none. */
+/* Stack of the first block that a span made, 0 = none. */
 static uint32_t made_by(const struct search *search, const struct vt_span *span)
 {
     const struct vt_event *events = search->adviser->replay->trace->events;
@@ -258,7 +258,7 @@ static size_t list_turns(const struct search *search, const struct place *place)
     return count;
 }
 
-/* How many pairs more there are after a turn, modulo 2^32. */
+/* Change in the number of pairs by a turn, modulo 2^32. */
 static uint32_t take_turn(const struct search *search, const struct place *place, const struct turn *turn,
                           uint32_t *agains)
 {

@@ -11,7 +11,7 @@
 
 #define NEAR 256u /* allocations back, to find an operator's input */
 
-/* What the operator read: of the blocks of its size that forward made and that are alive, the latest. */
+/* What the operator read: the latest live block of its size that forward made. */
 static const struct vt_allocation *input_of(const struct vt_adviser *adviser, uint32_t index)
 {
     const struct vt_allocation *output = &adviser->replay->allocations[index];
@@ -125,8 +125,8 @@ static int compare_kept(const void *left, const void *right)
            vt_order(a->allocation, b->allocation);
 }
 
-/* What a member gave to the next one, which keeps it as its input: the last that it made, but for small
- * by-products of its last operator (a norm's statistics). */
+/* What a member passed to the next one, which keeps it as its input: the last block that it made, except
+ * small by-products of its last operator (a norm's statistics). */
 static size_t output_of(const struct vt_adviser *adviser, const struct kept *kept, size_t count)
 {
     const struct vt_allocation *allocations = adviser->replay->allocations;
@@ -161,8 +161,8 @@ static void drop_member(struct vt_adviser *adviser, const struct kept *kept, siz
             vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i].allocation].bytes);
 }
 
-/* The first that backward makes for each member, by the forward operators it belongs to: sorted like the
- * kept. */
+/* Event of the first block that backward makes for a member in a pass, by the forward operators it belongs
+ * to. */
 static uint32_t first_backward(const struct vt_adviser *adviser, const struct kept *made, size_t count,
                                uint64_t member, uint32_t pass)
 {

@@ -13,9 +13,9 @@
 
 /* What is known of a stack. */
 enum {
-    TRAINED = 1,
-    DROPPED = 2
-}; /* a backward pass took what it made; it went without one, and the run went on */
+    TRAINED = 1, /* a backward pass used what it made */
+    DROPPED = 2  /* what it made was freed without one, and the run continued */
+};
 
 struct graph_block {
     uint32_t run, step, allocation;
@@ -293,7 +293,7 @@ int vt_advise_foreach(struct vt_adviser *adviser)
             all += block->bytes;
             stack_id = stack_id ? stack_id : block->stack_id;
         }
-        /* one parameter's at a time: its square root and the quotient made of it */
+        /* for one parameter at a time: its square root and the quotient */
         vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, 0 - largest * 2);
         most = all > most ? all : most;
     }

@@ -1,4 +1,3 @@
-/* Measuring a trace against limits. */
 #include "diagnose/check.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 
 static const struct vt_state nothing;
 
-/* What was measured; `format` says what is wrong if it is over its limit. */
+/* Adds what was measured. `format` is the message of a breach. */
 static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)

@@ -1,4 +1,4 @@
-/* Matching the groups of two instants. */
+/* Matches the groups of two instants. */
 #include "diagnose/diff.h"
 
 #include "base/index.h"

@@ -25,7 +25,7 @@ static bool has_classes(const char *name)
     return strstr(name, VT_MODULE_CLASSES) || strchr(name, '#');
 }
 
-/* The end of the next part of a name, but for the last; NULL = none. */
+/* The end of the next part of a name, except the last; NULL = none. */
 static const char *next_end(const char *name, bool classes, struct vt_module_level *level)
 {
     while (vt_module_next(name, level)) {
@@ -89,8 +89,8 @@ static bool has_name(const struct names *names, const char *start, bool whole)
            (whole ? !strcmp(names->items[at], start) : !strncmp(names->items[at], start, strlen(start)));
 }
 
-/* Count of the parts of a name, without role, that lead to its outermost place that `other` lacks; 0 = all.
- */
+/* Number of the parts of a name, without role, up to its outermost place that `other` lacks; 0 = up to the
+ * end. */
 static size_t parts_to_place(char *name, const struct names *other)
 {
     bool classes = has_classes(name);

@@ -16,7 +16,7 @@ struct walk {
     uint32_t step;
     uint64_t segment_bytes, cached; /* before this event */
     uint32_t stack_id;              /* that last made a segment */
-    uint64_t used;                  /* the most within the last whole step: without what is cached */
+    uint64_t used;                  /* the most within the last whole step, without the cache */
 };
 
 static void end_step(struct walk *walk)
@@ -50,7 +50,7 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     uint64_t reserved = vt_growth_per_step(growth), more;
     uint32_t grown = 0, holes = 0;
     if (finder->leaks->bytes_per_step * 5 >= reserved * 4)
-        return 0; /* blocks need it */
+        return 0; /* the blocks need what is reserved */
     more = reserved - finder->leaks->bytes_per_step;
     for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
         grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;

@@ -77,7 +77,7 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
     uint32_t steps = 0;
     if (items[0].step == items[count - 1].step)
         return;
-    for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own may not be whole */
+    for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own step may be incomplete */
         bytes += items[i].bytes;
         steps += i == 0 || items[i].step != items[i - 1].step;
     }
@@ -112,7 +112,7 @@ static int read_bursts(struct vt_leak_finder *finder)
         while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE)
             last++;
         uint32_t first_after = last < finder->last_border ? last + 1 : last;
-        if (burst.after < first_after) /* else nothing has come since the burst before this one */
+        if (burst.after < first_after) /* else nothing happened since the previous burst */
             burst.after = first_after;
         while (burst.after < finder->last_border && !is_place(finder, burst.after))
             burst.after++;

@@ -41,8 +41,8 @@ uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
 
 /* ---- Classes ---- */
 
-/* Objects and threads are left out: a module made anew in each step is the same code. Lines stand for
- * instructions, since the interpreter moves on to others for the same call once it has specialized it. */
+/* Objects and threads are left out: a module made anew in each step is the same code. Lines replace
+ * instructions, since the interpreter uses other instructions for a call once it has specialized it. */
 static int key_stacks(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
@@ -120,7 +120,7 @@ static int classify(struct vt_leak_finder *finder)
     return error;
 }
 
-/* Puts allocations in order of their classes and counts the steps that each class keeps something of. */
+/* Sorts allocations by class and counts the steps of which each class keeps something. */
 static void sort_by_class(struct vt_leak_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;

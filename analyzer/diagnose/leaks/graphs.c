@@ -17,10 +17,10 @@ struct vt_leak_graphs {
     const struct vt_label *labels;
     size_t count, leaves; /* leaves: of each tree, a power of two */
     struct numbered *by_number, *by_leak;
-    uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
+    uint32_t *earlier; /* tree over by_number: the least place + 1 of the previous one of the same leak */
     struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the inspection */
     uint32_t *made, *freed;         /* places in by_leak, in order of their events */
-    size_t made_count, freed_count; /* of them, those that are done with */
+    size_t made_count, freed_count; /* of them, those already passed */
     uint32_t *part_of;              /* by leak: place in parts, VT_NEVER = none */
     struct vt_leak_graph_part *parts;
     size_t part_count, part_capacity;
@@ -49,7 +49,7 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         const struct vt_allocation *block = &finder->replay->allocations[i];
         uint32_t leak = vt_leak_of(finder, i);
-        /* a later one of its number is of a node that is not its own */
+        /* later blocks with this number belong to another node */
         if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
             !finder->made_node[block->alloc_event] || block->bytes == 0)
             continue;
@@ -196,7 +196,7 @@ void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event)
     }
 }
 
-/* Of the places [first, end) in by_leak. */
+/* Sum of the places [first, end) in by_leak. */
 static struct vt_leak_hold sum_of(const struct vt_leak_graphs *graphs, size_t first, size_t end)
 {
     struct vt_leak_hold hold = {0};
@@ -237,8 +237,8 @@ static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct r
     return 0;
 }
 
-/* Each leak that has a number in the range, once: at the first place of it, before which there is none.
- * `node` of the tree has the places from `low`, so many. */
+/* Adds each leak that has a number in the range, once: at its first place in the range. `node` of the tree
+ * covers `places` places from `low`. */
 static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
                      const struct range *range)
 {

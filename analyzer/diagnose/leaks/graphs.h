@@ -4,7 +4,7 @@
 
 #include "diagnose/leaks/finder.h"
 
-/* Of blocks alive at an inspection. */
+/* Sum of blocks alive at an inspection. */
 struct vt_leak_hold {
     uint64_t bytes;
     uint32_t first_step, last_step; /* that made them */
@@ -19,7 +19,7 @@ struct vt_leak_graphs;
 /* -ENOMEM; then too *graphs is to be freed. */
 int vt_leak_graphs_make(const struct vt_leak_finder *finder, struct vt_leak_graphs **graphs);
 void vt_leak_graphs_free(struct vt_leak_graphs *graphs);
-/* What follows is of what is alive then; events ascend. */
+/* Selects the moment for vt_leak_graphs_find. Events must ascend. */
 void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event);
 /* Parts of the graph of those nodes: "12-40,52-52". They live until the next call. -ENOMEM. */
 int vt_leak_graphs_find(struct vt_leak_graphs *graphs, const char *nodes,

@@ -49,8 +49,8 @@ static const struct vt_allocation *allocation_of(const struct vt_leak_finder *fi
 
 /* ---- Verdicts ---- */
 
-/* A module calls a function of the script that is not its forward, or the engine calls one that is not the
- * backward of a Function: a hook. */
+/* A hook: a function of the script that a module calls and that is not its forward, or that the engine calls
+ * and that is not the backward of a Function. */
 static bool made_by_hook(const struct vt_leak_finder *finder, uint32_t index)
 {
     const struct vt_attribution *attribution = finder->attribution;
@@ -177,7 +177,7 @@ static void judge(const struct vt_leak_runs *runs, const struct vt_leak_run *run
 
 /* ---- Clusters ---- */
 
-/* What a class kept, under its pattern's key. */
+/* An allocation that a class kept, and the key of the class's pattern. */
 struct kept {
     uint64_t key;
     uint32_t allocation;
@@ -193,7 +193,7 @@ struct cluster {
     size_t count, capacity;
 };
 
-/* The same for classes of one kind whose first and last births are the same. */
+/* Equal for classes of one kind with equal first and last births. */
 static uint64_t pattern_key(uint8_t kind, uint32_t first_birth, uint32_t last_birth)
 {
     return ((uint64_t)first_birth << 32 | last_birth) * 8 + kind;
@@ -302,7 +302,7 @@ static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, st
     return vt_leak_add_part(finder, leak, class, bytes, blocks, category);
 }
 
-/* A leak of those blocks, and of the classes that they are of. */
+/* Adds a leak of those blocks, with their classes. */
 static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
                     const struct vt_leak_block *blocks, size_t count, bool graph)
 {
@@ -325,8 +325,8 @@ static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
     return 0;
 }
 
-/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which
- * the next step's graph may hold. Returns how many. */
+/* Copies the run's blocks to `sorted`, those that the graph holds first: blocks made before its end, and
+ * inputs, which the next step's graph may hold. Returns how many. */
 static size_t put_graph_first(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
                               struct vt_leak_block *sorted)
 {
@@ -343,7 +343,7 @@ static size_t put_graph_first(const struct vt_leak_finder *finder, const struct 
     return used;
 }
 
-/* Splits what a run kept: what its graph holds; then what hooks made, and the rest. */
+/* Splits what a run kept into leaks: what its graph holds, what hooks made, and the rest. */
 static int split_run(struct cluster *cluster, struct vt_leak_run *run)
 {
     size_t used = 0;

@@ -49,7 +49,7 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
         pause = (2 * spread + count - 2) / (count - 1);
     if (to - last >= pause || bytes_at(series, changes, to) < last_bytes - last_bytes / 10)
         return false;
-    if (bytes_at(series, changes, late) < least) /* what varies falls back */
+    if (bytes_at(series, changes, late) < least) /* sizes that vary fall back */
         return false;
     for (size_t i = changes_up_to(series, changes, late); i < changes && series[i].step <= to; i++)
         if (series[i].bytes < least)

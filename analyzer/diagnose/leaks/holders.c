@@ -1,5 +1,5 @@
-/* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes, itself
- * or by the autograd graph that hangs on its tensor. */
+/* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes,
+ * directly or by the autograd graph of its tensor. */
 #include "diagnose/leaks/finders.h"
 #include "diagnose/leaks/graphs.h"
 
@@ -12,7 +12,7 @@ struct candidate {
     struct vt_leak_hold direct, by_graph;
 };
 
-/* What one holder of an inspection has of one leak: a block, or blocks by its graph. */
+/* What one holder of an inspection holds of one leak: a block, or blocks by its graph. */
 struct share {
     uint32_t leak, order; /* order: in which they were found */
     bool direct;
@@ -33,7 +33,7 @@ struct search {
     struct candidate *best; /* by leak */
 };
 
-/* "list 'history' in __main__, 3 items" is the same later, when there are more. */
+/* Without the count: "list 'history' in __main__, 3 items" is the same holder later, with more items. */
 static uint64_t key_of(uint32_t leak, const char *name)
 {
     size_t bytes = strlen(name);
@@ -116,8 +116,8 @@ static const struct vt_leak_hold *best_of(const struct candidate *candidate)
     return candidate->direct.bytes > candidate->by_graph.bytes ? &candidate->direct : &candidate->by_graph;
 }
 
-/* A variable that holds but what the last step made, and will hold what the next one makes, is not why it
- * stays. Of two that hold about the same graph, the one whose own tensor is the larger hands it on. */
+/* A variable that holds only the last step's memory, and will hold the next step's, is not the cause. Of two
+ * that hold about the same graph, the one with the larger tensor of its own is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
@@ -170,7 +170,7 @@ static int judge_inspection(struct search *search, uint32_t inspection, size_t *
     return error;
 }
 
-/* What inspections and stacks say together. */
+/* Refines the verdict of the stacks by what the inspection saw. */
 static void refine(struct vt_leak *leak)
 {
     static const struct {

@@ -5,7 +5,7 @@
 
 #include "diagnose/leaks/finder.h"
 
-/* A span, and how far a run extends that it is in: as spans. */
+/* A span, and the first and last span of the run that it is in. */
 struct vt_leak_span {
     bool makes_nodes, pass;
     uint32_t phase_first, phase_last; /* if it is a pass */
@@ -39,7 +39,7 @@ struct vt_leak_run {
     uint8_t phase;
     struct vt_leak_block *blocks; /* in order */
     size_t count;
-    /* vt_leak_judge_run: */
+    /* set by vt_leak_judge_run: */
     size_t graph_count;
     uint32_t last_graph; /* event of the last block in the graph */
     bool reached;        /* by backward */
