@@ -63,6 +63,12 @@ static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t va
     }
 }
 
+/* -1, 0 or 1, as comparators return. With two keys, the first of which decides: 2 * vt_order(a, b) + vt_order(c, d). */
+static inline int vt_order(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
 /* How many of `count` numbers in ascending order are not above `value`: the place of the first that is. */
 static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint32_t value)
 {

@@ -1,15 +1,13 @@
 /* Advice on gradients that live through forward.
  *
- * From each optimizer's step on that a gradient outlives it was not needed, until its backward makes it
- * again: the new one, which is added to it and freed, would have taken its place. Gradients and passes may
- * both be many, so what all gradients would not have held is added up for each pass, and never gradient by
- * gradient and pass by pass. */
+ * A gradient that outlives an optimizer's step is not needed until its backward makes it again: the new one,
+ * which is added to it and freed, would have taken its place. Gradients and passes may both be many, so the
+ * bytes that all gradients would not have held are added up per pass, never gradient by gradient and pass by
+ * pass. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "diagnose/advice_private.h"
-#include "base/index.h"
+#include "diagnose/adviser.h"
 
 /* What backward made. */
 struct made {
@@ -22,9 +20,11 @@ struct made {
 struct pass {
     uint32_t span;
     uint32_t optimizer; /* the last span of an optimizer before it, VT_NEVER = none */
+    uint32_t gone;      /* the first pass after that optimizer, 0 = none: gradients of earlier passes are not
+                           needed in this one */
     bool forward;       /* between that and this pass, which is the first after it, is a forward */
     uint32_t forwards;  /* of passes up to this one: those with a forward */
-    uint64_t bytes;     /* of gradients: what comes in here less what is gone, modulo 2^64 */
+    uint64_t bytes; /* of unneeded gradients: those that begin here less those that end here, modulo 2^64 */
 };
 
 struct search {
@@ -45,23 +45,17 @@ static int compare_made(const void *left, const void *right)
 {
     const struct made *a = left, *b = right;
 
-    if (a->stack_id != b->stack_id)
-        return a->stack_id < b->stack_id ? -1 : 1;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? -1 : 1;
-    if (a->pass != b->pass)
-        return a->pass < b->pass ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 4 * vt_order(a->stack_id, b->stack_id) + 2 * vt_order(a->bytes, b->bytes) +
+           vt_order(a->allocation, b->allocation);
 }
 
-/* What stands in one place of several passes comes together, in order of passes. */
+/* Groups what several passes made at the same place, in order of passes. */
 static int compare_places(const void *left, const void *right)
 {
     const struct made *a = left, *b = right;
 
-    if (a->stack_id == b->stack_id && a->bytes == b->bytes && a->order != b->order)
-        return a->order < b->order ? -1 : 1;
-    return compare_made(left, right);
+    return 8 * vt_order(a->stack_id, b->stack_id) + 4 * vt_order(a->bytes, b->bytes) +
+           2 * vt_order(a->order, b->order) + vt_order(a->allocation, b->allocation);
 }
 
 static const struct vt_allocation *allocation_of(const struct search *search, const struct made *made)
@@ -97,7 +91,7 @@ static int list_backward(struct search *search)
     return 0;
 }
 
-/* The stack of the first block that a span made, 0 = none. */
+/* Stack of the first block that a span made, 0 = none. */
 static uint32_t made_by(const struct search *search, const struct vt_span *span)
 {
     const struct vt_event *events = search->adviser->replay->trace->events;
@@ -111,6 +105,7 @@ static uint32_t made_by(const struct search *search, const struct vt_span *span)
 static int read_spans(struct search *search)
 {
     uint32_t optimizer = VT_NEVER, maker = VT_NEVER;
+    uint32_t gone = 0;
     bool waits = false, forward = false; /* no backward, and a forward, has come since `optimizer` */
 
     search->passes = calloc(search->span_count + 2, sizeof *search->passes);
@@ -124,12 +119,14 @@ static int read_spans(struct search *search)
 
         if (span->phase == VT_PHASE_OPTIMIZER) {
             optimizer = i;
+            gone = search->pass_count + 1;
             waits = true;
             forward = false;
         } else if (span->phase == VT_PHASE_FORWARD || span->phase == VT_PHASE_EVAL) {
             forward |= waits;
         } else if (span->phase == VT_PHASE_BACKWARD) {
-            *pass = (struct pass){.span = i, .optimizer = optimizer, .forward = waits && forward};
+            *pass =
+                (struct pass){.span = i, .optimizer = optimizer, .gone = gone, .forward = waits && forward};
             pass->forwards = pass[-1].forwards + pass->forward;
             search->pass_count++;
             waits = false;
@@ -144,24 +141,21 @@ static int read_spans(struct search *search)
     return 0;
 }
 
+static int compare_gone(const void *pass, const void *gone)
+{
+    return vt_order(((const struct pass *)pass)->gone, *(const uint32_t *)gone);
+}
+
 /* The first pass before which an optimizer stepped after the given one. */
 static uint32_t first_later(const struct search *search, uint32_t pass)
 {
-    uint32_t low = pass + 1, high = search->pass_count + 1, span = search->passes[pass].span;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (search->passes[middle].optimizer == VT_NEVER || search->passes[middle].optimizer < span)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    uint32_t gone = pass + 1;
+    return (uint32_t)vt_lower_bound(search->passes, search->pass_count + 1, sizeof *search->passes, &gone,
+                                    compare_gone);
 }
 
-/* Notes for each pass what it is that a gradient was not needed, as if nothing was made again. True if it
- * ever was not. */
+/* Adds a gradient's bytes to the passes that do not need it, as if nothing was made again. True if there was
+ * a time when it was not needed. */
 static bool drop_gradient(struct search *search, const struct made *made, uint32_t *stack_id)
 {
     const struct vt_allocation *gradient = allocation_of(search, made);
@@ -212,11 +206,7 @@ static int compare_turns(const void *left, const void *right)
 {
     const struct turn *a = left, *b = right;
 
-    if (a->event != b->event)
-        return a->event < b->event ? -1 : 1;
-    if (a->kind != b->kind)
-        return a->kind < b->kind ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
+    return 4 * vt_order(a->event, b->event) + 2 * vt_order(a->kind, b->kind) + vt_order(a->index, b->index);
 }
 
 static void add_to(uint32_t *tree, size_t count, size_t index, uint32_t change)
@@ -235,36 +225,15 @@ static uint32_t sum_of(const uint32_t *tree, size_t count)
     return sum;
 }
 
-/* How many of the place are gradients that would be gone before `pass`. */
-static size_t gone_before(const struct search *search, const struct place *place, uint32_t pass)
+static int compare_pass(const void *made, const void *pass)
 {
-    size_t low = 0, high = place->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (first_later(search, place->made[middle].pass) <= pass)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return vt_order(((const struct made *)made)->pass, *(const uint32_t *)pass);
 }
 
 /* How many of the place were made before `pass`. */
 static size_t made_before(const struct place *place, uint32_t pass)
 {
-    size_t low = 0, high = place->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (place->made[middle].pass < pass)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return vt_lower_bound(place->made, place->count, sizeof *place->made, &pass, compare_pass);
 }
 
 static size_t list_turns(const struct search *search, const struct place *place)
@@ -289,7 +258,7 @@ static size_t list_turns(const struct search *search, const struct place *place)
     return count;
 }
 
-/* How many pairs more there are after a turn, modulo 2^32. */
+/* Change in the number of pairs by a turn, modulo 2^32. */
 static uint32_t take_turn(const struct search *search, const struct place *place, const struct turn *turn,
                           uint32_t *agains)
 {
@@ -303,12 +272,12 @@ static uint32_t take_turn(const struct search *search, const struct place *place
         add_to(place->gradients, place->count, turn->index, UINT32_MAX);
         return sum_of(place->agains, made_before(place, first_later(search, pass))) - *agains;
     case AGAIN_COMES:
-        pairs = sum_of(place->gradients, gone_before(search, place, pass));
+        pairs = sum_of(place->gradients, made_before(place, search->passes[pass].gone));
         add_to(place->agains, place->count, turn->index, 1);
         ++*agains;
         return pairs;
     case AGAIN_GOES:
-        pairs = sum_of(place->gradients, gone_before(search, place, pass));
+        pairs = sum_of(place->gradients, made_before(place, search->passes[pass].gone));
         add_to(place->agains, place->count, turn->index, UINT32_MAX);
         --*agains;
         return 0 - pairs;
@@ -379,47 +348,37 @@ static void drop_in_passes(const struct search *search)
 static int advise(struct search *search)
 {
     struct vt_adviser *adviser = search->adviser;
-    struct vt_advice *advice;
     uint64_t times = 0, bytes = 0;
     uint32_t stack_id = 0;
     char text[24];
-    int error = list_backward(search);
-
-    if (!error)
-        error = read_spans(search);
-    for (size_t i = 0; !error && i < search->count; i++) {
-        const struct vt_allocation *block = allocation_of(search, &search->list[i]);
-
+    int error;
+    if ((error = list_backward(search)) || (error = read_spans(search)))
+        return error;
+    for (size_t i = 0; i < search->count; i++) {
         if (category_of(search, &search->list[i]) != VT_CATEGORY_GRADIENT ||
             !drop_gradient(search, &search->list[i], &stack_id))
             continue;
         times++;
-        bytes += block->bytes;
+        bytes += allocation_of(search, &search->list[i])->bytes;
     }
-    if (!error)
-        error = drop_all_pairs(search);
-    if (error)
+    if ((error = drop_all_pairs(search)))
         return error;
     drop_in_passes(search);
-    advice = vt_advise(adviser, "zero_grad", vt_whatif_saves(&adviser->whatif));
-    if (!advice)
-        return 0;
-    snprintf(advice->what, sizeof advice->what, "optimizer.zero_grad(set_to_none=True) right after its step");
-    snprintf(advice->why, sizeof advice->why,
-             "%llu gradients (%s) stay alive from the optimizer's step through the next forward, which has "
-             "no use for them",
-             (unsigned long long)times, vt_format_bytes(bytes, text));
-    advice->stack_id = stack_id;
+    vt_advise(
+        adviser, VT_ADVICE_ZERO_GRAD, vt_whatif_saves(&adviser->whatif), stack_id, "",
+        "optimizer.zero_grad(set_to_none=True) right after optimizer.step()",
+        "%llu gradients (%s) stay alive from the optimizer's step through the next forward pass, which does "
+        "not use them",
+        (unsigned long long)times, vt_format_bytes(bytes, text));
     return 0;
 }
 
-int vt_advise_gradients(struct vt_adviser *adviser)
+int vt_advise_zero_grad(struct vt_adviser *adviser)
 {
     struct search search = {.adviser = adviser,
                             .spans = adviser->attribution->spans,
                             .span_count = adviser->attribution->span_count};
     int error = advise(&search);
-
     free(search.passes);
     free(search.waits);
     free(search.makers);

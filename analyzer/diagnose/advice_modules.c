@@ -4,15 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/advice_private.h"
-#include "base/index.h"
 #include "base/module_names.h"
+#include "diagnose/adviser.h"
 
 /* ---- In place ---- */
 
-#define NEAR 256u /* allocations back that an operator's input may lie */
+#define NEAR 256u /* allocations back, to find an operator's input */
 
-/* What the operator read: of the blocks of its size that forward made and that are alive, the latest. */
+/* What the operator read: the latest live block of its size that forward made. */
 static const struct vt_allocation *input_of(const struct vt_adviser *adviser, uint32_t index)
 {
     const struct vt_allocation *output = &adviser->replay->allocations[index];
@@ -33,10 +32,9 @@ static const struct vt_allocation *input_of(const struct vt_adviser *adviser, ui
 
 int vt_advise_in_place(struct vt_adviser *adviser)
 {
-    uint64_t count = 0, most = 0;
+    uint64_t most = 0;
     uint32_t stack_id = 0;
-    struct vt_advice *advice;
-    char bytes[24];
+    char bytes[24], what[192];
 
     for (uint32_t i = 0; i < adviser->replay->allocation_count; i++) {
         const struct vt_allocation *output = &adviser->replay->allocations[i], *input;
@@ -52,23 +50,19 @@ int vt_advise_in_place(struct vt_adviser *adviser)
         vt_whatif_less(&adviser->whatif, output->alloc_event,
                        input->free_event < output->free_event ? input->free_event : output->free_event,
                        output->bytes);
-        count++;
         if (output->bytes > most) {
             most = output->bytes;
             stack_id = output->stack_id;
         }
     }
-    advice = vt_advise(adviser, "in_place", vt_whatif_saves(&adviser->whatif));
-    if (!advice)
+    if (most == 0)
         return 0;
-    snprintf(advice->what, sizeof advice->what, "%s in place (inplace=True)",
-             vt_operator_of(adviser->attribution, stack_id));
-    snprintf(advice->why, sizeof advice->why,
-             "its output (up to %s) is kept beside an input of the same size; where nothing else needs that "
-             "input, one "
-             "would do",
-             vt_format_bytes(most, bytes));
-    advice->stack_id = stack_id;
+    snprintf(what, sizeof what, "%s in place (inplace=True)", vt_operator_of(adviser->attribution, stack_id));
+    vt_advise(
+        adviser, VT_ADVICE_IN_PLACE, vt_whatif_saves(&adviser->whatif), stack_id, "", what,
+        "The operator keeps its output (up to %s) beside an input of the same size. One of them is enough if "
+        "nothing else needs the input",
+        vt_format_bytes(most, bytes));
     return 0;
 }
 
@@ -111,8 +105,7 @@ static void count_families(struct family *families, size_t *count, const struct 
         char pattern[sizeof families->pattern];
         size_t k = 0;
 
-        if (!vt_module_pattern(name, (size_t)(level.begin + level.bytes - name), pattern,
-                               sizeof pattern))
+        if (!vt_module_pattern(name, (size_t)(level.begin + level.bytes - name), pattern, sizeof pattern))
             continue;
         while (k < *count && strcmp(families[k].pattern, pattern))
             k++;
@@ -128,15 +121,12 @@ static int compare_kept(const void *left, const void *right)
 {
     const struct kept *a = left, *b = right;
 
-    if (a->member != b->member)
-        return a->member < b->member ? -1 : 1;
-    if (a->pass != b->pass)
-        return a->pass < b->pass ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 4 * vt_order(a->member, b->member) + 2 * vt_order(a->pass, b->pass) +
+           vt_order(a->allocation, b->allocation);
 }
 
-/* What a member gave to the next one, which keeps it as its input: the last that it made, but for small
- * by-products of its last operator (a norm's statistics). */
+/* What a member passed to the next one, which keeps it as its input: the last block that it made, except
+ * small by-products of its last operator (a norm's statistics). */
 static size_t output_of(const struct vt_adviser *adviser, const struct kept *kept, size_t count)
 {
     const struct vt_allocation *allocations = adviser->replay->allocations;
@@ -152,7 +142,7 @@ static size_t output_of(const struct vt_adviser *adviser, const struct kept *kep
     return i;
 }
 
-/* One member in one step: all but its output goes when its forward ends, and is made again when its backward
+/* One member in one step: all but its output is freed when its forward ends, and made again when its backward
  * begins. */
 static void drop_member(struct vt_adviser *adviser, const struct kept *kept, size_t count, uint32_t backward)
 {
@@ -171,8 +161,8 @@ static void drop_member(struct vt_adviser *adviser, const struct kept *kept, siz
             vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i].allocation].bytes);
 }
 
-/* The first that backward makes for each member, by the forward operators it belongs to: sorted like the
- * kept. */
+/* Event of the first block that backward makes for a member in a pass, by the forward operators it belongs
+ * to. */
 static uint32_t first_backward(const struct vt_adviser *adviser, const struct kept *made, size_t count,
                                uint64_t member, uint32_t pass)
 {
@@ -231,30 +221,22 @@ static int by_saves(const void *left, const void *right)
 {
     const struct family *a = left, *b = right;
 
-    if (a->saves != b->saves)
-        return a->saves > b->saves ? -1 : 1;
-    return strcmp(a->pattern, b->pattern);
+    return a->saves != b->saves ? vt_order(b->saves, a->saves) : strcmp(a->pattern, b->pattern);
 }
 
 static void advise_family(struct vt_adviser *adviser, const struct family *family)
 {
-    struct vt_advice *advice = vt_advise(adviser, "checkpoint", family->saves);
-    char bytes[24];
-
-    if (!advice)
-        return;
-    snprintf(advice->what, sizeof advice->what, "checkpoint %.140s%s", family->pattern,
-             family->members > 1 ? ", each" : "");
-    snprintf(advice->why, sizeof advice->why,
-             "%llu %s %s for backward at the peak; only inputs stay, the rest is made again, one module at a "
-             "time, by a "
-             "second forward",
-             (unsigned long long)family->members, family->members > 1 ? "modules keep" : "module keeps",
-             vt_format_bytes(family->kept, bytes));
-    snprintf(advice->module, sizeof advice->module, "%.150s", family->pattern);
+    bool several = family->members > 1;
+    char bytes[24], what[192];
+    snprintf(what, sizeof what, "checkpoint %s%.140s", several ? "each " : "", family->pattern);
+    vt_advise(adviser, VT_ADVICE_CHECKPOINT, family->saves, 0, family->pattern, what,
+              "%llu module%s %s for backward at the peak. With checkpoints only their inputs stay; backward "
+              "computes the rest again, one module at a time, by a second forward pass",
+              (unsigned long long)family->members, several ? "s keep" : " keeps",
+              vt_format_bytes(family->kept, bytes));
 }
 
-int vt_advise_checkpoints(struct vt_adviser *adviser)
+int vt_advise_checkpoint(struct vt_adviser *adviser)
 {
     struct family families[FAMILIES];
     size_t count = 0, shown = 0;

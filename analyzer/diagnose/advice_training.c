@@ -1,23 +1,21 @@
 /* Advice on the training loop: evaluation, the optimizer. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/advice_private.h"
-#include "base/index.h"
+#include "diagnose/adviser.h"
 
 /* ---- Evaluation with gradients on ---- */
 
-/* Without a graph, what forward makes lives until what comes two after it is made: its reader's output, and
+/* Without a graph, what forward makes lives until the second block after it is made: its reader's output, and
  * then the reader's own reader has begun. */
 #define READERS 2
 
 /* What is known of a stack. */
 enum {
-    TRAINED = 1,
-    DROPPED = 2
-}; /* a backward pass took what it made; it went without one, and the run went on */
+    TRAINED = 1, /* a backward pass used what it made */
+    DROPPED = 2  /* what it made was freed without one, and the run continued */
+};
 
 struct graph_block {
     uint32_t run, step, allocation;
@@ -25,14 +23,14 @@ struct graph_block {
 
 struct evaluation {
     struct vt_adviser *adviser;
-    uint32_t *runs;     /* by event: runs of frees with nothing made in between, which is how a graph goes */
+    uint32_t *runs; /* by event: runs of frees with no allocation in between, which is how a graph is freed */
     uint8_t *stacks;    /* by stack id */
     uint32_t last_made; /* the last event that made a block */
     struct graph_block *blocks;
     size_t count;
 };
 
-/* Numbers the runs of frees. What goes after memory ran out is in run 0: nobody can tell what it was for. */
+/* Numbers the runs of frees. Frees after memory ran out are in run 0: their cause is not known. */
 static void number_frees(struct evaluation *evaluation)
 {
     const struct vt_trace *trace = evaluation->adviser->replay->trace;
@@ -89,15 +87,12 @@ static int compare_graph(const void *left, const void *right)
 {
     const struct graph_block *a = left, *b = right;
 
-    if (a->run != b->run)
-        return a->run < b->run ? -1 : 1;
-    if (a->step != b->step)
-        return a->step < b->step ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 4 * vt_order(a->run, b->run) + 2 * vt_order(a->step, b->step) +
+           vt_order(a->allocation, b->allocation);
 }
 
-/* One graph: of it, all but what is read next goes sooner. What is left when the run ends may have been on
- * its way to a backward pass, unless the same went without one before. */
+/* One graph: all of it but what is read next would be freed sooner. A graph that is left when the run ends
+ * may have been meant for a backward pass, unless the same stacks went without one before. */
 static void drop_graph(struct evaluation *evaluation, const struct graph_block *blocks, size_t count,
                        bool settled, uint32_t *stack_id)
 {
@@ -143,30 +138,23 @@ static uint64_t weigh_graphs(struct evaluation *evaluation, uint32_t *stack_id)
     return vt_whatif_saves(&evaluation->adviser->whatif);
 }
 
-int vt_advise_evaluation(struct vt_adviser *adviser)
+int vt_advise_no_grad(struct vt_adviser *adviser)
 {
     const struct vt_trace *trace = adviser->replay->trace;
-    struct evaluation evaluation = {.adviser = adviser};
-    struct vt_advice *advice = NULL;
+    struct evaluation evaluation = {
+        .adviser = adviser,
+        .runs = calloc(trace->event_count + 1, sizeof *evaluation.runs),
+        .stacks = calloc(trace->stack_count + 1, 1),
+        .blocks = calloc(adviser->replay->allocation_count + 1, sizeof *evaluation.blocks)};
+    bool made = evaluation.runs && evaluation.stacks && evaluation.blocks;
     uint32_t stack_id = 0;
-    int error = -ENOMEM;
-
-    evaluation.runs = calloc(trace->event_count + 1, sizeof *evaluation.runs);
-    evaluation.stacks = calloc(trace->stack_count + 1, 1);
-    evaluation.blocks = calloc(adviser->replay->allocation_count + 1, sizeof *evaluation.blocks);
-    if (evaluation.runs && evaluation.stacks && evaluation.blocks) {
-        advice = vt_advise(adviser, "no_grad", weigh_graphs(&evaluation, &stack_id));
-        error = 0;
-    }
+    uint64_t bytes = made ? weigh_graphs(&evaluation, &stack_id) : 0;
     free(evaluation.runs);
     free(evaluation.stacks);
     free(evaluation.blocks);
-    if (!advice)
-        return error;
-    snprintf(advice->what, sizeof advice->what, "with torch.no_grad(): around this forward");
-    snprintf(advice->why, sizeof advice->why, "it keeps what a backward would need, and no backward follows");
-    advice->stack_id = stack_id;
-    return 0;
+    vt_advise(adviser, VT_ADVICE_NO_GRAD, bytes, stack_id, "", "torch.no_grad() around this forward pass",
+              "The forward pass keeps what a backward pass would need, but none follows");
+    return made ? 0 : -ENOMEM;
 }
 
 /* ---- The optimizer ---- */
@@ -236,8 +224,8 @@ static uint64_t most_alive(const struct vt_adviser *adviser, enum vt_category ca
     return most;
 }
 
-/* State is for parameters that are trained: those that have gradients, which are as large, but whose blocks
- * may have more to spare. */
+/* State belongs to trained parameters, which have gradients. These are as large, but their blocks may be
+ * rounded up more. */
 static uint64_t trained_bytes(const struct vt_adviser *adviser)
 {
     uint64_t gradients = most_alive(adviser, VT_CATEGORY_GRADIENT);
@@ -245,59 +233,45 @@ static uint64_t trained_bytes(const struct vt_adviser *adviser)
     return parameters && parameters < gradients ? parameters : gradients;
 }
 
-static int advise_state(struct vt_adviser *adviser)
+int vt_advise_optimizer(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
     uint64_t state = 0, trained = trained_bytes(adviser);
     uint32_t stack_id = 0;
-    const char *name = NULL;
-    struct vt_advice *advice;
     char bytes[24];
-
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-
-        if (!vt_whatif_counts(&adviser->whatif, block))
-            continue;
-        if (adviser->attribution->labels[i].category != VT_CATEGORY_OPTIMIZER_STATE)
+        if (!vt_whatif_counts(&adviser->whatif, block) ||
+            adviser->attribution->labels[i].category != VT_CATEGORY_OPTIMIZER_STATE)
             continue;
         state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
         stack_id = stack_id ? stack_id : block->stack_id;
         vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes / 2);
     }
-    name = optimizer_class(replay->trace);
+    uint64_t saved = vt_whatif_saves(&adviser->whatif);
+    const char *name = optimizer_class(replay->trace);
     name = name ? name : optimizer_file(adviser, stack_id);
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
-        uint64_t saved;
-
-        if (!name || !begins(name, optimizers[i].name))
+    for (size_t i = 0; name && trained && i < sizeof optimizers / sizeof *optimizers; i++) {
+        if (!begins(name, optimizers[i].name))
             continue;
-        saved = vt_whatif_saves(&adviser->whatif);
-        advice = trained ? vt_advise(adviser, "optimizer", saved) : NULL;
-        if (!advice)
-            return 0;
-        snprintf(advice->what, sizeof advice->what,
-                 "an optimizer with one state for each parameter instead of two (SGD with momentum, Lion)");
-        snprintf(advice->why, sizeof advice->why,
-                 "%.*s keeps %s at the peak, %.1f bytes for four bytes of parameters (by definition %u); "
-                 "this one half of "
-                 "it, one in 8 bits a quarter. It changes the training",
-                 (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
-                 4.0 * (double)state / (double)trained, optimizers[i].bytes);
-        advice->stack_id = stack_id;
-        return 0;
+        vt_advise(
+            adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "",
+            "an optimizer with one state per parameter instead of two (SGD with momentum, Lion)",
+            "%.*s keeps %s at the peak, %.1f bytes per four bytes of parameters (%u by definition). One "
+            "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
+            (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
+            4.0 * (double)state / (double)trained, optimizers[i].bytes);
+        break;
     }
-    vt_whatif_saves(&adviser->whatif); /* forgets */
     return 0;
 }
 
 /* A step that works on all parameters at once needs its temporaries for all of them at once. */
-static int advise_foreach(struct vt_adviser *adviser)
+int vt_advise_foreach(struct vt_adviser *adviser)
 {
     const struct vt_attribution *attribution = adviser->attribution;
     uint64_t most = 0;
     uint32_t stack_id = 0, next = 0;
-    struct vt_advice *advice;
     char bytes[24];
 
     for (size_t s = 0; s < attribution->span_count; s++) {
@@ -319,25 +293,15 @@ static int advise_foreach(struct vt_adviser *adviser)
             all += block->bytes;
             stack_id = stack_id ? stack_id : block->stack_id;
         }
-        /* one parameter's at a time: its square root and the quotient made of it */
+        /* for one parameter at a time: its square root and the quotient */
         vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, 0 - largest * 2);
         most = all > most ? all : most;
     }
-    advice = vt_advise(adviser, "foreach", vt_whatif_saves(&adviser->whatif));
-    if (!advice)
-        return 0;
-    snprintf(advice->what, sizeof advice->what, "the optimizer with foreach=False, or fused=True");
-    snprintf(advice->why, sizeof advice->why,
-             "its step makes %s of temporaries for all parameters together, where one parameter's would do "
-             "at a time",
-             vt_format_bytes(most, bytes));
-    advice->stack_id = stack_id;
+    vt_advise(
+        adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif), stack_id, "",
+        "the optimizer with foreach=False, or fused=True",
+        "Its step makes %s of temporaries for all parameters at once; those of one parameter at a time are "
+        "enough",
+        vt_format_bytes(most, bytes));
     return 0;
-}
-
-int vt_advise_optimizer(struct vt_adviser *adviser)
-{
-    int error = advise_state(adviser);
-
-    return error ? error : advise_foreach(adviser);
 }

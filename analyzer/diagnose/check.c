@@ -1,4 +1,3 @@
-/* Measuring a trace against limits. */
 #include "diagnose/check.h"
 
 #include <errno.h>
@@ -8,13 +7,13 @@
 #include <string.h>
 
 #include "base/format.h"
-#include "diagnose/leaks/leaks.h"
+#include "diagnose/leaks/verdicts.h"
 
 #define DEFAULT_TOLERANCE 0.02 /* of a baseline's peak */
 
 static const struct vt_state nothing;
 
-/* What was measured; `format` says what is wrong if it is over its limit. */
+/* Adds what was measured. `format` is the message of a breach. */
 static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static int add(struct vt_checks *checks, struct vt_checked checked, bool breached, const char *format, ...)
@@ -56,7 +55,7 @@ static const char *limit_text(const struct vt_amount *amount, uint64_t whole, ch
 static const char *when(const struct vt_state *state, char *text)
 {
     if (state->step)
-        snprintf(text, 64, "at step %u, in %s", state->step, vt_phase_name(state->phase));
+        snprintf(text, 64, "step %u, %s", state->step, vt_phase_name(state->phase));
     else
         snprintf(text, 64, "before the first step");
     return text;
@@ -73,9 +72,9 @@ static int check_size(struct vt_checks *checks, const struct vt_device_report *d
         return 0;
     checked.limit_bytes = vt_amount_bytes(limit, whole);
     return add(checks, checked, bytes > checked.limit_bytes,
-               "GPU %d: %s %s at the peak, %s: over --max-%s %s by %s", device->index,
-               vt_format_bytes(bytes, size), name, when(&device->peak.state, moment), what,
-               limit_text(limit, whole, most), vt_format_bytes(bytes - checked.limit_bytes, over));
+               "GPU %d: %s %s at the peak (%s): %s over --max-%s %s", device->index,
+               vt_format_bytes(bytes, size), name, when(&device->peak.state, moment),
+               vt_format_bytes(bytes - checked.limit_bytes, over), what, limit_text(limit, whole, most));
 }
 
 /* "kept tensor at train.py:88 main" of the largest leak of device memory. */
@@ -85,7 +84,7 @@ static void name_leak(const struct vt_leak *leak, char *text, size_t bytes)
              leak->line_count ? leak->lines[0].name : "");
 }
 
-/* Of device memory; a limit that cannot be judged is not kept. */
+/* Of device memory. A limit that cannot be judged is exceeded. */
 static int check_leak(struct vt_checks *checks, const struct vt_device_report *device,
                       const struct vt_amount *limit)
 {
@@ -97,7 +96,7 @@ static int check_leak(struct vt_checks *checks, const struct vt_device_report *d
     if (!limit->given)
         return 0;
     if (!leaks->judged)
-        return add(checks, checked, true, "GPU %d: %u steps are too few to tell a leak (--max-leak needs %u)",
+        return add(checks, checked, true, "GPU %d: %u steps are too few to judge leaks (--max-leak needs %u)",
                    device->index, leaks->step_count, VT_LEAK_STEPS);
     for (size_t i = 0; i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
@@ -152,13 +151,13 @@ static int compare_size(struct vt_checks *checks, int device_index, const char *
     char size[24], was[24], more[24], allowed[24];
 
     return add(checks, checked, bytes > checked.limit_bytes,
-               "GPU %d: %s %s at the peak, %s in the baseline: %s more, with --tolerance allowing %s",
-               device_index, vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
+               "GPU %d: %s %s at the peak, %s in the baseline: %s more (--tolerance allows %s)", device_index,
+               vt_format_bytes(bytes, size), label, vt_format_bytes(before, was),
                vt_format_bytes(bytes - before, more), vt_format_bytes(tolerance, allowed));
 }
 
-/* All of a device has one tolerance in bytes: a share of each category's own would stop a run for a few
- * bytes of a small one. */
+/* All categories of a device have one tolerance in bytes: a share of each one's own bytes would fail a run
+ * for a few bytes of a small category. */
 static int compare_device(struct vt_checks *checks, const struct vt_device_report *device,
                           const struct vt_report *baseline, const struct vt_limits *limits)
 {
@@ -184,8 +183,8 @@ static int check_losses(struct vt_checks *checks, const struct vt_trace_facts *f
     struct vt_checked checked = {.what = "lost", .part = part, .device_index = -1};
 
     return add(checks, checked, facts->loss_count && !allowed,
-               "%s%s, so that no limit can be relied on (--allow-lost to check even so)",
-               part ? "of the baseline, " : "", facts->losses[0].text);
+               "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
+               part ? "in the baseline, " : "", facts->losses[0].text);
 }
 
 int vt_check_make(const struct vt_report *report, const struct vt_report *baseline,

@@ -1,10 +1,6 @@
 #include "diagnose/diagnose.h"
 
-#include "diagnose/advice.h"
-#include "diagnose/fragmentation.h"
-#include "diagnose/leaks/leaks.h"
-#include "diagnose/shortage.h"
-#include "diagnose/steps.h"
+#include "diagnose/finders.h"
 #include "report/parts.h"
 
 static int diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)

@@ -1,8 +1,9 @@
-/* Matching the groups of two instants. */
+/* Matches the groups of two instants. */
 #include "diagnose/diff.h"
 
 #include "base/index.h"
 #include "base/module_names.h"
+#include "diagnose/diff_names.h"
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PAIRS 4000000u /* of lines of one function: beyond it, they are paired as they come */
+#define MOST_PAIRS 4000000u /* of lines of one function: above it, they are paired in order */
 
 /* A group of one side with what it is matched by. */
 struct entry {
@@ -27,23 +28,12 @@ struct entries {
     enum vt_by by;
 };
 
-void vt_diff_measure(struct vt_diff_row *row)
-{
-    uint64_t a = row->a.bytes, b = row->b.bytes;
-
-    row->change_bytes = a > b ? a - b : b - a;
-    for (int c = 0; a == b && c < VT_CATEGORY_COUNT; c++)
-        if (row->b.categories[c] > row->a.categories[c])
-            row->change_bytes += row->b.categories[c] - row->a.categories[c];
-}
-
 static int compare_rows(const void *left, const void *right)
 {
     const struct vt_diff_row *a = left, *b = right;
 
-    if (a->change_bytes != b->change_bytes)
-        return a->change_bytes > b->change_bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->change_bytes != b->change_bytes ? vt_order(b->change_bytes, a->change_bytes)
+                                              : strcmp(a->name, b->name);
 }
 
 /* A trace's functions, by file, name, and where they begin. */
@@ -157,7 +147,7 @@ static int add_entries(const struct vt_trace *trace, const struct vt_groups *gro
     return result;
 }
 
-/* By key, then side, then as they stand in their files. */
+/* By key, then side, then position in the file. */
 static int compare_entries(const void *left, const void *right)
 {
     const struct entry *a = left, *b = right;
@@ -168,11 +158,8 @@ static int compare_entries(const void *left, const void *right)
     if (a->group->place && b->group->place &&
         (order = strcmp(a->group->place->frame.file, b->group->place->frame.file)))
         return order;
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    if (a->group->phase != b->group->phase)
-        return a->group->phase - b->group->phase;
-    return strcmp(a->group->name, b->group->name);
+    order = 2 * ((a->line > b->line) - (a->line < b->line)) + vt_order(a->group->phase, b->group->phase);
+    return order ? order : strcmp(a->group->name, b->group->name);
 }
 
 static void set_side(struct vt_diff_side *side, const struct vt_group *group)
@@ -197,24 +184,28 @@ static uint8_t kind_of(const struct vt_diff_row *row)
                                          : VT_DIFF_MOVED;
 }
 
-/* Adds a row, unless both sides hold the same. There is room for one of every entry. */
-static int add_row(struct vt_diff_rows *rows, const struct entry *a, const struct entry *b)
+/* Adds a row, unless both sides hold the same. The array has space for one row of every entry. */
+static int add_row(struct vt_diff_rows *rows, struct vt_diff_row row, const char *name)
 {
-    struct vt_diff_row row = {.members = 1};
-
-    set_side(&row.a, a ? a->group : NULL);
-    set_side(&row.b, b ? b->group : NULL);
     vt_diff_measure(&row);
     if (!row.change_bytes)
         return 0;
+    row.members = 1;
     row.kind = kind_of(&row);
-    row.place = b ? b->group->place : a->group->place;
-    row.phase = b ? b->group->phase : a->group->phase;
-    row.name = strdup(b ? b->group->name : a->group->name);
+    row.name = strdup(name);
     if (!row.name)
         return -ENOMEM;
     rows->items[rows->count++] = row;
     return 0;
+}
+
+static int add_pair(struct vt_diff_rows *rows, const struct entry *a, const struct entry *b)
+{
+    const struct vt_group *shown = (b ? b : a)->group;
+    struct vt_diff_row row = {.place = shown->place, .phase = shown->phase};
+    set_side(&row.a, a ? a->group : NULL);
+    set_side(&row.b, b ? b->group : NULL);
+    return add_row(rows, row, shown->name);
 }
 
 static unsigned main_category(const struct vt_group *group)
@@ -228,8 +219,8 @@ static unsigned main_category(const struct vt_group *group)
 }
 
 /* How much two entries of one key are alike; 0 = not at all. Lines of one function, and stacks through the
- * same functions, are taken for the same only if something else says so; what they hold says more than where
- * they stand. */
+ * same functions, count as the same only if something else agrees; what they hold weighs more than their
+ * position. */
 static uint32_t likeness(const struct entries *entries, const struct entry *a, const struct entry *b)
 {
     bool phase = a->group->phase == b->group->phase;
@@ -247,8 +238,8 @@ static uint32_t likeness(const struct entries *entries, const struct entry *a, c
     return same + (name ? 4 : 0) + (phase ? 8 : 0);
 }
 
-/* Pairs the entries of one key in their order so that the pairs are as much alike as can be: best[i][j] is
- * what can be had from the last i of A and the last j of B. */
+/* Pairs the entries of one key in their order so that the pairs are as alike as possible: best[i][j] is the
+ * highest likeness of the last i of A and the last j of B. */
 static int align(const struct entries *entries, const struct entry *a, size_t a_count, const struct entry *b,
                  size_t b_count, struct vt_diff_rows *rows)
 {
@@ -270,11 +261,11 @@ static int align(const struct entries *entries, const struct entry *a, size_t a_
         uint32_t alike = i && j ? likeness(entries, &a[a_count - i], &b[b_count - j]) : 0;
 
         if (alike && best[i * width + j] == best[(i - 1) * width + j - 1] + alike)
-            result = add_row(rows, &a[a_count - i--], &b[b_count - j--]);
+            result = add_pair(rows, &a[a_count - i--], &b[b_count - j--]);
         else if (i && (!j || best[i * width + j] == best[(i - 1) * width + j]))
-            result = add_row(rows, &a[a_count - i--], NULL);
+            result = add_pair(rows, &a[a_count - i--], NULL);
         else
-            result = add_row(rows, NULL, &b[b_count - j--]);
+            result = add_pair(rows, NULL, &b[b_count - j--]);
     }
     free(best);
     return result;
@@ -292,7 +283,7 @@ static int match_run(const struct entries *entries, const struct entry *run, siz
     if (b_count && a_count < MOST_PAIRS / b_count)
         return align(entries, run, a_count, run + a_count, b_count, rows);
     for (size_t i = 0; !result && (i < a_count || i < b_count); i++)
-        result = add_row(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
+        result = add_pair(rows, i < a_count ? &run[i] : NULL, i < b_count ? &run[a_count + i] : NULL);
     return result;
 }
 
@@ -301,10 +292,8 @@ static int match(const struct vt_diff *diff, enum vt_by by, const struct vt_grou
 {
     size_t most = a->count + b->count;
     struct entries entries = {.items = calloc(most + 1, sizeof *entries.items), .by = by};
-    int result;
-
     rows->items = calloc(most + 1, sizeof *rows->items);
-    result = entries.items && rows->items ? 0 : -ENOMEM;
+    int result = entries.items && rows->items ? 0 : -ENOMEM;
     if (!result)
         result = add_entries(diff->a->trace, a, false, &entries);
     if (!result)
@@ -325,26 +314,19 @@ static int match(const struct vt_diff *diff, enum vt_by by, const struct vt_grou
 /* Of a whole device: the cache and the context too, which no group has. */
 static int match_categories(const struct vt_diff_device *device, struct vt_diff_rows *rows)
 {
+    int result = 0;
     rows->items = calloc(VT_CATEGORY_COUNT, sizeof *rows->items);
     if (!rows->items)
         return -ENOMEM;
-    for (int c = 0; c < VT_CATEGORY_COUNT; c++) {
-        struct vt_diff_row row = {.members = 1};
-
+    for (int c = 0; !result && c < VT_CATEGORY_COUNT; c++) {
+        struct vt_diff_row row = {0};
         row.a.bytes = row.a.categories[c] = device->a->state.categories[c];
         row.b.bytes = row.b.categories[c] = device->b->state.categories[c];
-        vt_diff_measure(&row);
-        if (!row.change_bytes)
-            continue;
         row.a.blocks = row.a.bytes > 0;
         row.b.blocks = row.b.bytes > 0;
-        row.kind = kind_of(&row);
-        row.name = strdup(vt_category_name(c));
-        if (!row.name)
-            return -ENOMEM;
-        rows->items[rows->count++] = row;
+        result = add_row(rows, row, vt_category_name(c));
     }
-    return 0;
+    return result;
 }
 
 static int compare_device(const struct vt_diff *diff, unsigned groups, struct vt_diff_device *device)
@@ -409,21 +391,17 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
     return 0;
 }
 
-void vt_diff_rows_free(struct vt_diff_rows *rows)
-{
-    for (size_t i = 0; i < rows->count; i++)
-        free(rows->items[i].name);
-    free(rows->items);
-    *rows = (struct vt_diff_rows){0};
-}
-
 void vt_diff_free(struct vt_diff *diff)
 {
     if (!diff)
         return;
     for (size_t i = 0; diff->devices && i < diff->device_count; i++)
-        for (int by = 0; by < VT_BY_COUNT; by++)
-            vt_diff_rows_free(&diff->devices[i].rows[by]);
+        for (int by = 0; by < VT_BY_COUNT; by++) {
+            struct vt_diff_rows *rows = &diff->devices[i].rows[by];
+            for (size_t k = 0; k < rows->count; k++)
+                free(rows->items[k].name);
+            free(rows->items);
+        }
     free(diff->devices);
     free(diff);
 }

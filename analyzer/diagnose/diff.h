@@ -14,12 +14,4 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
                  struct vt_diff **diff);
 void vt_diff_free(struct vt_diff *diff);
 
-/* Private to the comparison: rows of modules or owners that are on one side only become one for the
- * outermost that the other side lacks. `a` and `b` are all the groups of each side. */
-int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_groups *a,
-                     const struct vt_groups *b);
-void vt_diff_rows_free(struct vt_diff_rows *rows);
-/* Sets how far the sides are apart. */
-void vt_diff_measure(struct vt_diff_row *row);
-
 #endif

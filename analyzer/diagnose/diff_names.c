@@ -1,6 +1,6 @@
-/* Names of modules and owners in a comparison: what stands on one side only is told by the outermost of its
+/* Names of modules and owners in a comparison: what is on one side only has the name of the outermost of its
  * places that the other side lacks. */
-#include "diagnose/diff.h"
+#include "diagnose/diff_names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,13 +10,22 @@
 #include "base/index.h"
 #include "base/module_names.h"
 
+void vt_diff_measure(struct vt_diff_row *row)
+{
+    uint64_t a = row->a.bytes, b = row->b.bytes;
+    row->change_bytes = a > b ? a - b : b - a;
+    for (int c = 0; a == b && c < VT_CATEGORY_COUNT; c++)
+        if (row->b.categories[c] > row->a.categories[c])
+            row->change_bytes += row->b.categories[c] - row->a.categories[c];
+}
+
 /* A name with classes has a part for each class, another for each dotted level. */
 static bool has_classes(const char *name)
 {
     return strstr(name, VT_MODULE_CLASSES) || strchr(name, '#');
 }
 
-/* The end of the next part of a name, but for the last; NULL = none. */
+/* The end of the next part of a name, except the last; NULL = none. */
 static const char *next_end(const char *name, bool classes, struct vt_module_level *level)
 {
     while (vt_module_next(name, level)) {
@@ -80,8 +89,8 @@ static bool has_name(const struct names *names, const char *start, bool whole)
            (whole ? !strcmp(names->items[at], start) : !strncmp(names->items[at], start, strlen(start)));
 }
 
-/* Count of the parts of a name, without role, that lead to its outermost place that `other` lacks; 0 = all.
- */
+/* Number of the parts of a name, without role, up to its outermost place that `other` lacks; 0 = up to the
+ * end. */
 static size_t parts_to_place(char *name, const struct names *other)
 {
     bool classes = has_classes(name);
@@ -160,7 +169,6 @@ int vt_diff_collapse(struct vt_diff_rows *rows, enum vt_by by, const struct vt_g
     struct names of_a = {0}, of_b = {0};
     size_t kept = 0;
     int result = make_names(a, &of_a);
-
     if (!result)
         result = make_names(b, &of_b);
     for (size_t i = 0; !result && i < rows->count; i++)

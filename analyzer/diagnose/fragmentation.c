@@ -1,15 +1,15 @@
-#include "diagnose/fragmentation.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
+#include "diagnose/finders.h"
 #include "report/group_table.h"
 #include "report/parts.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one
- * pool is of no use to the other. No request of the large pool gets a segment so small, so the size tells. */
+ * pool is of no use to the other. No request of the large pool gets a segment so small, so the size shows the
+ * pool. */
 #define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
 
 struct finding {
@@ -40,10 +40,8 @@ static bool is_small(const struct vt_allocation *segment)
 static int by_address(const void *left, const void *right, void *replay)
 {
     const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
-    uint64_t a = allocations[*(const uint32_t *)left].address,
-             b = allocations[*(const uint32_t *)right].address;
-
-    return a < b ? -1 : a > b;
+    return vt_order(allocations[*(const uint32_t *)left].address,
+                    allocations[*(const uint32_t *)right].address);
 }
 
 static bool is_mapping(const struct vt_replay *replay, const struct vt_allocation *segment)
@@ -157,59 +155,44 @@ static void find_requests(const struct finding *finding)
     }
 }
 
-/* Segments and blocks that are alive, by address. */
-struct alive {
-    uint32_t *segments, *blocks; /* indexes of allocations */
-    size_t segment_count, block_count;
-};
-
-static int find_alive(const struct finding *finding, struct alive *alive)
+/* Lists the segments, or else the blocks, that are alive: indices of allocations, by address. The caller
+ * frees *list. */
+static int list_alive(const struct finding *finding, bool segments, uint32_t **list, size_t *count)
 {
     const struct vt_replay *replay = finding->replay;
-    size_t segments = 0, blocks = 0;
-
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-
-        if (!is_alive(finding, allocation))
-            continue;
-        segments += allocation->kind == VT_ALLOCATION_SEGMENT;
-        blocks += parent_of(replay, allocation) != NULL;
-    }
-    *alive = (struct alive){.segments = calloc(segments + 1, sizeof *alive->segments),
-                            .blocks = calloc(blocks + 1, sizeof *alive->blocks)};
-    if (!alive->segments || !alive->blocks)
-        return -ENOMEM;
+    size_t capacity = 0;
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
-
-        if (is_alive(finding, allocation) && allocation->kind == VT_ALLOCATION_SEGMENT)
-            alive->segments[alive->segment_count++] = i;
-        else if (is_alive(finding, allocation) && parent_of(replay, allocation))
-            alive->blocks[alive->block_count++] = i;
+        bool listed =
+            segments ? allocation->kind == VT_ALLOCATION_SEGMENT : parent_of(replay, allocation) != NULL;
+        if (!listed || !is_alive(finding, allocation))
+            continue;
+        int error = vt_reserve(list, &capacity, *count + 1, sizeof **list);
+        if (error)
+            return error;
+        (*list)[(*count)++] = i;
     }
-    qsort_r(alive->segments, alive->segment_count, sizeof *alive->segments, by_address, (void *)replay);
-    qsort_r(alive->blocks, alive->block_count, sizeof *alive->blocks, by_address, (void *)replay);
+    if (*count > 1)
+        qsort_r(*list, *count, sizeof **list, by_address, (void *)replay);
     return 0;
 }
 
-static int find(const struct finding *finding, const struct alive *alive)
+static int find(const struct finding *finding, const uint32_t *segments, size_t segment_count,
+                const uint32_t *blocks, size_t block_count)
 {
     const struct vt_allocation *allocations = finding->replay->allocations;
     struct vt_fragmentation *found = finding->found;
     size_t next = 0;
-
-    found->segments = calloc(alive->segment_count + 1, sizeof *found->segments);
-    found->blocks = calloc(alive->block_count + 1, sizeof *found->blocks);
-    found->holes = calloc(alive->segment_count + alive->block_count + 1, sizeof *found->holes);
+    found->segments = calloc(segment_count + 1, sizeof *found->segments);
+    found->blocks = calloc(block_count + 1, sizeof *found->blocks);
+    found->holes = calloc(segment_count + block_count + 1, sizeof *found->holes);
     if (!found->segments || !found->blocks || !found->holes)
         return -ENOMEM;
-    for (size_t i = 0; i < alive->block_count; i++)
-        found->blocks[found->block_count++] =
-            (struct vt_block){.allocation = alive->blocks[i],
-                              .address = allocations[alive->blocks[i]].address,
-                              .bytes = allocations[alive->blocks[i]].bytes};
-    make_segments(finding, alive->segments, alive->segment_count);
+    for (size_t i = 0; i < block_count; i++)
+        found->blocks[found->block_count++] = (struct vt_block){.allocation = blocks[i],
+                                                                .address = allocations[blocks[i]].address,
+                                                                .bytes = allocations[blocks[i]].bytes};
+    make_segments(finding, segments, segment_count);
     find_requests(finding);
     for (size_t i = 0; i < found->segment_count; i++)
         fill_segment(finding, &found->segments[i], &next);
@@ -219,28 +202,26 @@ static int find(const struct finding *finding, const struct alive *alive)
 int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
                           struct vt_fragmentation *found)
 {
-    struct finding finding = {replay, device_index, event_index, found};
-    struct alive alive;
-    int result;
-
+    const struct finding finding = {replay, device_index, event_index, found};
+    uint32_t *segments = NULL, *blocks = NULL;
+    size_t segment_count = 0, block_count = 0;
+    int error;
     *found = (struct vt_fragmentation){0};
-    result = find_alive(&finding, &alive);
-    if (!result)
-        result = find(&finding, &alive);
-    free(alive.segments);
-    free(alive.blocks);
-    if (result)
+    if (!(error = list_alive(&finding, true, &segments, &segment_count)) &&
+        !(error = list_alive(&finding, false, &blocks, &block_count)))
+        error = find(&finding, segments, segment_count, blocks, block_count);
+    free(segments);
+    free(blocks);
+    if (error)
         vt_fragmentation_free(found);
-    return result;
+    return error;
 }
 
 static int by_kept(const void *left, const void *right)
 {
     const struct vt_pin *a = left, *b = right;
 
-    if (a->kept_bytes != b->kept_bytes)
-        return a->kept_bytes > b->kept_bytes ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->kept_bytes != b->kept_bytes ? vt_order(b->kept_bytes, a->kept_bytes) : strcmp(a->name, b->name);
 }
 
 /* The pin of that name, made if there is none; NULL without memory. */

@@ -1,39 +1,33 @@
-/* The steps of a device in one walk of the replay, and the statistic of which stand out. */
-#include "diagnose/steps.h"
+/* The steps of a device in one walk of the replay, and the statistics that pick the outliers. */
+#include "base/index.h"
+#include "diagnose/finders.h"
 #include "report/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* A step stands out if it exceeds the median by more than VT_STEP_SPREADS times the usual distance from it
- * (the median absolute deviation, which one odd step among many does not move, scaled to a standard
- * deviation), and by a part of the median that matters: most steps are alike to the byte, so that the usual
- * distance is often 0; times always differ. And it is one of few: on a busy machine many steps are slow. */
+ * (the median absolute deviation scaled to a standard deviation; one odd step does not move it), and by a
+ * part of the median that matters: steps often have equal bytes, so the usual distance is often 0, while
+ * times always differ. Only few steps may stand out: on a busy machine many are slow. */
 #define DEVIATION 1.4826
 #define LARGE_PART 0.02
 #define SLOW_PART 0.5
 #define FEWEST_STEPS 5
-#define ONE_IN 20 /* may stand out, but three of few steps, and no more than ten of many */
+#define ONE_IN 20 /* may stand out, but at least LEAST_MANY and at most MOST_MANY */
 #define LEAST_MANY 3
 #define MOST_MANY 10
 
 struct walk {
     const struct vt_attribution *attribution;
     struct vt_step *items; /* by step number */
-    size_t span;
     bool has_blocks;
 };
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
-    const struct vt_attribution *attribution = walk->attribution;
-    struct vt_step *step;
-
-    while (walk->span + 1 < attribution->span_count &&
-           attribution->spans[walk->span].last_event < event_index)
-        walk->span++;
-    step = &walk->items[attribution->spans[walk->span].step];
+    struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
     vt_state_keep(&step->end, event_index, sums);
     if (!step->peak.present ||
         vt_state_measure(&step->end, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
@@ -84,9 +78,7 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
 
 static int compare_values(const void *left, const void *right)
 {
-    const uint64_t *a = left, *b = right;
-
-    return *a < *b ? -1 : *a > *b;
+    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
 static uint64_t median(uint64_t *values, size_t count)
@@ -95,7 +87,7 @@ static uint64_t median(uint64_t *values, size_t count)
     return count % 2 ? values[count / 2] : values[count / 2 - 1] / 2 + values[count / 2] / 2;
 }
 
-/* The threshold that at most as many values exceed as may stand out. `values` are in order. */
+/* The threshold that at most `many` values exceed. `values` are in order. */
 static uint64_t least_limit(const uint64_t *values, size_t count)
 {
     size_t many = count / ONE_IN;
@@ -119,7 +111,7 @@ static double limit_of(uint64_t *values, size_t count, double part, uint64_t *mi
     return least > few ? least : few;
 }
 
-/* The last step's time is shown but not judged: it goes on to the end of the trace. */
+/* The last step's time is shown but not judged: it lasts until the end of the trace. */
 static int find_outstanding(struct vt_steps *steps)
 {
     uint64_t *values = calloc(steps->count + 1, sizeof *values);

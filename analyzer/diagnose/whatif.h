@@ -1,4 +1,4 @@
-/* What the peak would have been, had some bytes not been there for a while. */
+/* What the peak would have been without some bytes for some time. */
 #ifndef VT_WHATIF_H
 #define VT_WHATIF_H
 
@@ -22,10 +22,10 @@ void vt_whatif_free(struct vt_whatif *whatif);
 /* True for what the peak counts: the framework's blocks, or without any what the driver gave. */
 bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation *allocation);
 
-/* `bytes` less (0 - bytes: more) after events from `first` to before `end` (VT_NEVER = the last). */
+/* `bytes` less (0 - bytes: more) after events from `first` to before `end` (VT_NEVER = to the end). */
 void vt_whatif_less(struct vt_whatif *whatif, uint32_t first, uint32_t end, uint64_t bytes);
-/* How much lower the peak would be with all that was said since the last call, which is forgotten; 0 if it
- * would not. */
+/* How much lower the peak would be with all changes since the last call, which are then forgotten; 0 if it
+ * would not be lower. */
 uint64_t vt_whatif_saves(struct vt_whatif *whatif);
 
 #endif

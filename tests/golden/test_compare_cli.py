@@ -134,7 +134,7 @@ def test_check_of_a_trace_that_lacks_something(trouble, part, trace, tmp_path):
         assert result.returncode == 1
         (line,) = result.stdout.splitlines()
         assert part in line and "--allow-lost" in line and line.startswith(str(arguments[-1]))
-        assert ("of the baseline" in line) == (arguments[0] == "--baseline")
+        assert ("in the baseline" in line) == (arguments[0] == "--baseline")
         assert result.stderr == ""
         assert json.loads(run("check", "--json", *arguments).stdout)["passed"] is False
         allowed = run("check", "--allow-lost", *arguments)

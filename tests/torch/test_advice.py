@@ -92,7 +92,7 @@ def test_optimizer_by_its_arithmetic(runs):
     """AdamW: 8 bytes for each parameter of 4. Without looks its file tells, which may be that of the class that it derives from."""
     [item] = advice(runs["optimizer"][0][0], "optimizer")
     assert item["why"].split()[0] in ("AdamW", "adamw", "adam")
-    assert "8.0 bytes for four bytes of parameters (by definition 8)" in item["why"]
+    assert "8.0 bytes per four bytes of parameters (8 by definition)" in item["why"]
 
 
 def test_report_ends_with_it(runs):

@@ -223,7 +223,7 @@ def test_peak_to_the_byte(traces):
     assert vramtrace("check", "--max-peak", peak, trace).stdout == ""
     result = vramtrace("check", "--max-peak", peak - 1, trace, check=False)
     assert result.returncode == 1
-    assert "in use at the peak, at step 1" in result.stdout and "by 1 B" in result.stdout
+    assert "in use at the peak (step 1, " in result.stdout and "1 B over --max-peak" in result.stdout
     assert len(result.stdout.splitlines()) == 1 and result.stderr == ""
 
 

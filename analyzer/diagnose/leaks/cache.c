@@ -1,24 +1,24 @@
-/* Growth of what the driver gave, where blocks do not grow with it; and when memory will run out. */
-#include "diagnose/leaks/private.h"
+/* Growth of reserved memory without growth of blocks, and when memory will run out. */
+#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/growth.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FAR_STEPS 10000000u /* no forecast reaches further */
+#define FAR_STEPS 10000000u /* the limit of a forecast */
 
 struct walk {
     const struct vt_leak_finder *finder;
     struct vt_leak_change *segments; /* by step: bytes at its end */
-    uint64_t *holes;                 /* by step: 1 where a segment was made although as much was free */
+    uint64_t *holes; /* by step: 1 where a segment was made although the cache had enough free bytes */
     uint32_t step;
     uint64_t segment_bytes, cached; /* before this event */
     uint32_t stack_id;              /* that last made a segment */
-    uint64_t used;                  /* the most within the last whole step: without what is cached */
+    uint64_t used;                  /* the most within the last whole step, without the cache */
 };
 
-/* The next step begins with what there is. */
 static void end_step(struct walk *walk)
 {
     walk->step++;
@@ -47,11 +47,10 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
 
 static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
-    uint64_t reserved = growth->rise / (growth->last_step - growth->first_step), more;
+    uint64_t reserved = vt_growth_per_step(growth), more;
     uint32_t grown = 0, holes = 0;
-    char bytes[64];
     if (finder->leaks->bytes_per_step * 5 >= reserved * 4)
-        return 0; /* blocks need it */
+        return 0; /* the blocks need what is reserved */
     more = reserved - finder->leaks->bytes_per_step;
     for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
         grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
@@ -70,12 +69,12 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     leak->bytes_per_step = more;
     leak->first_step = growth->first_step;
     leak->last_step = growth->last_step;
-    snprintf(bytes, sizeof bytes, "in %" PRIu32 " of %" PRIu32 " steps that grew", holes, grown);
     snprintf(leak->why, sizeof leak->why,
-             "What is reserved grows%s; as much as was asked for lay free %s, %s.",
-             finder->leaks->bytes_per_step ? " by so much more than what is allocated"
-                                           : ", what is allocated does not",
-             bytes, fragments ? "but in no one piece" : "so most of it was needed at some moment");
+             "Reserved memory grows%s. In %" PRIu32 " of the %" PRIu32
+             " steps in which it grew, the cache had enough free bytes, %s.",
+             finder->leaks->bytes_per_step ? " by this much more than allocated memory"
+                                           : ", allocated memory does not",
+             holes, grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
     return 0;
 }
 
@@ -92,8 +91,7 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
     if (steps > FAR_STEPS)
         return;
     for (size_t i = 0; i < leaks->count; i++)
-        if (leaks->items[i].is_leak && leaks->items[i].verdict != VT_LEAK_HOST_PINNED &&
-            leaks->items[i].verdict != VT_LEAK_CYCLE)
+        if (vt_leak_fills_device(&leaks->items[i]))
             leaks->items[i].forecast_step = finder->step_count - 1 + (uint32_t)steps;
 }
 

@@ -1,7 +1,6 @@
-/* Reference cycles: what only the collector frees. It runs when enough objects were made, in the middle of
- * anything, and then frees at once what several steps left; a script that clears a list does so at one place.
- */
-#include "diagnose/leaks/private.h"
+/* Reference cycles: what only the collector frees. It runs once enough objects were made, in the middle of
+ * anything, and frees at once what several steps left. A script that clears a list does so at one place. */
+#include "diagnose/leaks/finders.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +12,7 @@ struct freed {
     uint64_t bytes;
 };
 
-/* Frees that follow each other, with the allocations round them. */
+/* Consecutive frees, with the allocations around them. */
 struct burst {
     uint32_t before, after, step; /* events; the step that it is in */
     bool at_border;               /* a step ends between them: a loop of one line looks like a single call */
@@ -24,12 +23,10 @@ struct burst {
 static int compare_freed(const void *a, const void *b)
 {
     const struct freed *left = a, *right = b;
-    if (left->class != right->class)
-        return left->class < right->class ? -1 : 1;
-    return left->step < right->step ? -1 : left->step > right->step;
+    return 2 * vt_order(left->class, right->class) + vt_order(left->step, right->step);
 }
 
-/* Where the script stands at an event: its innermost frame, 0 = none. */
+/* Where the script is at an event: its innermost frame, 0 = none. */
 static uint64_t script_place(const struct vt_leak_finder *finder, uint32_t event)
 {
     const struct vt_trace *trace = finder->trace;
@@ -42,11 +39,11 @@ static uint64_t script_place(const struct vt_leak_finder *finder, uint32_t event
     return 0;
 }
 
-/* An allocation that tells where the script stands: not what the framework needs now and then below it. */
+/* An allocation that shows where the script is: not what the framework needs now and then below it. */
 static bool is_place(const struct vt_leak_finder *finder, uint32_t event)
 {
-    const struct vt_event *told = &finder->trace->events[event];
-    return told->kind == VT_EVENT_ALLOC && (told->layer == VT_LAYER_FRAMEWORK || !finder->has_blocks);
+    const struct vt_event *seen = &finder->trace->events[event];
+    return seen->kind == VT_EVENT_ALLOC && (seen->layer == VT_LAYER_FRAMEWORK || !finder->has_blocks);
 }
 
 static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
@@ -80,11 +77,11 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
     uint32_t steps = 0;
     if (items[0].step == items[count - 1].step)
         return;
-    for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own may not be whole */
+    for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own step may be incomplete */
         bytes += items[i].bytes;
         steps += i == 0 || items[i].step != items[i - 1].step;
     }
-    if (steps < 2 && !inside) /* the last of an earlier step goes where its variable gets another value */
+    if (steps < 2 && !inside) /* assigning to a variable frees what an earlier step left in it */
         return;
     if (class->bursts++ == 0)
         class->burst_first_step = items[0].step;
@@ -115,7 +112,7 @@ static int read_bursts(struct vt_leak_finder *finder)
         while (last < finder->last_border && trace->events[last + 1].kind == VT_EVENT_FREE)
             last++;
         uint32_t first_after = last < finder->last_border ? last + 1 : last;
-        if (burst.after < first_after) /* else nothing has come since the burst before this one */
+        if (burst.after < first_after) /* else nothing happened since the previous burst */
             burst.after = first_after;
         while (burst.after < finder->last_border && !is_place(finder, burst.after))
             burst.after++;
@@ -176,10 +173,9 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
             return -ENOMEM;
         const struct vt_allocation *sample = &finder->replay->allocations[finder->order[class->first]];
         class->stack_id = sample->stack_id;
-        class->group = (uint32_t)(leak - finder->leaks->items);
         class->bytes_per_step = class->burst_bytes / class->burst_steps;
-        error =
-            vt_leak_add_part(leak, class, class->most_bytes, class->most_blocks, category_of(finder, class));
+        error = vt_leak_add_part(finder, leak, class, class->most_bytes, class->most_blocks,
+                                 category_of(finder, class));
         bursts = class->bursts > bursts ? class->bursts : bursts;
         if (largest && class->bytes_per_step <= largest->bytes_per_step)
             continue;
@@ -193,8 +189,8 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
         return error;
     vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
-             "What several steps made was freed together, %" PRIu32
-             " time%s, %s: only Python's collector does that.",
+             "%" PRIu32
+             " time%s, memory of several steps was freed together, %s: only Python's collector does that.",
              bursts, bursts == 1 ? "" : "s",
              largest->burst_inside ? "in the middle of a call that holds none of it"
                                    : "each time at another place");

@@ -1,7 +1,6 @@
-/* Which blocks of leaks an autograd graph keeps. Of the graphs that a census tells of, each may hold all that
- * those before it hold (a sum that goes on through all steps), so their blocks are summed up by trees, not
- * one by one. */
-#include "diagnose/leaks/private.h"
+/* Which blocks of leaks an autograd graph keeps. Each graph in a census may hold all that the earlier ones
+ * hold (a sum that continues through all steps), so trees sum up their blocks, not loops. */
+#include "diagnose/leaks/graphs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,10 +17,10 @@ struct vt_leak_graphs {
     const struct vt_label *labels;
     size_t count, leaves; /* leaves: of each tree, a power of two */
     struct numbered *by_number, *by_leak;
-    uint32_t *earlier; /* tree over by_number: the least place + 1 of the one before it of the same leak */
+    uint32_t *earlier; /* tree over by_number: the least place + 1 of the previous one of the same leak */
     struct vt_leak_hold *alive;     /* tree over by_leak: sums of those alive at the inspection */
     uint32_t *made, *freed;         /* places in by_leak, in order of their events */
-    size_t made_count, freed_count; /* of them, those that are done with */
+    size_t made_count, freed_count; /* of them, those already passed */
     uint32_t *part_of;              /* by leak: place in parts, VT_NEVER = none */
     struct vt_leak_graph_part *parts;
     size_t part_count, part_capacity;
@@ -35,17 +34,13 @@ static uint64_t number_of(uint64_t sequence)
 static int compare_numbers(const void *a, const void *b)
 {
     const struct numbered *left = a, *right = b;
-    if (left->number != right->number)
-        return left->number < right->number ? -1 : 1;
-    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+    return 2 * vt_order(left->number, right->number) + vt_order(left->allocation, right->allocation);
 }
 
 static int compare_leaks(const void *a, const void *b)
 {
     const struct numbered *left = a, *right = b;
-    if (left->leak != right->leak)
-        return left->leak < right->leak ? -1 : 1;
-    return compare_numbers(a, b);
+    return 4 * vt_order(left->leak, right->leak) + compare_numbers(a, b);
 }
 
 static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_graphs *graphs)
@@ -53,9 +48,8 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
     size_t capacity = 0;
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         const struct vt_allocation *block = &finder->replay->allocations[i];
-        uint32_t class = finder->class_of[i];
-        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
-        /* a later one of its number is of a node that is not its own */
+        uint32_t leak = vt_leak_of(finder, i);
+        /* later blocks with this number belong to another node */
         if (leak == VT_NO_CLASS || block->sequence % 2 || block->sequence <= VT_SEQUENCE_NO_NUMBER ||
             !finder->made_node[block->alloc_event] || block->bytes == 0)
             continue;
@@ -70,17 +64,15 @@ static int list_numbered(const struct vt_leak_finder *finder, struct vt_leak_gra
 static int compare_made(const void *a, const void *b, void *context)
 {
     const struct vt_leak_graphs *graphs = context;
-    uint32_t left = graphs->by_leak[*(const uint32_t *)a].allocation;
-    uint32_t right = graphs->by_leak[*(const uint32_t *)b].allocation;
-    return left < right ? -1 : left > right;
+    return vt_order(graphs->by_leak[*(const uint32_t *)a].allocation,
+                    graphs->by_leak[*(const uint32_t *)b].allocation);
 }
 
 static int compare_freed(const void *a, const void *b, void *context)
 {
     const struct vt_leak_graphs *graphs = context;
-    uint32_t left = graphs->allocations[graphs->by_leak[*(const uint32_t *)a].allocation].free_event;
-    uint32_t right = graphs->allocations[graphs->by_leak[*(const uint32_t *)b].allocation].free_event;
-    return left < right ? -1 : left > right;
+    return vt_order(graphs->allocations[graphs->by_leak[*(const uint32_t *)a].allocation].free_event,
+                    graphs->allocations[graphs->by_leak[*(const uint32_t *)b].allocation].free_event);
 }
 
 /* The first of `places` at or after a number, of one leak or of all. */
@@ -204,7 +196,7 @@ void vt_leak_graphs_at(struct vt_leak_graphs *graphs, uint32_t event)
     }
 }
 
-/* Of the places [first, end) in by_leak. */
+/* Sum of the places [first, end) in by_leak. */
 static struct vt_leak_hold sum_of(const struct vt_leak_graphs *graphs, size_t first, size_t end)
 {
     struct vt_leak_hold hold = {0};
@@ -245,8 +237,8 @@ static int add_part(struct vt_leak_graphs *graphs, uint32_t leak, const struct r
     return 0;
 }
 
-/* Each leak that has a number in the range, once: at the first place of it, before which there is none.
- * `node` of the tree has the places from `low`, so many. */
+/* Adds each leak that has a number in the range, once: at its first place in the range. `node` of the tree
+ * covers `places` places from `low`. */
 static int add_leaks(struct vt_leak_graphs *graphs, size_t node, size_t low, size_t places,
                      const struct range *range)
 {

@@ -1,8 +1,12 @@
-/* One leak is one entry: code that keeps something in the same steps, held by one graph or made in one place
- * of the step. One step stands for all: the one before the last in which the cluster grew. */
-#include "diagnose/leaks/private.h"
+/* Puts classes that grow together into one leak, with a verdict: code that keeps something in the same steps,
+ * held by one graph or made in one place of the step. One step represents all: the last in which the leader
+ * grew, except the trace's last. */
+#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/runs.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +27,7 @@ static uint32_t period(const struct vt_leak_class *class)
     return (class->last_birth - class->first_birth + births / 2) / births;
 }
 
-/* The step that stands for a class: the last in which it grew, except the trace's last step, whose blocks may
+/* The step that represents a class: the last in which it grew, except the trace's last step, whose blocks may
  * be in use. */
 static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
@@ -37,9 +41,143 @@ static uint32_t sample_step(const struct vt_leak_finder *finder, const struct vt
     return step;
 }
 
+static const struct vt_allocation *allocation_of(const struct vt_leak_finder *finder,
+                                                 const struct vt_leak_block *block)
+{
+    return &finder->replay->allocations[block->allocation];
+}
+
+/* ---- Verdicts ---- */
+
+/* A hook: a function of the script that a module calls and that is not its forward, or that the engine calls
+ * and that is not the backward of a Function. */
+static bool made_by_hook(const struct vt_leak_finder *finder, uint32_t index)
+{
+    const struct vt_attribution *attribution = finder->attribution;
+    const struct vt_allocation *allocation = &finder->replay->allocations[index];
+    const struct vt_trace_stack *stack = &finder->trace->stacks[allocation->stack_id];
+    bool engine = vt_index_get(&finder->engine, stack->thread_id) != VT_INDEX_NONE;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        uint32_t code_id = stack->python[i].code_id;
+        if (vt_code_is(attribution, code_id, VT_CODE_CHECKPOINT))
+            return false;
+        if (vt_trace_code_is_library(finder->trace, code_id) ||
+            vt_code_is(attribution, code_id, VT_CODE_FORWARD) ||
+            vt_code_is(attribution, code_id, VT_CODE_BACKWARD))
+            continue;
+        if (engine || (i + 1 < stack->python_count &&
+                       vt_code_is(attribution, stack->python[i + 1].code_id, VT_CODE_HOOK_CALLER)))
+            return true;
+    }
+    return false;
+}
+
+static bool is_evaluation(const struct vt_leak_finder *finder, const struct vt_allocation *block)
+{
+    const struct vt_trace_stack *stack = &finder->trace->stacks[block->stack_id];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (vt_code_is(finder->attribution, stack->python[i].code_id, VT_CODE_EVALUATION) &&
+            !vt_trace_code_is_library(finder->trace, stack->python[i].code_id))
+            return true;
+    return vt_label_of(finder->attribution, block)->phase == VT_PHASE_EVAL;
+}
+
+static const struct vt_allocation *largest(const struct vt_leak_finder *finder,
+                                           const struct vt_leak_block *blocks, size_t count)
+{
+    const struct vt_allocation *best = allocation_of(finder, &blocks[0]);
+    for (size_t i = 1; i < count; i++)
+        if (allocation_of(finder, &blocks[i])->bytes > best->bytes)
+            best = allocation_of(finder, &blocks[i]);
+    return best;
+}
+
+static enum vt_leak_verdict verdict_of(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
+                                       const struct vt_allocation *holding, bool graph, uint32_t every)
+{
+    if (holding->kind == VT_ALLOCATION_HOST)
+        return VT_LEAK_HOST_PINNED;
+    if (holding->kind == VT_ALLOCATION_DRIVER)
+        return VT_LEAK_DRIVER;
+    if (made_by_hook(finder, (uint32_t)(holding - finder->replay->allocations)))
+        return VT_LEAK_HOOK;
+    if (!graph)
+        return VT_LEAK_TENSOR;
+    if (run->reached)
+        return VT_LEAK_REUSED_GRAPH;
+    bool trains = finder->ran.count > 0;
+    return !trains || every > 1 || is_evaluation(finder, holding) ? VT_LEAK_EVALUATION : VT_LEAK_GRAPH;
+}
+
+static void explain(const struct vt_leak_finder *finder, const struct vt_leak_run *run, size_t count,
+                    uint32_t every, struct vt_leak *leak)
+{
+    char made[128], often[48] = "";
+    const char *cause = "";
+    snprintf(made, sizeof made, "%zu block%s of step %" PRIu32 " %s alive when step %" PRIu32 " began", count,
+             count == 1 ? "" : "s", run->step, count == 1 ? "was" : "were", finder->step_count);
+    if (every > 1)
+        snprintf(often, sizeof often, "; this repeats every %" PRIu32 " steps", every);
+    switch (leak->verdict) {
+    case VT_LEAK_GRAPH:
+    case VT_LEAK_EVALUATION:
+        cause = run->ran > 0 ? ": part of a graph that no backward pass reached"
+                             : ": the whole graph of a forward pass that no backward pass reached";
+        break;
+    case VT_LEAK_REUSED_GRAPH:
+        cause = ": backward ran through their graph and released nothing";
+        break;
+    case VT_LEAK_HOOK:
+        cause = run->phase == VT_PHASE_BACKWARD ? ", made in a function that backward calls"
+                                                : ", made in a hook of a module";
+        break;
+    case VT_LEAK_TENSOR:
+        if (run->graph_count > 0 && run->released > 0)
+            cause = "; backward released the rest of their graph";
+        else if (run->graph_count > 0 && run->dropped > 0)
+            cause = "; the rest of their graph was released";
+        else if (run->graph_count == 0)
+            cause = ", made without a graph";
+        break;
+    default:
+        break;
+    }
+    snprintf(leak->why, sizeof leak->why, "%s%s%s.", made, cause, often);
+}
+
+/* Sets verdict, evidence and lines of a leak whose blocks of that run are `blocks` (at least one). `every` =
+ * steps from one growth to the next. */
+static void judge(const struct vt_leak_runs *runs, const struct vt_leak_run *run,
+                  const struct vt_leak_block *blocks, size_t count, bool graph, uint32_t every,
+                  struct vt_leak *leak)
+{
+    const struct vt_leak_finder *finder = runs->finder;
+    const struct vt_allocation *holding = largest(finder, blocks, count);
+    for (size_t i = 0; i < count && graph; i++)
+        if (blocks[i].in_graph &&
+            (run->reached || !vt_leak_was_run(finder, allocation_of(finder, &blocks[i]))))
+            holding = allocation_of(finder, &blocks[i]); /* the last: its node holds all before */
+    const struct vt_label *label = vt_label_of(finder->attribution, holding);
+    vt_leak_set_verdict(leak, verdict_of(finder, run, holding, graph, every));
+    leak->stack_id = holding->stack_id;
+    leak->owner = label->owner;
+    leak->module = label->module;
+    explain(finder, run, count, every, leak);
+    if (label->forward_stack_id)
+        vt_leak_add_lines(finder, leak, label->forward_stack_id, VT_LEAK_LINES);
+    vt_leak_add_lines(finder, leak, holding->stack_id, 1);
+    /* an operator that allocates nothing (an addition in place) may be what uses the graph's result */
+    uint32_t next = graph ? runs->next_node[run->last_graph + 1] : VT_NEVER;
+    if (next <= run->last_event && next != VT_NEVER)
+        vt_leak_add_lines(finder, leak, finder->trace->events[next].stack_id, 1);
+    vt_leak_add_lines(finder, leak, holding->stack_id, VT_LEAK_LINES);
+    for (size_t i = 0; i < count; i++)
+        vt_leak_add_lines(finder, leak, allocation_of(finder, &blocks[i])->stack_id, 1);
+}
+
 /* ---- Clusters ---- */
 
-/* What a class kept, under its pattern's key. */
+/* An allocation that a class kept, and the key of the class's pattern. */
 struct kept {
     uint64_t key;
     uint32_t allocation;
@@ -47,6 +185,7 @@ struct kept {
 
 struct cluster {
     struct vt_leak_finder *finder;
+    struct vt_leak_runs runs;
     const struct vt_leak_class *leader;
     struct kept *kept; /* of all classes that grow, by key, then in order */
     size_t kept_count;
@@ -54,7 +193,7 @@ struct cluster {
     size_t count, capacity;
 };
 
-/* The same for classes of one kind whose first and last births are the same. */
+/* Equal for classes of one kind with equal first and last births. */
 static uint64_t pattern_key(uint8_t kind, uint32_t first_birth, uint32_t last_birth)
 {
     return ((uint64_t)first_birth << 32 | last_birth) * 8 + kind;
@@ -63,9 +202,7 @@ static uint64_t pattern_key(uint8_t kind, uint32_t first_birth, uint32_t last_bi
 static int compare_kept(const void *a, const void *b)
 {
     const struct kept *left = a, *right = b;
-    if (left->key != right->key)
-        return left->key < right->key ? -1 : 1;
-    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+    return 2 * vt_order(left->key, right->key) + vt_order(left->allocation, right->allocation);
 }
 
 static int list_kept(struct cluster *cluster)
@@ -113,9 +250,9 @@ static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first
         bool input = vt_leak_is_input(finder, allocation);
         cluster->blocks[cluster->count++] =
             (struct vt_leak_block){.allocation = index,
-                                   .in_graph = !input && vt_leak_in_graph(finder, allocation),
+                                   .in_graph = !input && vt_leak_in_graph(&cluster->runs, allocation),
                                    .input = input,
-                                   .hook = vt_leak_made_by_hook(finder, index)};
+                                   .hook = made_by_hook(finder, index)};
     }
     return 0;
 }
@@ -123,7 +260,7 @@ static int collect_pattern(struct cluster *cluster, uint64_t key, uint32_t first
 static int compare_blocks(const void *a, const void *b)
 {
     const struct vt_leak_block *left = a, *right = b;
-    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+    return vt_order(left->allocation, right->allocation);
 }
 
 /* What the cluster kept of the runs that the step is made of. */
@@ -132,8 +269,8 @@ static int collect(struct cluster *cluster, uint32_t step)
     const struct vt_leak_finder *finder = cluster->finder;
     const struct vt_leak_class *leader = cluster->leader;
     struct vt_leak_run first, last;
-    vt_leak_run_at(finder, finder->borders[step - 1] + 1, &first);
-    vt_leak_run_at(finder, finder->borders[step], &last);
+    vt_leak_run_at(&cluster->runs, finder->borders[step - 1] + 1, &first);
+    vt_leak_run_at(&cluster->runs, finder->borders[step], &last);
     uint32_t begin = vt_leak_first_at(finder, first.first_event);
     uint32_t end = vt_leak_first_at(finder, last.last_event + 1);
     cluster->count = 0;
@@ -162,11 +299,10 @@ static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, st
         bytes += finder->replay->allocations[index].bytes;
         blocks++;
     }
-    class->group = (uint32_t)(leak - finder->leaks->items);
-    return vt_leak_add_part(leak, class, bytes, blocks, category);
+    return vt_leak_add_part(finder, leak, class, bytes, blocks, category);
 }
 
-/* A leak of those blocks, and of the classes that they are of. */
+/* Adds a leak of those blocks, with their classes. */
 static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
                     const struct vt_leak_block *blocks, size_t count, bool graph)
 {
@@ -185,12 +321,12 @@ static int add_leak(struct cluster *cluster, const struct vt_leak_run *run,
         return error;
     leak->first_step = cluster->leader->since;
     leak->last_step = cluster->leader->last_birth;
-    vt_leak_judge(finder, run, blocks, count, graph, period(cluster->leader), leak);
+    judge(&cluster->runs, run, blocks, count, graph, period(cluster->leader), leak);
     return 0;
 }
 
-/* Puts what the graph holds into `sorted` before the rest: what was there before its end, and inputs, which
- * the next step's graph may hold. Returns how many. */
+/* Copies the run's blocks to `sorted`, those that the graph holds first: blocks made before its end, and
+ * inputs, which the next step's graph may hold. Returns how many. */
 static size_t put_graph_first(const struct vt_leak_finder *finder, const struct vt_leak_run *run,
                               struct vt_leak_block *sorted)
 {
@@ -207,11 +343,11 @@ static size_t put_graph_first(const struct vt_leak_finder *finder, const struct 
     return used;
 }
 
-/* Splits what a run kept: what its graph holds; then what hooks made, and the rest. */
+/* Splits what a run kept into leaks: what its graph holds, what hooks made, and the rest. */
 static int split_run(struct cluster *cluster, struct vt_leak_run *run)
 {
     size_t used = 0;
-    int error = vt_leak_judge_run(cluster->finder, run);
+    int error = vt_leak_judge_run(&cluster->runs, run);
     struct vt_leak_block *sorted = calloc(run->count + 1, sizeof *sorted);
     struct vt_leak_block *rest = calloc(run->count + 1, sizeof *rest);
     if (!sorted || !rest)
@@ -241,7 +377,7 @@ static int split_cluster(struct cluster *cluster)
     int error = collect(cluster, sample_step(finder, cluster->leader));
     for (size_t i = 0; i < cluster->count && !error;) {
         struct vt_leak_run run;
-        vt_leak_run_at(finder, allocations[cluster->blocks[i].allocation].alloc_event, &run);
+        vt_leak_run_at(&cluster->runs, allocations[cluster->blocks[i].allocation].alloc_event, &run);
         run.blocks = cluster->blocks + i;
         while (i < cluster->count &&
                allocations[cluster->blocks[i].allocation].alloc_event <= run.last_event) {
@@ -259,9 +395,7 @@ static int compare_classes(const void *a, const void *b, void *classes)
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     uint64_t left_bytes = ((const struct vt_leak_class *)classes)[left].bytes_per_step;
     uint64_t right_bytes = ((const struct vt_leak_class *)classes)[right].bytes_per_step;
-    if (left_bytes != right_bytes)
-        return left_bytes > right_bytes ? -1 : 1;
-    return left < right ? -1 : left > right;
+    return 2 * vt_order(right_bytes, left_bytes) + vt_order(left, right);
 }
 
 static uint32_t *list_leaders(const struct vt_leak_finder *finder, size_t *count)
@@ -283,7 +417,7 @@ int vt_leak_groups_find(struct vt_leak_finder *finder)
     uint32_t *leaders = list_leaders(finder, &count);
     int error = leaders ? 0 : -ENOMEM;
     if (!error && count > 0)
-        error = vt_leak_runs_read(finder);
+        error = vt_leak_runs_read(finder, &cluster.runs);
     if (!error && count > 0)
         error = list_kept(&cluster);
     for (size_t i = 0; i < count && !error; i++) {
@@ -293,8 +427,9 @@ int vt_leak_groups_find(struct vt_leak_finder *finder)
         cluster.leader = leader;
         error = split_cluster(&cluster);
         if (leader->group == VT_NO_CLASS)
-            leader->grows = false; /* it kept nothing in the step that stands for it */
+            leader->grows = false; /* it kept nothing in the step that represents it */
     }
+    vt_leak_runs_free(&cluster.runs);
     free(leaders);
     free(cluster.kept);
     free(cluster.blocks);

@@ -1,11 +1,14 @@
-/* Whether what code keeps grows over and over: series of bytes by step. There may be as many series as lines
- * of code, and each has no more to it than its changes. */
-#include "diagnose/leaks/private.h"
+/* Which classes grow repeatedly: by what each step keeps, or as one tensor that each step makes anew. There
+ * may be as many series as lines of code, and each has only its changes. */
+#include "diagnose/leaks/growth.h"
+#include "diagnose/leaks/finders.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-/* Early records that lie far from the others are of another cause: a buffer made at the start. */
+/* Early records far from the others have another cause: a buffer made at the start. */
 static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
 {
     uint32_t first = 0;
@@ -15,18 +18,17 @@ static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
     return first;
 }
 
-/* How many changes come up to and with a step. */
+static int compare_changes(const void *a, const void *b)
+{
+    const struct vt_leak_change *left = a, *right = b;
+    return vt_order(left->step, right->step);
+}
+
+/* Number of changes up to a step, inclusive. */
 static size_t changes_up_to(const struct vt_leak_change *series, size_t count, uint32_t step)
 {
-    size_t low = 0;
-    while (low < count) {
-        size_t middle = low + (count - low) / 2;
-        if (series[middle].step <= step)
-            low = middle + 1;
-        else
-            count = middle;
-    }
-    return low;
+    const struct vt_leak_change next = {.step = step + 1};
+    return vt_lower_bound(series, count, sizeof next, &next, compare_changes);
 }
 
 static uint64_t bytes_at(const struct vt_leak_change *series, size_t count, uint32_t step)
@@ -35,7 +37,7 @@ static uint64_t bytes_at(const struct vt_leak_change *series, size_t count, uint
     return up_to > 0 ? series[up_to - 1].bytes : 0;
 }
 
-/* Whether it goes on to the end at the pace of the beginning: what fills a cache slows down and stops. */
+/* Whether growth continues to the end at its first pace: what fills a cache slows down and stops. */
 static bool goes_on(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
                     uint32_t count, uint32_t to)
 {
@@ -47,7 +49,7 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
         pause = (2 * spread + count - 2) / (count - 1);
     if (to - last >= pause || bytes_at(series, changes, to) < last_bytes - last_bytes / 10)
         return false;
-    if (bytes_at(series, changes, late) < least) /* what varies falls back */
+    if (bytes_at(series, changes, late) < least) /* sizes that vary fall back */
         return false;
     for (size_t i = changes_up_to(series, changes, late); i < changes && series[i].step <= to; i++)
         if (series[i].bytes < least)
@@ -88,14 +90,10 @@ int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint3
     return 0;
 }
 
-static int compare_changes(const void *a, const void *b)
-{
-    const struct vt_leak_change *left = a, *right = b;
-    return left->step < right->step ? -1 : left->step > right->step;
-}
+/* ---- Classes ---- */
 
-/* Bytes of a class alive at each step's end. */
-int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
+/* Sets finder->series: bytes of a class alive at each step's end. */
+static int make_series(struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     size_t count = 0, kept = 0;
     int error = vt_reserve(&finder->series, &finder->series_capacity, (size_t) class->count * 2 + 1,
@@ -121,4 +119,104 @@ int vt_leak_make_series(struct vt_leak_finder *finder, const struct vt_leak_clas
     }
     finder->series_count = kept;
     return 0;
+}
+
+static int class_repeats(struct vt_leak_finder *finder, const struct vt_leak_class *class, uint32_t from,
+                         struct vt_growth *growth, bool *repeats)
+{
+    int error = make_series(finder, class);
+    return error ? error
+                 : vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
+                                     growth, repeats);
+}
+
+int vt_leak_growth_find(struct vt_leak_finder *finder)
+{
+    int error = 0;
+    for (size_t i = 0; i < finder->class_count && !error; i++) {
+        struct vt_leak_class *class = &finder->classes[i];
+        struct vt_growth growth;
+        if (class->births < VT_LEAK_BIRTHS)
+            continue;
+        error = class_repeats(finder, class, class->first_birth, &growth, &class->grows);
+        if (error || !class->grows)
+            continue;
+        class->since = growth.first_step;
+        class->bytes_per_step = vt_growth_per_step(&growth);
+    }
+    return error;
+}
+
+/* ---- One tensor made anew: predictions = torch.cat([predictions, new]) ---- */
+
+/* Whether each allocation of the class was alive when the next one was made, and was freed in that step: no
+ * step keeps anything, yet the live bytes grow. Without backward passes steps are calls, and a cache of keys
+ * and values grows with each: that is no leak. */
+static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
+{
+    const struct vt_replay *replay = finder->replay;
+    const uint32_t *order = finder->order + class->first;
+    uint32_t handed_on = 0;
+    if (finder->ran.count == 0 || class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS ||
+        class->group != VT_NO_CLASS || class->grows)
+        return false;
+    const struct vt_site *site = vt_site_of(finder->attribution, replay->allocations[order[0]].stack_id);
+    if (!(site->traits & VT_TRAIT(CONCATENATION)))
+        return false; /* another operator makes larger tensors of a larger batch */
+    for (uint32_t i = 0; i + 1 < class->count; i++) {
+        const struct vt_allocation *block = &replay->allocations[order[i]];
+        const struct vt_allocation *next = &replay->allocations[order[i + 1]];
+        handed_on += block->free_event > next->alloc_event &&
+                     vt_leak_free_step(finder, block) == vt_label_of(finder->attribution, next)->step;
+    }
+    return handed_on + 1 + class->count / 10 >= class->count;
+}
+
+static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *class,
+                       const struct vt_growth *growth)
+{
+    const struct vt_allocation *last = NULL;
+    uint64_t bytes = 0, blocks = 0;
+    for (uint32_t i = 0; i < class->count; i++) {
+        uint32_t index = finder->order[class->first + i];
+        if (!vt_leak_is_kept(finder, index))
+            continue;
+        last = &finder->replay->allocations[index];
+        bytes += last->bytes;
+        blocks++;
+    }
+    struct vt_leak *leak = last ? vt_leak_add(finder, VT_LEAK_TENSOR) : NULL;
+    if (!leak)
+        return last ? -ENOMEM : 0;
+    const struct vt_label *label = vt_label_of(finder->attribution, last);
+    class->stack_id = leak->stack_id = last->stack_id;
+    class->bytes_per_step = vt_growth_per_step(growth);
+    leak->rebuilt = true;
+    leak->owner = label->owner;
+    leak->module = label->module;
+    leak->first_step = growth->first_step;
+    leak->last_step = growth->last_step;
+    vt_leak_add_lines(finder, leak, last->stack_id, VT_LEAK_LINES);
+    snprintf(leak->why, sizeof leak->why,
+             "In %" PRIu32
+             " steps, one tensor was made anew from itself and more (aten::cat), larger than ever.",
+             growth->records);
+    return vt_leak_add_part(finder, leak, class, bytes, blocks, label->category);
+}
+
+int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
+{
+    int error = 0;
+    for (size_t i = 0; i < finder->class_count && !error; i++) {
+        struct vt_leak_class *class = &finder->classes[i];
+        struct vt_growth growth;
+        if (!is_rebuilt(finder, class))
+            continue;
+        uint32_t from = finder->attribution->labels[finder->order[class->first]].step;
+        bool repeats = false;
+        error = class_repeats(finder, class, from ? from : 1, &growth, &repeats);
+        if (!error && repeats)
+            error = add_rebuilt(finder, class, &growth);
+    }
+    return error;
 }

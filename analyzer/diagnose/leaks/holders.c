@@ -1,6 +1,7 @@
-/* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes, itself
- * or by the autograd graph that hangs on its tensor. */
-#include "diagnose/leaks/private.h"
+/* The Python name that holds a leak: of those that a census saw, the one that holds most of its bytes,
+ * directly or by the autograd graph of its tensor. */
+#include "diagnose/leaks/finders.h"
+#include "diagnose/leaks/graphs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ struct candidate {
     struct vt_leak_hold direct, by_graph;
 };
 
-/* What one holder of an inspection has of one leak: a block, or blocks by its graph. */
+/* What one holder of an inspection holds of one leak: a block, or blocks by its graph. */
 struct share {
     uint32_t leak, order; /* order: in which they were found */
     bool direct;
@@ -32,7 +33,7 @@ struct search {
     struct candidate *best; /* by leak */
 };
 
-/* "list 'history' in __main__, 3 items" is the same later, when there are more. */
+/* Without the count: "list 'history' in __main__, 3 items" is the same holder later, with more items. */
 static uint64_t key_of(uint32_t leak, const char *name)
 {
     size_t bytes = strlen(name);
@@ -45,9 +46,7 @@ static uint64_t key_of(uint32_t leak, const char *name)
 static int compare_shares(const void *a, const void *b)
 {
     const struct share *left = a, *right = b;
-    if (left->leak != right->leak)
-        return left->leak < right->leak ? -1 : 1;
-    return left->order < right->order ? -1 : left->order > right->order;
+    return 2 * vt_order(left->leak, right->leak) + vt_order(left->order, right->order);
 }
 
 static int add_share(struct search *search, const struct share *share)
@@ -62,7 +61,8 @@ static int add_share(struct search *search, const struct share *share)
     return 0;
 }
 
-/* The tensors themselves. `first` is where those of the inspection begin in `held`; returns where they end. */
+/* The tensors themselves. `first` is where those of the inspection begin in `held`; returns where they end.
+ */
 static int add_direct(struct search *search, uint32_t inspection, size_t *first)
 {
     const struct vt_leak_finder *finder = search->finder;
@@ -71,8 +71,7 @@ static int add_direct(struct search *search, uint32_t inspection, size_t *first)
         const struct vt_held *held = &finder->attribution->held[search->held[*first]];
         if (held->inspection > inspection)
             break;
-        uint32_t class = finder->class_of[held->allocation];
-        uint32_t leak = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        uint32_t leak = vt_leak_of(finder, held->allocation);
         uint32_t step = finder->attribution->labels[held->allocation].step;
         if (held->inspection < inspection || leak == VT_NO_CLASS)
             continue;
@@ -117,8 +116,8 @@ static const struct vt_leak_hold *best_of(const struct candidate *candidate)
     return candidate->direct.bytes > candidate->by_graph.bytes ? &candidate->direct : &candidate->by_graph;
 }
 
-/* A variable that holds but what the last step made, and will hold what the next one makes, is not why it
- * stays. Of two that hold about the same graph, the one whose own tensor is the larger hands it on. */
+/* A variable that holds only the last step's memory, and will hold the next step's, is not the cause. Of two
+ * that hold about the same graph, the one with the larger tensor of its own is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
@@ -171,7 +170,7 @@ static int judge_inspection(struct search *search, uint32_t inspection, size_t *
     return error;
 }
 
-/* What inspections and stacks say together. */
+/* Refines the verdict of the stacks by what the inspection saw. */
 static void refine(struct vt_leak *leak)
 {
     static const struct {
@@ -194,8 +193,7 @@ static void find_owners(const struct vt_leak_finder *finder)
 {
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         const struct vt_label *label = &finder->attribution->labels[i];
-        uint32_t class = finder->class_of[i];
-        uint32_t number = class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+        uint32_t number = vt_leak_of(finder, i);
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
         if (!leak || leak->holder.name || !label->owner || label->step < leak->first_step ||
             !vt_leak_is_kept(finder, i))
@@ -216,9 +214,7 @@ static int compare_held(const void *a, const void *b, void *held)
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     uint32_t left_inspection = ((const struct vt_held *)held)[left].inspection;
     uint32_t right_inspection = ((const struct vt_held *)held)[right].inspection;
-    if (left_inspection != right_inspection)
-        return left_inspection < right_inspection ? -1 : 1;
-    return left < right ? -1 : left > right;
+    return 2 * vt_order(left_inspection, right_inspection) + vt_order(left, right);
 }
 
 static struct vt_leak_holder holder_of(const struct vt_inspection_holder *seen)

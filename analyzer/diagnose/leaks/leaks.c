@@ -1,329 +1,32 @@
-/* Which code keeps more with every step. Who holds it is for leak_groups.c and leak_verdicts.c to say. */
-#include "diagnose/leaks/private.h"
-
-#include <errno.h>
+/* Leaks: growth that repeats. Bytes alive at the start of step after step, by the stack that made them.
+ *
+ * What a step made is kept if it is alive when the last step begins. It is a leak if keeping repeats: in at
+ * least VT_LEAK_BIRTHS steps, up to the end, and with growing total bytes. That excludes memory taken once,
+ * buffers that fill and stop, values that the next step replaces, and varying sizes. The last step itself is
+ * left out: a program that ends frees what it kept. */
 #include <stdlib.h>
-#include <string.h>
 
-void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict)
-{
-    static const struct {
-        const char *name, *remedy;
-        bool is_leak;
-    } verdicts[] = {
-#define X(id, name, is_leak, remedy) {name, remedy, is_leak},
-        VT_LEAK_VERDICTS(X)
-#undef X
-    };
-
-    leak->verdict = (uint8_t)verdict;
-    leak->name = verdicts[verdict].name;
-    leak->remedy = verdicts[verdict].remedy;
-    leak->is_leak = verdicts[verdict].is_leak;
-}
-
-/* ---- Steps ---- */
-
-static int find_borders(struct vt_leak_finder *finder)
-{
-    const struct vt_attribution *attribution = finder->attribution;
-    finder->borders = calloc(finder->step_count + 1, sizeof *finder->borders);
-    if (!finder->borders)
-        return -ENOMEM;
-    for (size_t i = 0; i < attribution->span_count; i++)
-        if (attribution->spans[i].step <= finder->step_count)
-            finder->borders[attribution->spans[i].step] = attribution->spans[i].last_event;
-    finder->last_border = finder->borders[finder->step_count - 1];
-    return 0;
-}
-
-uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    if (allocation->free_event == VT_NEVER)
-        return VT_NEVER;
-    return vt_span_at(finder->attribution, allocation->free_event)->step;
-}
-
-bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
-{
-    const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border;
-}
-
-/* ---- Classes ---- */
-
-/* Objects and threads are left out: a module made anew in each step is the same code. Lines stand for
- * instructions, since the interpreter moves on to others for the same call once it has specialized it. */
-static int key_stacks(struct vt_leak_finder *finder)
-{
-    const struct vt_trace *trace = finder->trace;
-    finder->code_keys = calloc(trace->stack_count + 1, sizeof *finder->code_keys);
-    if (!finder->code_keys)
-        return -ENOMEM;
-    for (size_t id = 0; id < trace->stack_count; id++) {
-        const struct vt_trace_stack *stack = &trace->stacks[id];
-        uint64_t key = 0;
-        for (uint32_t i = 0; i < stack->python_count; i++)
-            key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
-                               (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
-        for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
-            key = vt_mix(key, stack->native[i]);
-        finder->code_keys[id] = key;
-    }
-    return 0;
-}
-
-static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    const char *operator= vt_operator_of(finder->attribution, allocation->stack_id);
-    uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
-    if (operator)
-        key = vt_hash_bytes(operator, strlen(operator), key);
-    return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
-}
-
-static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
-{
-    const struct vt_label *label = vt_label_of(finder->attribution, allocation);
-    if ((allocation->flags & VT_FLAG_FOREIGN) || vt_is_container(allocation) ||
-        label->category == VT_CATEGORY_WORKSPACE || allocation->stack_id >= finder->trace->stack_count ||
-        label->forward_stack_id >= finder->trace->stack_count)
-        return false;
-    if (allocation->kind == VT_ALLOCATION_HOST)
-        return finder->tells_host;
-    return allocation->device_index == finder->device_index &&
-           (allocation->kind == VT_ALLOCATION_BLOCK || allocation->kind == VT_ALLOCATION_DRIVER ||
-            allocation->kind == VT_ALLOCATION_POOLED);
-}
-
-static int classify(struct vt_leak_finder *finder)
-{
-    const struct vt_replay *replay = finder->replay;
-    struct vt_index index = {0};
-    int error = 0;
-    finder->class_of = malloc((replay->allocation_count + 1) * sizeof *finder->class_of);
-    finder->order = malloc((replay->allocation_count + 1) * sizeof *finder->order);
-    if (!finder->class_of || !finder->order)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        finder->class_of[i] = VT_NO_CLASS;
-        if (!is_watched(finder, allocation))
-            continue;
-        finder->has_blocks |= allocation->kind == VT_ALLOCATION_BLOCK;
-        uint64_t key = class_key(finder, allocation);
-        uint32_t number = vt_index_get(&index, key);
-        if (number == VT_INDEX_NONE) {
-            number = (uint32_t)finder->class_count;
-            error = vt_reserve(&finder->classes, &finder->class_capacity, finder->class_count + 1,
-                               sizeof *finder->classes);
-            if (!error)
-                error = vt_index_put(&index, key, number);
-            if (error)
-                break;
-            finder->classes[finder->class_count++] =
-                (struct vt_leak_class){.kind = allocation->kind, .group = VT_NO_CLASS};
-        }
-        finder->class_of[i] = number;
-        finder->classes[number].count++;
-    }
-    vt_index_free(&index);
-    return error;
-}
-
-/* Puts allocations in order of their classes and counts the steps that each class keeps something of. */
-static void sort_by_class(struct vt_leak_finder *finder)
-{
-    const struct vt_replay *replay = finder->replay;
-    uint32_t first = 0;
-    for (size_t i = 0; i < finder->class_count; i++) {
-        finder->classes[i].first = first;
-        first += finder->classes[i].count;
-        finder->classes[i].count = 0;
-    }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        uint32_t step = finder->attribution->labels[i].step;
-        if (finder->class_of[i] == VT_NO_CLASS)
-            continue;
-        struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
-        finder->order[class->first + class->count++] = (uint32_t)i;
-        if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
-            continue;
-        if (class->births == 0)
-            class->first_birth = step;
-        class->births += step != class->last_birth;
-        class->last_birth = step;
-        class->stack_id = replay->allocations[i].stack_id;
-    }
-}
-
-/* ---- Growth ---- */
-
-static int find_growth(struct vt_leak_finder *finder)
-{
-    int error = 0;
-    for (size_t i = 0; i < finder->class_count && !error; i++) {
-        struct vt_leak_class *class = &finder->classes[i];
-        struct vt_growth growth;
-        if (class->births < VT_LEAK_BIRTHS)
-            continue;
-        error = vt_leak_make_series(finder, class);
-        if (!error)
-            error = vt_growth_repeats(finder->series, finder->series_count, class->first_birth,
-                                      finder->step_count - 1, &growth, &class->grows);
-        if (error || !class->grows)
-            continue;
-        class->since = growth.first_step;
-        class->bytes_per_step = growth.rise / (growth.last_step - growth.first_step);
-    }
-    return error;
-}
-
-/* ---- What was told of nodes ---- */
-
-struct thread_state {
-    uint64_t sequence, call;
-};
-
-/* The call that a stack stands in. */
-static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
-    uint32_t offset = stack->python_count > 0 ? (uint32_t)stack->python[0].instruction_offset : 0;
-    return vt_mix(finder->code_keys[stack_id], offset);
-}
-
-/* The first event with a node's number is of the call that made it; so are those that follow from the same
- * place. (Later ones are of operators without a node.) */
-static int read_nodes(struct vt_leak_finder *finder)
-{
-    const struct vt_trace *trace = finder->trace;
-    struct vt_index threads = {0};
-    struct thread_state *states = NULL;
-    size_t count = 0, capacity = 0;
-    int error = 0;
-    finder->made_node = calloc(trace->event_count + 1, 1);
-    if (!finder->made_node)
-        return -ENOMEM;
-    for (size_t i = 0; i < trace->event_count && !error; i++) {
-        const struct vt_event *event = &trace->events[i];
-        if (event->sequence <= VT_SEQUENCE_NO_NUMBER || event->stack_id >= trace->stack_count)
-            continue;
-        uint32_t thread_id = trace->stacks[event->stack_id].thread_id;
-        if (event->sequence % 2) {
-            error = vt_index_put(&finder->ran, vt_leak_node(event->sequence), 1);
-            if (!error)
-                error = vt_index_put(&finder->engine, thread_id, 1);
-            continue;
-        }
-        uint32_t number = vt_index_get(&threads, thread_id);
-        if (number == VT_INDEX_NONE) {
-            number = (uint32_t)count++;
-            error = vt_reserve(&states, &capacity, count, sizeof *states);
-            if (!error)
-                error = vt_index_put(&threads, thread_id, number);
-            if (error)
-                break;
-            states[number] = (struct thread_state){0};
-        }
-        struct thread_state *state = &states[number];
-        uint64_t call = call_of(finder, event->stack_id);
-        if (event->sequence > state->sequence)
-            *state = (struct thread_state){event->sequence, call};
-        finder->made_node[i] = event->sequence == state->sequence && state->call == call;
-    }
-    vt_index_free(&threads);
-    free(states);
-    return error;
-}
-
-/* ---- Leaks ---- */
-
-struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict)
-{
-    struct vt_leaks *leaks = finder->leaks;
-    if (vt_reserve(&leaks->items, &finder->leak_capacity, leaks->count + 1, sizeof *leaks->items))
-        return NULL;
-    struct vt_leak *leak = &leaks->items[leaks->count++];
-    *leak = (struct vt_leak){.category = VT_CATEGORY_UNKNOWN};
-    vt_leak_set_verdict(leak, verdict);
-    return leak;
-}
+#include "diagnose/finders.h"
+#include "diagnose/leaks/finders.h"
 
 static int compare_parts(const void *a, const void *b)
 {
     const struct vt_leak_part *left = a, *right = b;
-    if (left->bytes_per_step != right->bytes_per_step)
-        return left->bytes_per_step < right->bytes_per_step ? 1 : -1;
-    return left->stack_id < right->stack_id ? -1 : left->stack_id > right->stack_id;
+    return 2 * vt_order(right->bytes_per_step, left->bytes_per_step) +
+           vt_order(left->stack_id, right->stack_id);
 }
 
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
-    if (left->is_leak != right->is_leak)
-        return left->is_leak ? -1 : 1;
-    if (left->bytes_per_step != right->bytes_per_step)
-        return left->bytes_per_step < right->bytes_per_step ? 1 : -1;
-    return left->stack_id < right->stack_id ? -1 : left->stack_id > right->stack_id;
+    return 4 * vt_order(right->is_leak, left->is_leak) +
+           2 * vt_order(right->bytes_per_step, left->bytes_per_step) +
+           vt_order(left->stack_id, right->stack_id);
 }
 
-int vt_leak_add_part(struct vt_leak *leak, const struct vt_leak_class *class, uint64_t bytes, uint64_t blocks,
-                     uint8_t category)
+/* Sorts each leak's parts, finds its category, and counts it. */
+static void sum_up(struct vt_leaks *leaks)
 {
-    struct vt_leak_part *parts = realloc(leak->parts, (leak->part_count + 1) * sizeof *parts);
-    if (!parts)
-        return -ENOMEM;
-    leak->parts = parts;
-    parts[leak->part_count++] = (struct vt_leak_part){.stack_id = class->stack_id,
-                                                      .category = category,
-                                                      .bytes_per_step = class->bytes_per_step,
-                                                      .bytes = bytes,
-                                                      .blocks = blocks};
-    leak->bytes += bytes;
-    leak->blocks += blocks;
-    leak->bytes_per_step += class->bytes_per_step;
-    return 0;
-}
-
-void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
-                       size_t limit)
-{
-    const struct vt_trace *trace = finder->trace;
-    struct vt_frame frames[128];
-    if (leak->line_count == VT_LEAK_LINES)
-        return;
-    size_t count = vt_trace_frames(trace, stack_id, frames, 128);
-    size_t native = trace->stacks[stack_id].native_count;
-    for (size_t i = native; i < count && i < 128 && leak->line_count < VT_LEAK_LINES && limit > 0; i++) {
-        bool library = vt_trace_code_is_library(trace, trace->stacks[stack_id].python[i - native].code_id);
-        bool known = library;
-        for (size_t k = 0; k < leak->line_count && !known; k++)
-            known = leak->lines[k].frame.line == frames[i].line &&
-                    !strcmp(leak->lines[k].frame.file, frames[i].file);
-        if (!known && !vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count]))
-            leak->line_count++;
-        limit -= !library;
-    }
-    const struct vt_place *place = leak->line_count == 0 ? vt_place_of(finder->places, stack_id) : NULL;
-    if (place)
-        leak->lines[leak->line_count++] = *place;
-}
-
-/* What is printed of a leak beside its sums. */
-static void describe(const struct vt_leak_finder *finder, struct vt_leak *leak)
-{
-    leak->collected = leak->verdict == VT_LEAK_CYCLE && leak->part_count > 0;
-    for (size_t i = 0; i < leak->part_count; i++) {
-        struct vt_leak_part *part = &leak->parts[i];
-        part->place = vt_place_of(finder->places, part->stack_id);
-        part->operator_name = vt_operator_of(finder->attribution, part->stack_id);
-    }
-}
-
-static int finish(struct vt_leak_finder *finder)
-{
-    struct vt_leaks *leaks = finder->leaks;
     for (size_t i = 0; i < leaks->count; i++) {
         struct vt_leak *leak = &leaks->items[i];
         uint64_t categories[VT_CATEGORY_COUNT] = {0};
@@ -334,43 +37,29 @@ static int finish(struct vt_leak_finder *finder)
         for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
             if (categories[c] > categories[leak->category])
                 leak->category = c;
-        if (!leak->is_leak)
-            continue;
-        leaks->leak_count++;
-        if (leak->verdict != VT_LEAK_HOST_PINNED && leak->verdict != VT_LEAK_CYCLE)
+        leak->collected = leak->verdict == VT_LEAK_CYCLE && leak->part_count > 0;
+        leaks->leak_count += leak->is_leak;
+        if (vt_leak_fills_device(leak))
             leaks->bytes_per_step += leak->bytes_per_step;
     }
-    int error = vt_leak_cache_find(finder);
-    for (size_t i = 0; i < leaks->count; i++)
-        describe(finder, &leaks->items[i]);
-    if (leaks->count > 1)
-        qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
-    return error;
 }
 
 static int find(struct vt_leak_finder *finder)
 {
-    int error = find_borders(finder);
-    if (!error)
-        error = key_stacks(finder);
-    if (!error)
-        error = classify(finder);
+    static int (*const finders[])(struct vt_leak_finder *) = {vt_leak_finder_read,  vt_leak_cycles_find,
+                                                              vt_leak_growth_find,  vt_leak_groups_find,
+                                                              vt_leak_rebuilt_find, vt_leak_holders_find};
+    struct vt_leaks *leaks = finder->leaks;
+    int error = 0;
+    for (size_t i = 0; i < sizeof finders / sizeof *finders && !error; i++)
+        error = finders[i](finder);
     if (error)
         return error;
-    sort_by_class(finder);
-    error = read_nodes(finder);
-    if (!error)
-        error = vt_leak_cycles_find(finder);
-    if (error)
-        return error;
-    error = find_growth(finder);
-    if (!error)
-        error = vt_leak_groups_find(finder);
-    if (!error)
-        error = vt_leak_rebuilt_find(finder);
-    if (!error)
-        error = vt_leak_holders_find(finder);
-    return error ? error : finish(finder);
+    sum_up(leaks);
+    error = vt_leak_cache_find(finder);
+    if (leaks->count > 1)
+        qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
+    return error;
 }
 
 static int lowest_device(const struct vt_replay *replay)
@@ -396,18 +85,9 @@ int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *pl
     if (attribution->step_count < VT_LEAK_STEPS)
         return 0;
     leaks->judged = true;
-    finder.tells_host = lowest_device(attribution->replay) == device_index;
+    finder.reports_host = lowest_device(attribution->replay) == device_index;
     int error = find(&finder);
-    free(finder.borders);
-    free(finder.code_keys);
-    free(finder.class_of);
-    free(finder.order);
-    free(finder.classes);
-    free(finder.made_node);
-    free(finder.series);
-    vt_leak_runs_free(&finder);
-    vt_index_free(&finder.ran);
-    vt_index_free(&finder.engine);
+    vt_leak_finder_free(&finder);
     if (error)
         vt_leaks_free(leaks);
     return error;

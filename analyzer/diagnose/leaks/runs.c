@@ -1,13 +1,11 @@
-/* Runs of the script: from one backward pass or optimizer's step to the next. What a leak kept of one, and
- * what became of the rest of it. Leaks may be many and runs long, so what is asked of a run is found without
- * walking it. */
-#include "diagnose/leaks/private.h"
+/* What a leak kept of a run, and what became of the rest of it. Leaks may be many and runs long, so each
+ * question about a run is answered without walking it. */
+#include "diagnose/leaks/runs.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* A backward pass that makes nodes itself (create_graph=True) goes on with the graph. */
+/* A backward pass that makes nodes itself (create_graph=True) extends the graph. */
 static bool makes_nodes(const struct vt_trace *trace, const struct vt_span *span)
 {
     for (uint32_t i = span->first_event; i <= span->last_event; i++)
@@ -21,19 +19,19 @@ static bool is_pass(const struct vt_leak_span *own, const struct vt_span *span)
     return span->phase == VT_PHASE_OPTIMIZER || (span->phase == VT_PHASE_BACKWARD && !own->makes_nodes);
 }
 
-/* True if a run may go on from one span to the other, which are next to each other; a step's border is none
- * for training. */
+/* Whether a run may extend from a span to the next one. In training, runs cross the borders of steps. */
 static bool goes_on(const struct vt_leak_finder *finder, const struct vt_span *span,
                     const struct vt_span *next)
 {
     return finder->ran.count > 0 || span->step == next->step;
 }
 
-static int read_spans(struct vt_leak_finder *finder)
+static int read_spans(struct vt_leak_runs *runs)
 {
+    const struct vt_leak_finder *finder = runs->finder;
     const struct vt_span *spans = finder->attribution->spans;
     size_t count = finder->attribution->span_count;
-    struct vt_leak_span *own = finder->runs.spans = calloc(count + 1, sizeof *own);
+    struct vt_leak_span *own = runs->spans = calloc(count + 1, sizeof *own);
     if (!own)
         return -ENOMEM;
     for (size_t i = 0; i < count; i++) {
@@ -80,9 +78,9 @@ bool vt_leak_is_input(const struct vt_leak_finder *finder, const struct vt_alloc
            label->phase != VT_PHASE_BACKWARD;
 }
 
-static int read_allocations(struct vt_leak_finder *finder)
+static int read_allocations(struct vt_leak_runs *runs)
 {
-    struct vt_leak_runs *runs = &finder->runs;
+    const struct vt_leak_finder *finder = runs->finder;
     uint32_t count = (uint32_t)finder->replay->allocation_count;
     runs->released = calloc((size_t)count + 1, sizeof *runs->released);
     runs->gone = calloc((size_t)count + 1, sizeof *runs->gone);
@@ -101,12 +99,13 @@ static int read_allocations(struct vt_leak_finder *finder)
     return 0;
 }
 
-/* What takes up a graph's result shows as a node, unless something else begins before it. */
-static int read_events(struct vt_leak_finder *finder)
+/* An operator that uses a graph's result shows as a node, unless something else begins before it. */
+static int read_events(struct vt_leak_runs *runs)
 {
+    const struct vt_leak_finder *finder = runs->finder;
     const struct vt_trace *trace = finder->trace;
     uint32_t *next = malloc((trace->event_count + 1) * sizeof *next), count = (uint32_t)trace->event_count;
-    finder->runs.next_node = next;
+    runs->next_node = next;
     if (!next)
         return -ENOMEM;
     next[count] = VT_NEVER;
@@ -121,17 +120,17 @@ static int read_events(struct vt_leak_finder *finder)
     return 0;
 }
 
-int vt_leak_runs_read(struct vt_leak_finder *finder)
+int vt_leak_runs_read(const struct vt_leak_finder *finder, struct vt_leak_runs *runs)
 {
-    int error = read_spans(finder);
-    if (!error)
-        error = read_allocations(finder);
-    return error ? error : read_events(finder);
+    int error;
+    *runs = (struct vt_leak_runs){.finder = finder};
+    if ((error = read_spans(runs)) || (error = read_allocations(runs)))
+        return error;
+    return read_events(runs);
 }
 
-void vt_leak_runs_free(struct vt_leak_finder *finder)
+void vt_leak_runs_free(struct vt_leak_runs *runs)
 {
-    struct vt_leak_runs *runs = &finder->runs;
     free(runs->spans);
     free(runs->released);
     free(runs->gone);
@@ -141,10 +140,11 @@ void vt_leak_runs_free(struct vt_leak_finder *finder)
     vt_index_free(&runs->part_index);
 }
 
-void vt_leak_run_at(const struct vt_leak_finder *finder, uint32_t event, struct vt_leak_run *run)
+void vt_leak_run_at(const struct vt_leak_runs *runs, uint32_t event, struct vt_leak_run *run)
 {
-    const struct vt_span *spans = finder->attribution->spans, *span = vt_span_at(finder->attribution, event);
-    const struct vt_leak_span *own = &finder->runs.spans[span - spans];
+    const struct vt_attribution *attribution = runs->finder->attribution;
+    const struct vt_span *spans = attribution->spans, *span = vt_span_at(attribution, event);
+    const struct vt_leak_span *own = &runs->spans[span - spans];
     *run = (struct vt_leak_run){.step = span->step,
                                 .first_event =
                                     spans[own->pass ? own->phase_first : own->other_first].first_event,
@@ -152,20 +152,25 @@ void vt_leak_run_at(const struct vt_leak_finder *finder, uint32_t event, struct 
                                 .phase = span->phase};
 }
 
-bool vt_leak_in_graph(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+bool vt_leak_in_graph(const struct vt_leak_runs *runs, const struct vt_allocation *allocation)
 {
-    const struct vt_span *span = vt_span_at(finder->attribution, allocation->alloc_event);
+    const struct vt_attribution *attribution = runs->finder->attribution;
+    const struct vt_span *span = vt_span_at(attribution, allocation->alloc_event);
     if (span->phase == VT_PHASE_BACKWARD)
-        return finder->runs.spans[span - finder->attribution->spans].makes_nodes;
-    return finder->made_node[allocation->alloc_event];
+        return runs->spans[span - attribution->spans].makes_nodes;
+    return runs->finder->made_node[allocation->alloc_event];
+}
+
+bool vt_leak_was_run(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+{
+    return vt_index_get(&finder->ran, vt_leak_node(allocation->sequence)) != VT_INDEX_NONE;
 }
 
 /* ---- The rest of a run ---- */
 
 static int compare_event(const void *allocation, const void *event)
 {
-    uint32_t made = ((const struct vt_allocation *)allocation)->alloc_event, at = *(const uint32_t *)event;
-    return (made > at) - (made < at);
+    return vt_order(((const struct vt_allocation *)allocation)->alloc_event, *(const uint32_t *)event);
 }
 
 uint32_t vt_leak_first_at(const struct vt_leak_finder *finder, uint32_t event)
@@ -177,8 +182,7 @@ uint32_t vt_leak_first_at(const struct vt_leak_finder *finder, uint32_t event)
 
 static int compare_step(const void *label, const void *step)
 {
-    uint32_t own = ((const struct vt_label *)label)->step, at = *(const uint32_t *)step;
-    return (own > at) - (own < at);
+    return vt_order(((const struct vt_label *)label)->step, *(const uint32_t *)step);
 }
 
 static uint32_t first_of_step(const struct vt_leak_finder *finder, uint32_t step)
@@ -190,15 +194,13 @@ static uint32_t first_of_step(const struct vt_leak_finder *finder, uint32_t step
 
 static int compare_numbers(const void *left, const void *right)
 {
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
+    return vt_order(*(const uint32_t *)left, *(const uint32_t *)right);
 }
 
-/* When what is gone of the allocations [first, end) was freed, in order: *frees, as many as runs.gone tells.
- * Made once for each part of a run. */
-static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end, const uint32_t **frees)
+/* Sets *frees to the sorted events that freed what is gone of the allocations [first, end); runs->gone has
+ * their count. Made once for each part of a run. */
+static int frees_of(struct vt_leak_runs *runs, uint32_t first, uint32_t end, const uint32_t **frees)
 {
-    struct vt_leak_runs *runs = &finder->runs;
     uint64_t key = (uint64_t)first << 32 | end;
     uint32_t at = vt_index_get(&runs->part_index, key);
     if (at == VT_INDEX_NONE) {
@@ -212,7 +214,7 @@ static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end,
             return error;
         for (uint32_t i = first; i < end; i++)
             if (runs->gone[i + 1] > runs->gone[i])
-                runs->frees[runs->free_count++] = finder->replay->allocations[i].free_event;
+                runs->frees[runs->free_count++] = runs->finder->replay->allocations[i].free_event;
         if (count > 1)
             qsort(runs->frees + at, count, sizeof *runs->frees, compare_numbers);
     }
@@ -220,10 +222,10 @@ static int frees_of(struct vt_leak_finder *finder, uint32_t first, uint32_t end,
     return 0;
 }
 
-/* What became of the run's graph beside what is kept, up to where another graph begins. */
-static int count_rest(struct vt_leak_finder *finder, struct vt_leak_run *run, uint32_t step)
+/* What became of the run's graph except what is kept, up to where another graph begins. */
+static int count_rest(struct vt_leak_runs *runs, struct vt_leak_run *run, uint32_t step)
 {
-    const struct vt_leak_runs *runs = &finder->runs;
+    const struct vt_leak_finder *finder = runs->finder;
     uint32_t first = vt_leak_first_at(finder, run->first_event),
              end = vt_leak_first_at(finder, run->last_event + 1);
     uint32_t step_first = first_of_step(finder, step), step_end = first_of_step(finder, step + 1);
@@ -232,7 +234,7 @@ static int count_rest(struct vt_leak_finder *finder, struct vt_leak_run *run, ui
     const uint32_t *frees;
     first = first > step_first ? first : step_first;
     end = end < step_end ? end : step_end;
-    int error = frees_of(finder, first, end, &frees);
+    int error = frees_of(runs, first, end, &frees);
     if (error)
         return error;
     uint32_t gone = (uint32_t)vt_count_up_to(frees, runs->gone[end] - runs->gone[first], run->last_graph);
@@ -241,12 +243,13 @@ static int count_rest(struct vt_leak_finder *finder, struct vt_leak_run *run, ui
     return 0;
 }
 
-/* A graph that is held has all that it saved; one that was released, by backward or with the variable that
- * held it, lost all but what is kept for itself. */
-int vt_leak_judge_run(struct vt_leak_finder *finder, struct vt_leak_run *run)
+/* A graph that is held has all that it saved. One that was released, by backward or with the variable that
+ * held it, lost all but what is kept by itself. */
+int vt_leak_judge_run(struct vt_leak_runs *runs, struct vt_leak_run *run)
 {
+    const struct vt_leak_finder *finder = runs->finder;
     size_t inputs = 0;
-    uint32_t step = run->step; /* of the graph: a run goes over a step's border */
+    uint32_t step = run->step; /* of the graph: a run may cross a step's border */
     for (size_t i = 0; i < run->count; i++) {
         const struct vt_allocation *block = &finder->replay->allocations[run->blocks[i].allocation];
         inputs += run->blocks[i].input;
@@ -259,9 +262,9 @@ int vt_leak_judge_run(struct vt_leak_finder *finder, struct vt_leak_run *run)
     }
     if (run->graph_count == 0)
         return 0;
-    int error = count_rest(finder, run, step);
-    /* A graph that backward did not reach may hang on one that it did; a node of its own that shows nothing
-     * in backward is not enough to tell. */
+    int error = count_rest(runs, run, step);
+    /* A graph that backward did not reach may depend on one that it did; a single node that shows nothing in
+     * backward proves nothing. */
     size_t unreached = run->graph_count - run->ran;
     run->reached = run->ran > 0 && unreached < 2;
     if (run->graph_count + inputs >= 2)

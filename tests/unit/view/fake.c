@@ -292,7 +292,7 @@ int vt_category_walk(const struct vt_attribution *attribution, int device_index,
     return 0;
 }
 
-/* ---- diagnose/leaks/leaks.h ---- */
+/* ---- diagnose/leaks/ ---- */
 
 int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
                   struct vt_leaks *leaks)

@@ -6,7 +6,7 @@
 #include "attribute/sites.h"
 #include "attribute/sums.h"
 #include "diagnose/diagnose.h"
-#include "diagnose/leaks/leaks.h"
+#include "diagnose/finders.h"
 
 #define FAKE_EVENTS 4096
 #define FAKE_STACKS 64

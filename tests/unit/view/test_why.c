@@ -2,9 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "diagnose/advice.h"
 #include "attribute/failures.h"
-#include "diagnose/fragmentation.h"
 #include "diagnose/whatif.h"
 #include "fake.h"
 

@@ -1,16 +1,15 @@
 /* Out of memory: the state of the cache, and what would have been freed next. */
-#include "diagnose/shortage.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/fragmentation.h"
+#include "base/index.h"
+#include "diagnose/finders.h"
 #include "report/parts.h"
 
 /* When a block alive at the refusal is freed. */
 struct end {
-    uint32_t allocation, event; /* the event may lie beyond the trace: it is expected */
+    uint32_t allocation, event; /* an expected event may be beyond the trace */
     uint8_t phase;
 };
 
@@ -18,9 +17,7 @@ static int by_event(const void *left, const void *right)
 {
     const struct end *a = left, *b = right;
 
-    if (a->event != b->event)
-        return a->event < b->event ? -1 : 1;
-    return a->allocation < b->allocation ? -1 : a->allocation > b->allocation;
+    return 2 * vt_order(a->event, b->event) + vt_order(a->allocation, b->allocation);
 }
 
 /* The latest allocation of each stack that was freed before an event; VT_NEVER = none. NULL without memory.

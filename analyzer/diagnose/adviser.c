@@ -1,0 +1,67 @@
+#include "diagnose/adviser.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LIMIT 16 /* pieces of advice */
+
+static int count_passes(struct vt_adviser *adviser)
+{
+    const struct vt_attribution *attribution = adviser->attribution;
+    uint32_t count = 0;
+    adviser->passes = calloc(adviser->replay->trace->event_count + 1, sizeof *adviser->passes);
+    if (!adviser->passes)
+        return -ENOMEM;
+    for (size_t i = 0; i < attribution->span_count; i++) {
+        const struct vt_span *span = &attribution->spans[i];
+        count += span->phase == VT_PHASE_BACKWARD;
+        for (uint32_t event = span->first_event; event <= span->last_event; event++)
+            adviser->passes[event] = count;
+    }
+    return 0;
+}
+
+int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
+                    struct vt_adviser *adviser)
+{
+    *adviser = (struct vt_adviser){.report = report,
+                                   .attribution = report->attribution,
+                                   .replay = report->attribution->replay,
+                                   .advices = advices};
+    *advices = (struct vt_advices){.items = calloc(LIMIT, sizeof *advices->items)};
+    int error = advices->items ? vt_whatif_make(adviser->replay, device_index, &adviser->whatif) : -ENOMEM;
+    advices->peak_bytes = adviser->whatif.peak_bytes;
+    return error ? error : count_passes(adviser);
+}
+
+void vt_adviser_free(struct vt_adviser *adviser)
+{
+    vt_whatif_free(&adviser->whatif);
+    free(adviser->passes);
+}
+
+void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
+               const char *module, const char *what, const char *why, ...)
+{
+    static const char *const names[] = {
+#define X(id, name, find) name,
+        VT_ADVICE_KINDS(X)
+#undef X
+    };
+    struct vt_advices *advices = adviser->advices;
+    va_list arguments;
+    if (!bytes || bytes * 100 < advices->peak_bytes || advices->count == LIMIT)
+        return;
+    struct vt_advice *advice = &advices->items[advices->count++];
+    *advice = (struct vt_advice){.kind = names[kind],
+                                 .stack_id = stack_id,
+                                 .bytes = bytes,
+                                 .share = (double)bytes / (double)advices->peak_bytes};
+    snprintf(advice->what, sizeof advice->what, "%s", what);
+    va_start(arguments, why);
+    vsnprintf(advice->why, sizeof advice->why, why, arguments);
+    va_end(arguments);
+    snprintf(advice->module, sizeof advice->module, "%.150s", module);
+}

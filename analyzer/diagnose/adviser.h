@@ -1,0 +1,48 @@
+/* What the finders of advice share. */
+#ifndef VT_ADVISER_H
+#define VT_ADVISER_H
+
+#include "attribute/sites.h"
+#include "base/format.h"
+#include "base/index.h"
+#include "diagnose/whatif.h"
+#include "report/parts.h"
+
+struct vt_adviser {
+    const struct vt_report *report;
+    const struct vt_attribution *attribution;
+    const struct vt_replay *replay;
+    struct vt_whatif whatif;
+    struct vt_advices *advices;
+    uint32_t *passes; /* by event: how many backward passes have begun */
+};
+
+/* Id, name, and the function that adds advice of that kind: 0 or -ENOMEM. */
+#define VT_ADVICE_KINDS(X)                                                                                   \
+    X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
+    X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
+    X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
+    X(FOREACH, "foreach", vt_advise_foreach)                                                                 \
+    X(IN_PLACE, "in_place", vt_advise_in_place)                                                              \
+    X(CHECKPOINT, "checkpoint", vt_advise_checkpoint)                                                        \
+    X(EMPTY_CACHE, "empty_cache", vt_advise_empty_cache)
+enum vt_advice_kind {
+#define X(id, name, find) VT_ADVICE_##id,
+    VT_ADVICE_KINDS(X)
+#undef X
+};
+#define X(id, name, find) int find(struct vt_adviser *adviser);
+VT_ADVICE_KINDS(X)
+#undef X
+
+/* On failure too the adviser is to be freed. -ENOMEM. */
+int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
+                    struct vt_adviser *adviser);
+void vt_adviser_free(struct vt_adviser *adviser);
+/* Adds advice that saves this many bytes; nothing if that is under 1 % of the peak. It is about the line of
+ * `stack_id`, or where that is 0, about `module`. The rest says why. */
+void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
+               const char *module, const char *what, const char *why, ...)
+    __attribute__((format(printf, 7, 8)));
+
+#endif

@@ -1,0 +1,38 @@
+/* The finders that vt_diagnose calls. All return 0 or -ENOMEM; the report frees what they fill in, after a
+ * failure too.
+ */
+#ifndef VT_FINDERS_H
+#define VT_FINDERS_H
+
+#include "report/report.h"
+
+struct vt_places;
+struct vt_replay;
+
+/* Advice on one device: what would have lowered its peak, as far as the trace itself shows it; none under 1 %
+ * of the peak.
+ *
+ * Each piece states which bytes would have been absent, and when. The peak is then computed again over the
+ * whole trace, since another moment may become the largest. */
+int vt_advice_find(const struct vt_report *report, int device_index, struct vt_advices *advices);
+
+/* Fragmentation of one device just after an event: its segments, their blocks (index, address and bytes
+ * only), and what keeps each from being returned. */
+int vt_fragmentation_find(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                          struct vt_fragmentation *found);
+/* Sets the rest of the blocks, and the pins. */
+int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found);
+
+/* Leaks of one device: growth that repeats. Page-locked host memory is reported with the lowest device that
+ * has any memory. */
+int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
+                  struct vt_leaks *leaks);
+
+/* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
+ * is that refusal. */
+int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
+
+/* What each training step of a device did with its memory, and which steps stand out. */
+int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);
+
+#endif

@@ -1,0 +1,303 @@
+/* What all parts of the search for leaks share. */
+#include "diagnose/leaks/finder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Steps ---- */
+
+static int find_borders(struct vt_leak_finder *finder)
+{
+    const struct vt_attribution *attribution = finder->attribution;
+    finder->borders = calloc(finder->step_count + 1, sizeof *finder->borders);
+    if (!finder->borders)
+        return -ENOMEM;
+    for (size_t i = 0; i < attribution->span_count; i++)
+        if (attribution->spans[i].step <= finder->step_count)
+            finder->borders[attribution->spans[i].step] = attribution->spans[i].last_event;
+    finder->last_border = finder->borders[finder->step_count - 1];
+    return 0;
+}
+
+uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+{
+    if (allocation->free_event == VT_NEVER)
+        return VT_NEVER;
+    return vt_span_at(finder->attribution, allocation->free_event)->step;
+}
+
+bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
+{
+    const struct vt_allocation *allocation = &finder->replay->allocations[index];
+    return allocation->alloc_event <= finder->last_border && allocation->free_event > finder->last_border;
+}
+
+uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation)
+{
+    uint32_t class = finder->class_of[allocation];
+    return class == VT_NO_CLASS ? VT_NO_CLASS : finder->classes[class].group;
+}
+
+/* ---- Classes ---- */
+
+/* Objects and threads are left out: a module made anew in each step is the same code. Lines replace
+ * instructions, since the interpreter uses other instructions for a call once it has specialized it. */
+static int key_stacks(struct vt_leak_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    finder->code_keys = calloc(trace->stack_count + 1, sizeof *finder->code_keys);
+    if (!finder->code_keys)
+        return -ENOMEM;
+    for (size_t id = 0; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        uint64_t key = 0;
+        for (uint32_t i = 0; i < stack->python_count; i++)
+            key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
+                                  (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+        for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
+            key = vt_mix(key, stack->native[i]);
+        finder->code_keys[id] = key;
+    }
+    return 0;
+}
+
+static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+{
+    const char *operator= vt_operator_of(finder->attribution, allocation->stack_id);
+    uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
+    if (operator)
+        key = vt_hash_bytes(operator, strlen(operator), key);
+    return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
+}
+
+static bool is_watched(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+{
+    const struct vt_label *label = vt_label_of(finder->attribution, allocation);
+    if ((allocation->flags & VT_FLAG_FOREIGN) || vt_is_container(allocation) ||
+        label->category == VT_CATEGORY_WORKSPACE || allocation->stack_id >= finder->trace->stack_count ||
+        label->forward_stack_id >= finder->trace->stack_count)
+        return false;
+    if (allocation->kind == VT_ALLOCATION_HOST)
+        return finder->reports_host;
+    return allocation->device_index == finder->device_index &&
+           (allocation->kind == VT_ALLOCATION_BLOCK || allocation->kind == VT_ALLOCATION_DRIVER ||
+            allocation->kind == VT_ALLOCATION_POOLED);
+}
+
+static int classify(struct vt_leak_finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    struct vt_index index = {0};
+    int error = 0;
+    finder->class_of = malloc((replay->allocation_count + 1) * sizeof *finder->class_of);
+    finder->order = malloc((replay->allocation_count + 1) * sizeof *finder->order);
+    if (!finder->class_of || !finder->order)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        finder->class_of[i] = VT_NO_CLASS;
+        if (!is_watched(finder, allocation))
+            continue;
+        finder->has_blocks |= allocation->kind == VT_ALLOCATION_BLOCK;
+        uint64_t key = class_key(finder, allocation);
+        uint32_t number = vt_index_get(&index, key);
+        if (number == VT_INDEX_NONE) {
+            number = (uint32_t)finder->class_count;
+            error = vt_reserve(&finder->classes, &finder->class_capacity, finder->class_count + 1,
+                               sizeof *finder->classes);
+            if (!error)
+                error = vt_index_put(&index, key, number);
+            if (error)
+                break;
+            finder->classes[finder->class_count++] =
+                (struct vt_leak_class){.kind = allocation->kind, .group = VT_NO_CLASS};
+        }
+        finder->class_of[i] = number;
+        finder->classes[number].count++;
+    }
+    vt_index_free(&index);
+    return error;
+}
+
+/* Sorts allocations by class and counts the steps of which each class keeps something. */
+static void sort_by_class(struct vt_leak_finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    uint32_t first = 0;
+    for (size_t i = 0; i < finder->class_count; i++) {
+        finder->classes[i].first = first;
+        first += finder->classes[i].count;
+        finder->classes[i].count = 0;
+    }
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        uint32_t step = finder->attribution->labels[i].step;
+        if (finder->class_of[i] == VT_NO_CLASS)
+            continue;
+        struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
+        finder->order[class->first + class->count++] = (uint32_t)i;
+        if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
+            continue;
+        if (class->births == 0)
+            class->first_birth = step;
+        class->births += step != class->last_birth;
+        class->last_birth = step;
+        class->stack_id = replay->allocations[i].stack_id;
+    }
+}
+
+/* ---- Nodes ---- */
+
+struct thread_state {
+    uint64_t sequence, call;
+};
+
+/* The call that a stack is in. */
+static uint64_t call_of(const struct vt_leak_finder *finder, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
+    uint32_t offset = stack->python_count > 0 ? (uint32_t)stack->python[0].instruction_offset : 0;
+    return vt_mix(finder->code_keys[stack_id], offset);
+}
+
+/* The first event with a node's number comes from the call that made the node; so do the next ones from the
+ * same place. (Later ones come from operators without a node.) */
+static int read_nodes(struct vt_leak_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    struct vt_index threads = {0};
+    struct thread_state *states = NULL;
+    size_t count = 0, capacity = 0;
+    int error = 0;
+    finder->made_node = calloc(trace->event_count + 1, 1);
+    if (!finder->made_node)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->event_count && !error; i++) {
+        const struct vt_event *event = &trace->events[i];
+        if (event->sequence <= VT_SEQUENCE_NO_NUMBER || event->stack_id >= trace->stack_count)
+            continue;
+        uint32_t thread_id = trace->stacks[event->stack_id].thread_id;
+        if (event->sequence % 2) {
+            error = vt_index_put(&finder->ran, vt_leak_node(event->sequence), 1);
+            if (!error)
+                error = vt_index_put(&finder->engine, thread_id, 1);
+            continue;
+        }
+        uint32_t number = vt_index_get(&threads, thread_id);
+        if (number == VT_INDEX_NONE) {
+            number = (uint32_t)count++;
+            error = vt_reserve(&states, &capacity, count, sizeof *states);
+            if (!error)
+                error = vt_index_put(&threads, thread_id, number);
+            if (error)
+                break;
+            states[number] = (struct thread_state){0};
+        }
+        struct thread_state *state = &states[number];
+        uint64_t call = call_of(finder, event->stack_id);
+        if (event->sequence > state->sequence)
+            *state = (struct thread_state){event->sequence, call};
+        finder->made_node[i] = event->sequence == state->sequence && state->call == call;
+    }
+    vt_index_free(&threads);
+    free(states);
+    return error;
+}
+
+int vt_leak_finder_read(struct vt_leak_finder *finder)
+{
+    int error;
+    if ((error = find_borders(finder)) || (error = key_stacks(finder)) || (error = classify(finder)))
+        return error;
+    sort_by_class(finder);
+    return read_nodes(finder);
+}
+
+void vt_leak_finder_free(struct vt_leak_finder *finder)
+{
+    free(finder->borders);
+    free(finder->code_keys);
+    free(finder->class_of);
+    free(finder->order);
+    free(finder->classes);
+    free(finder->made_node);
+    free(finder->series);
+    vt_index_free(&finder->ran);
+    vt_index_free(&finder->engine);
+}
+
+/* ---- Leaks ---- */
+
+void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict)
+{
+    static const struct {
+        const char *name, *remedy;
+        bool is_leak;
+    } verdicts[] = {
+#define X(id, name, is_leak, remedy) {name, remedy, is_leak},
+        VT_LEAK_VERDICTS(X)
+#undef X
+    };
+
+    leak->verdict = (uint8_t)verdict;
+    leak->name = verdicts[verdict].name;
+    leak->remedy = verdicts[verdict].remedy;
+    leak->is_leak = verdicts[verdict].is_leak;
+}
+
+struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict)
+{
+    struct vt_leaks *leaks = finder->leaks;
+    if (vt_reserve(&leaks->items, &finder->leak_capacity, leaks->count + 1, sizeof *leaks->items))
+        return NULL;
+    struct vt_leak *leak = &leaks->items[leaks->count++];
+    *leak = (struct vt_leak){.category = VT_CATEGORY_UNKNOWN};
+    vt_leak_set_verdict(leak, verdict);
+    return leak;
+}
+
+int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
+                     uint64_t bytes, uint64_t blocks, uint8_t category)
+{
+    struct vt_leak_part *parts = realloc(leak->parts, (leak->part_count + 1) * sizeof *parts);
+    if (!parts)
+        return -ENOMEM;
+    leak->parts = parts;
+    parts[leak->part_count++] =
+        (struct vt_leak_part){.stack_id = class->stack_id,
+                              .category = category,
+                              .bytes_per_step = class->bytes_per_step,
+                              .bytes = bytes,
+                              .blocks = blocks,
+                              .place = vt_place_of(finder->places, class->stack_id),
+                              .operator_name = vt_operator_of(finder->attribution, class->stack_id)};
+    class->group = (uint32_t)(leak - finder->leaks->items);
+    leak->bytes += bytes;
+    leak->blocks += blocks;
+    leak->bytes_per_step += class->bytes_per_step;
+    return 0;
+}
+
+void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
+                       size_t limit)
+{
+    const struct vt_trace *trace = finder->trace;
+    struct vt_frame frames[128];
+    if (leak->line_count == VT_LEAK_LINES)
+        return;
+    size_t count = vt_trace_frames(trace, stack_id, frames, 128);
+    size_t native = trace->stacks[stack_id].native_count;
+    for (size_t i = native; i < count && i < 128 && leak->line_count < VT_LEAK_LINES && limit > 0; i++) {
+        bool library = vt_trace_code_is_library(trace, trace->stacks[stack_id].python[i - native].code_id);
+        bool known = library;
+        for (size_t k = 0; k < leak->line_count && !known; k++)
+            known = leak->lines[k].frame.line == frames[i].line &&
+                    !strcmp(leak->lines[k].frame.file, frames[i].file);
+        if (!known && !vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count]))
+            leak->line_count++;
+        limit -= !library;
+    }
+    const struct vt_place *place = leak->line_count == 0 ? vt_place_of(finder->places, stack_id) : NULL;
+    if (place)
+        leak->lines[leak->line_count++] = *place;
+}

@@ -1,0 +1,94 @@
+/* What all parts of the search for leaks share: steps, classes of allocations, nodes, and the leaks found. */
+#ifndef VT_LEAK_FINDER_H
+#define VT_LEAK_FINDER_H
+
+#include "attribute/sites.h"
+#include "base/index.h"
+#include "diagnose/leaks/verdicts.h"
+#include "report/parts.h"
+
+#define VT_LEAK_BIRTHS 4u
+#define VT_NO_CLASS UINT32_MAX
+
+/* Allocations that are the same to a person: made by the same code, whatever the thread and the object. */
+struct vt_leak_class {
+    uint32_t stack_id;                        /* of the latest kept */
+    uint8_t kind;                             /* enum vt_allocation_kind */
+    uint32_t first, count;                    /* its allocations: in vt_leak_finder.order */
+    uint32_t births, first_birth, last_birth; /* steps with allocations alive at the last border */
+    uint64_t bytes_per_step;
+    bool grows;
+    uint32_t since; /* the first step of its growth */
+    uint32_t group; /* index of a leak, VT_NO_CLASS = none yet */
+    /* of cycles: what was freed together with what other steps made */
+    uint64_t burst_bytes, most_bytes, most_blocks;
+    uint32_t bursts, burst_moves, burst_steps, burst_first_step, burst_last_step;
+    uint64_t burst_place;
+    bool burst_inside;
+};
+
+/* A series of bytes by step: from each of these steps on. Steps ascend; before the first it is 0. */
+struct vt_leak_change {
+    uint32_t step;
+    uint64_t bytes;
+};
+
+struct vt_leak_finder {
+    const struct vt_attribution *attribution;
+    const struct vt_trace *trace;
+    const struct vt_replay *replay;
+    struct vt_places *places;
+    int device_index;
+    bool reports_host, has_blocks;
+    uint32_t step_count;
+    uint32_t *borders;    /* by step: its last event; up to step_count - 1 */
+    uint32_t last_border; /* the last event before the last step */
+    uint64_t *code_keys;  /* by stack: its lines of Python, else its native frames */
+    uint32_t *class_of;   /* by allocation */
+    uint32_t *order;      /* allocations by class, then by time */
+    struct vt_leak_class *classes;
+    size_t class_count, class_capacity;
+    uint8_t *made_node;            /* by event: an autograd node was made for it */
+    struct vt_index ran;           /* nodes that backward ran */
+    struct vt_index engine;        /* threads that run backward */
+    struct vt_leak_change *series; /* scratch */
+    size_t series_count, series_capacity;
+    struct vt_leaks *leaks;
+    size_t leak_capacity;
+};
+
+/* Reads steps, classes and nodes. The caller sets the first fields, up to step_count, and leaks; on failure
+ * too it frees the finder. -ENOMEM. */
+int vt_leak_finder_read(struct vt_leak_finder *finder);
+void vt_leak_finder_free(struct vt_leak_finder *finder);
+
+/* A node, running or being made (format.h). */
+static inline uint64_t vt_leak_node(uint64_t sequence)
+{
+    return sequence & ~UINT64_C(1);
+}
+
+/* The step in which an allocation was freed; beyond the last for one that was not. */
+uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
+bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
+/* Index of the leak that an allocation is part of; VT_NO_CLASS = none. */
+uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);
+
+/* ---- What was found ---- */
+
+/* NULL without memory. */
+struct vt_leak *vt_leak_add(struct vt_leak_finder *finder, enum vt_leak_verdict verdict);
+void vt_leak_set_verdict(struct vt_leak *leak, enum vt_leak_verdict verdict);
+/* Makes the class a part of the leak. -ENOMEM. */
+int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, struct vt_leak_class *class,
+                     uint64_t bytes, uint64_t blocks, uint8_t category);
+/* Adds the user's frames of a stack, the innermost `limit` of them, that the leak's lines do not have yet. */
+void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
+                       size_t limit);
+/* A leak of device memory that is not freed later: one that lets memory run out. */
+static inline bool vt_leak_fills_device(const struct vt_leak *leak)
+{
+    return leak->is_leak && leak->verdict != VT_LEAK_HOST_PINNED && leak->verdict != VT_LEAK_CYCLE;
+}
+
+#endif

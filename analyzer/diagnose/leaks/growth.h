@@ -1,0 +1,21 @@
+/* Growth that repeats, in series of bytes by step. */
+#ifndef VT_LEAK_GROWTH_H
+#define VT_LEAK_GROWTH_H
+
+#include "diagnose/leaks/finder.h"
+
+/* A run of growth: the steps in which a series exceeds all that it was before. */
+struct vt_growth {
+    uint32_t first_step, last_step, records;
+    uint64_t rise; /* between them */
+};
+
+/* Whether a series grows repeatedly from one step to the other, up to the end. -ENOMEM. */
+int vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
+                      struct vt_growth *growth, bool *repeats);
+static inline uint64_t vt_growth_per_step(const struct vt_growth *growth)
+{
+    return growth->rise / (growth->last_step - growth->first_step);
+}
+
+#endif
