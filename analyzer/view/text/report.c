@@ -1,4 +1,6 @@
-/* The text report: verdict, picture, tables, the card, evidence, what to look at next. */
+/* The text report: verdict, picture, tables, the card, evidence, further commands. And the timeline, its
+ * picture alone. */
+#include "view/text/chart.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 
@@ -9,35 +11,18 @@
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
-const char *vt_text_whole(const struct vt_device_report *device)
-{
-    return device->at.state.present ? "of use" : "of peak";
-}
-
-/* The sign of a category in the picture. */
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
 {
-    const struct vt_category_style *drawn = vt_category_style(category);
-    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : drawn;
-
-    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
-    if (!style->unicode)
-        fputc(shown->ascii_fill, stream);
-    else
-        fputs(style->colour && drawn->fill[0] != ' ' ? "█" : shown->fill, stream);
-    fputs(VT_RESET, stream);
+    vt_put_fill(stream, style, category, single ? VT_CATEGORY_ACTIVATION : category);
 }
 
 /* The legend is the table of categories as well. */
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
                         unsigned category, uint64_t whole, bool single)
 {
-    char bytes[32], percent[32];
-
     put_fill(stream, print->style, category, single);
-    vt_format_percent(categories[category], whole, percent);
-    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category),
-            vt_format_bytes(categories[category], bytes), percent);
+    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category), VT_BYTES(categories[category]),
+            VT_PERCENT(categories[category], whole));
 }
 
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
@@ -126,8 +111,7 @@ static const char *plain_mark(const struct vt_report *report)
 /* Commands as they can be typed. They are not cut: without room for both, the words go. */
 static void more(struct vt_print *print, const struct vt_report *report)
 {
-    static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
-                                               {"", false, VT_CUT_END, 0, 1}};
+    static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
     const char *path = report->facts.path, *mark = plain_mark(report);
     struct vt_table table;
     char command[80];
@@ -151,16 +135,13 @@ static void more(struct vt_print *print, const struct vt_report *report)
             more_row(&table, "report --by op", path, "which operators took it");
         more_row(&table, "timeline", path, "a larger picture");
     }
-    vt_table_print(&table, print, print->style->width);
+    vt_table_print(&table, print);
 }
 
 static void device_section(struct vt_print *print, const struct vt_report *report,
                            const struct vt_device_report *device)
 {
-    char name[192];
-
-    if (report->device_count > 1)
-        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+    vt_text_device(print, report, device);
     if (device->explanation.what) {
         vt_text_explanation(print, report, device);
         return;
@@ -179,13 +160,14 @@ static void device_section(struct vt_print *print, const struct vt_report *repor
 
 int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
+    bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
     int result = vt_print_begin(&print, style);
 
     if (result)
         return result;
     vt_text_header(&print, report, "report");
-    if (!report->device_count || !report->devices[0].explanation.what)
+    if (!explains)
         vt_text_out_of_memory(&print, report);
     if (!report->device_count && !report->facts.event_count)
         vt_print_paragraph(
@@ -200,51 +182,44 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
             fputc('\n', print.stream);
         device_section(&print, report, &report->devices[i]);
     }
-    if (!report->device_count || !report->devices[0].explanation.what)
+    if (!explains)
         more(&print, report);
     return vt_print_finish(&print, out);
 }
 
+/* ---- The timeline ---- */
+
 /* The categories in one row, for below a picture that takes the whole width. */
 static void print_key(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = device->shown;
-    char *key = NULL, bytes[32];
-    size_t length;
-    FILE *stream = open_memstream(&key, &length);
+    const uint64_t *categories = device->shown->state.categories;
 
-    if (!stream)
-        return;
+    fputs(device->at.state.present ? "Then at that time: " : "Held at the peak: ", print->paragraph);
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
 
-        if (!instant->state.categories[c])
+        if (!categories[c])
             continue;
-        put_fill(stream, print->style, c, vt_single_category(device));
-        fprintf(stream, " %s %s  ", vt_category_label(c),
-                vt_format_bytes(instant->state.categories[c], bytes));
+        put_fill(print->paragraph, print->style, c, vt_single_category(device));
+        fprintf(print->paragraph, " %s %s  ", vt_category_label(c), VT_BYTES(categories[c]));
     }
-    if (!fclose(stream))
-        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.state.present ? "Then" : "Held",
-                           device->at.state.present ? "that time" : "the peak", key);
-    free(key);
+    vt_end_paragraph(print, 2, 2);
 }
 
 int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
+    int rows = style->height > 24 ? style->height - 14 : 16, result;
     struct vt_print print;
-    int rows = style->height > 24 ? style->height - 14 : 16, result = vt_print_begin(&print, style);
 
+    result = vt_print_begin(&print, style);
     if (result)
         return result;
     vt_text_header(&print, report, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
         struct vt_lines chart;
-        char name[192];
 
-        if (report->device_count > 1)
-            fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+        vt_text_device(&print, report, device);
         vt_chart_draw(report, device, style, style->width, rows, true, &chart);
         for (size_t k = 0; k < chart.count; k++)
             fprintf(print.stream, "%s\n", chart.items[k]);
