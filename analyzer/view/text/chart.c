@@ -433,40 +433,20 @@ static void draw(struct chart *chart, char *row, bool phases)
         draw_phases(chart);
 }
 
-/* Cuts a text at its line breaks. */
-static void split(char *text, struct vt_lines *lines)
-{
-    size_t count = 0;
-
-    for (const char *c = text; *c; c++)
-        count += *c == '\n';
-    lines->items = calloc(count + 1, sizeof *lines->items);
-    while (lines->items && lines->count < count) {
-        char *end = strchr(text, '\n');
-        lines->items[lines->count] = strndup(text, (size_t)(end - text));
-        if (!lines->items[lines->count])
-            return;
-        lines->count++;
-        text = end + 1;
-    }
-}
-
-void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                   const struct vt_view_style *style, int columns, int rows, bool phases,
-                   struct vt_lines *lines)
+char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                    const struct vt_view_style *style, int columns, int rows, bool phases)
 {
     struct chart chart = {.report = report, .device = device, .style = style, .columns = columns - MARGIN};
     uint64_t most = device->peak.state.used_bytes;
     char *row, *text = NULL;
     size_t bytes;
 
-    *lines = (struct vt_lines){0};
     for (size_t i = 0; i < device->timeline.columns; i++) {
         uint64_t used = vt_used_bytes(device->timeline.categories[i]);
         most = used > most ? used : most;
     }
     if (chart.columns < 10 || rows < 2 || !most || !device->timeline.columns)
-        return;
+        return NULL;
     chart.scale = vt_scale_for(most, rows);
     chart.single = vt_single_category(device);
     chart.rows = chart.scale.steps * chart.scale.rows_per_step;
@@ -475,17 +455,9 @@ void vt_chart_draw(const struct vt_report *report, const struct vt_device_report
     chart.stream = open_memstream(&text, &bytes);
     if (chart.source && row && chart.stream)
         draw(&chart, row, phases);
-    if (chart.stream && !fclose(chart.stream) && text)
-        split(text, lines);
-    free(text);
+    if (chart.stream)
+        fclose(chart.stream);
     free(row);
     free(chart.source);
-}
-
-void vt_lines_free(struct vt_lines *lines)
-{
-    for (size_t i = 0; i < lines->count; i++)
-        free(lines->items[i]);
-    free(lines->items);
-    *lines = (struct vt_lines){0};
+    return text;
 }

@@ -25,7 +25,7 @@ static void side_line(struct vt_print *print, const char *side, const struct vt_
     vt_print_paragraph(print, 2, 5, VT_BOLD "%s" VT_RESET "  %s · %s: %s", side, report->facts.path,
                        report->at_label, when);
     if (report->facts.loss_count)
-        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": what it told is missing below",
+        vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": the figures below are incomplete",
                            report->facts.losses[0].text);
 }
 
@@ -39,7 +39,7 @@ static void verdict(struct vt_print *print, const struct vt_diff_device *device)
     if (!device->differs) {
         fprintf(out, "no difference, %s in use.", VT_BYTES(a));
     } else if (a == b) {
-        fprintf(out, "%s in use in both, but not by the same.", VT_BYTES(a));
+        fprintf(out, "%s in use in both, made up differently.", VT_BYTES(a));
     } else {
         fprintf(out, "%s in use in A, %s in B: " VT_BOLD "%s" VT_RESET, VT_BYTES(a), VT_BYTES(b),
                 VT_CHANGE(a, b));
@@ -117,7 +117,7 @@ static void category_table(struct vt_print *print, const struct vt_diff_device *
 
 static const char *nameless(enum vt_by by)
 {
-    return by == VT_BY_MODULE || by == VT_BY_KIND ? "outside of any module" : "no name known";
+    return by == VT_BY_MODULE || by == VT_BY_KIND ? "outside any module" : "no name known";
 }
 
 static void name_cell(struct vt_table *table, const struct vt_diff_row *row, enum vt_by by)

@@ -143,7 +143,7 @@ static void map(struct vt_print *print, const struct vt_fragmentation *found,
     bool used[VT_CATEGORY_COUNT] = {false};
     uint64_t rest = 0, rest_free = 0;
 
-    fprintf(print->stream, VT_BOLD "Segments, those with most free bytes first" VT_RESET "\n");
+    fprintf(print->stream, VT_BOLD "Segments, most free bytes first" VT_RESET "\n");
     shown = map_rows(print, found, order, rows, used);
     for (size_t i = shown; i < found->segment_count; i++) {
         rest += order[i]->bytes;
@@ -164,7 +164,7 @@ static void pins(struct vt_print *print, const struct vt_report *report, const s
     size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
     struct vt_table table;
     const struct vt_column columns[] = {
-        {VT_TITLE(report, "What keeps them, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
+        {VT_TITLE(report, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
         {"segments", .right = true, .drop = 2},
         {"by blocks of", .right = true, .drop = 1},
         {"", .drop = 3},
@@ -182,8 +182,8 @@ static void pins(struct vt_print *print, const struct vt_report *report, const s
     vt_table_print(&table, print);
     vt_print_paragraph(
         print, 2, 2,
-        "A segment goes back to the driver only when nothing is left in it: each is counted with the "
-        "block in it that stays longest.");
+        "A segment goes back to the driver only when it is empty: each counts for the block in it that stays "
+        "longest.");
 }
 
 static void summary(struct vt_print *print, const struct vt_report *report,
@@ -200,21 +200,24 @@ static void summary(struct vt_print *print, const struct vt_report *report,
                        VT_BYTES(found->hole_bytes), VT_PERCENT(found->hole_bytes, found->reserved_bytes));
     if (!found->hole_bytes)
         return;
-    vt_print_paragraph(
-        print, 0, 0,
-        "Of the free bytes %s lie in segments without any block, which an emptied cache gives back, and "
-        "%s beside blocks in use. The largest hole is %s.",
-        VT_BYTES(found->empty_bytes), VT_BYTES(found->kept_bytes), VT_BYTES(found->largest_hole_bytes));
+    if (found->empty_bytes)
+        fprintf(print->paragraph,
+                "%s of the free bytes are in empty segments; empty_cache() would return them. ",
+                VT_BYTES(found->empty_bytes));
+    if (found->kept_bytes)
+        fprintf(print->paragraph, "%s of the free bytes are next to blocks in use. ",
+                VT_BYTES(found->kept_bytes));
+    vt_print_paragraph(print, 0, 0, "The largest hole is %s.", VT_BYTES(found->largest_hole_bytes));
     if (found->unusable_bytes)
         vt_print_paragraph(
             print, 0, 0,
-            "%s (%s of what is reserved) lie in holes too small for any request that was ever made of "
-            "their pool, of which the large one's least is %s.",
+            "%s (%s of the reserved bytes) are in holes too small for any request ever made of their pool; "
+            "the smallest request of the large pool is %s.",
             VT_BYTES(found->unusable_bytes), VT_PERCENT(found->unusable_bytes, found->reserved_bytes),
             VT_BYTES(found->least_request_bytes[0]));
     else
         vt_print_paragraph(print, 0, 0,
-                           "No hole is too small for all requests that were ever made of its pool.");
+                           "Every hole is large enough for some request that was made of its pool.");
 }
 
 static int device_section(struct vt_print *print, const struct vt_report *report,
@@ -224,7 +227,7 @@ static int device_section(struct vt_print *print, const struct vt_report *report
     const struct vt_segment **order;
 
     if (!found->segment_count) {
-        vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d then.", device->index);
+        vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d at that time.", device->index);
         return 0;
     }
     order = calloc(found->segment_count, sizeof *order);

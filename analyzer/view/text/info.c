@@ -32,7 +32,7 @@ static void put_size(FILE *out, const struct vt_info *info)
     char disk[64] = "", per_event[48] = "";
 
     if (info->disk_bytes < info->file_bytes)
-        snprintf(disk, sizeof disk, ", on the disk %s", VT_BYTES(info->disk_bytes));
+        snprintf(disk, sizeof disk, ", %s on disk", VT_BYTES(info->disk_bytes));
     if (info->facts.event_count)
         snprintf(per_event, sizeof per_event, " (%.1f bytes per event)",
                  (double)info->disk_bytes / (double)info->facts.event_count);
@@ -73,15 +73,15 @@ static void put_inspections(FILE *out, const struct vt_info *info)
     char homeless[48] = "", misplaced[48] = "";
 
     if (!info->inspection_count && !info->lost_inspections) {
-        put_line(out, "looks", "none");
+        put_line(out, "inspections", "none");
         return;
     }
     if (info->homeless)
         snprintf(homeless, sizeof homeless, ", %" PRIu64 " in no block", info->homeless);
     if (info->misplaced)
         snprintf(misplaced, sizeof misplaced, ", %" PRIu64 " that fit no block", info->misplaced);
-    put_line(out, "looks",
-             "%" PRIu64 " in %s, %" PRIu64 " not whole%s%.200s, %" PRIu64 " lost; %s tensors%s%s",
+    put_line(out, "inspections",
+             "%" PRIu64 " in %s, %" PRIu64 " incomplete%s%.200s, %" PRIu64 " lost; %s tensors%s%s",
              info->inspection_count, VT_DURATION(info->inspection_ns), info->failed_inspections,
              info->failure[0] ? ": " : "", info->failure, info->lost_inspections, VT_COUNT(info->tensors),
              homeless, misplaced);
@@ -90,23 +90,20 @@ static void put_inspections(FILE *out, const struct vt_info *info)
 static void print_counts(FILE *out, const struct vt_info *info)
 {
     const struct vt_trace_facts *facts = &info->facts;
-    char damaged[32] = "none";
 
     put_line(out, "complete", "%s", facts->ended_text);
-    if (facts->damaged_bytes)
-        snprintf(damaged, sizeof damaged, "%" PRIu64 " bytes", facts->damaged_bytes);
-    put_line(out, "lost", "%s events and %s definitions dropped, %s of chunks unreadable",
-             VT_COUNT(facts->dropped_events), VT_COUNT(facts->dropped_definitions), damaged);
+    put_line(out, "lost", "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable",
+             VT_COUNT(facts->dropped_events), VT_COUNT(facts->dropped_definitions), facts->damaged_bytes);
     put_line(out, "from the ring", "%s events, %s records unfinished, %" PRIu64 " stacks missing",
              VT_COUNT(facts->ring_events), VT_COUNT(facts->unfinished_records), facts->missing_stacks);
     if (facts->events_after_end)
-        put_line(out, "after the end", "%s events came once recording had %s, and are not here",
+        put_line(out, "after the end", "%s events came after recording had %s and are not in the trace",
                  VT_COUNT(facts->events_after_end), facts->stopped ? "stopped" : "ended");
     if (facts->events_without_stack)
-        put_line(out, "without stack", "%s events: more different stacks came than are kept",
+        put_line(out, "without stack", "%s events: too many different stacks to keep",
                  VT_COUNT(facts->events_without_stack));
     put_line(out, "disagreements",
-             "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
+             "%" PRIu64 " unknown frees, %" PRIu64 " duplicate allocations, %" PRIu64 " totals that differ",
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
     put_inspections(out, info);
     put_line(out, "steps", "%u", info->step_count);

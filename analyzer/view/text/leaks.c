@@ -21,7 +21,7 @@ static void print_nothing(struct vt_print *print, const struct vt_leaks *leaks)
     if (leaks->judged)
         vt_print_paragraph(print, 0, 0, "No leak in %s steps.", VT_COUNT(leaks->step_count));
     else if (leaks->step_count)
-        vt_print_paragraph(print, 0, 0, "%s step%s: too few to tell a leak (%u are needed).",
+        vt_print_paragraph(print, 0, 0, "%s step%s: too few to judge leaks (%u are needed).",
                            VT_COUNT(leaks->step_count), leaks->step_count == 1 ? "" : "s", VT_LEAK_STEPS);
 }
 
@@ -147,7 +147,7 @@ static void print_leak(struct vt_print *print, const struct vt_report *report, c
             VT_BYTES(leak->bytes));
     if (leak->is_leak)
         fprintf(out, " in %s block%s %s.", VT_COUNT(leak->blocks), leak->blocks == 1 ? "" : "s",
-                leak->collected ? "at most, till the collector ran" : "so far");
+                leak->collected ? "at most, until the collector ran" : "so far");
     else
         fputs(" now reserved and not in use.", out);
     put_forecast(print, leak);
@@ -170,14 +170,14 @@ static int device_section(struct vt_print *print, const struct vt_report *report
     const struct vt_leaks *leaks = &device->leaks;
 
     if (report->facts.dropped_events && leaks->judged)
-        vt_print_paragraph(
-            print, 0, 0, "%" PRIu64 " events were lost: what seems to be kept may be what was freed unseen.",
-            report->facts.dropped_events);
+        vt_print_paragraph(print, 0, 0,
+                           "%" PRIu64
+                           " events were lost: what looks like a leak may have been freed in a lost event.",
+                           report->facts.dropped_events);
     if (!leaks->step_count)
         vt_print_paragraph(
             print, 0, 0,
-            "No steps were seen (no modules, no backward passes): growth that repeats with them "
-            "cannot be told.");
+            "No steps were found (no modules, no backward passes), so growth per step cannot be judged.");
     if (!leaks->leak_count)
         print_nothing(print, leaks);
     for (size_t i = 0; i < leaks->count; i++) {

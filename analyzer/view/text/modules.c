@@ -116,7 +116,7 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
     }
     rest_bytes = sum_of(rest, ~0u);
     if (outside_bytes)
-        plain_row(modules, "outside of any module", outside_bytes, 0, group->outside);
+        plain_row(modules, "outside any module", outside_bytes, 0, group->outside);
     if (rest_bytes)
         plain_row(modules, "in no known module", rest_bytes, 0, rest);
     if (by_nature)

@@ -39,13 +39,12 @@ static bool is_own_limit(const struct vt_refusal *refusal)
 static void print_room(FILE *stream, const struct vt_refusal *refusal)
 {
     if (is_own_limit(refusal))
-        fprintf(stream,
-                " The framework refused by itself, without asking the driver: it keeps to a limit of its own "
-                "(PyTorch: set_per_process_memory_fraction).");
+        fprintf(stream, " The framework refused without asking the driver: it enforces a limit of its own "
+                        "(PyTorch: set_per_process_memory_fraction).");
     if (refusal->free_told)
         fprintf(stream, " The card had %s free", VT_BYTES(refusal->free_bytes));
     else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s beside this process", VT_BYTES(refusal->free_bytes));
+        fprintf(stream, " The card had at most %s free", VT_BYTES(refusal->free_bytes));
     else
         return;
     if (refusal->asked_bytes > refusal->free_bytes && !is_own_limit(refusal))
@@ -53,17 +52,22 @@ static void print_room(FILE *stream, const struct vt_refusal *refusal)
     fputc('.', stream);
 }
 
-/* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
- * it: what is left lies between blocks in use, or in another pool. */
-static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
+/* The cache held enough, and the framework empties it before it gives up. But that returns whole segments
+ * only: the rest is between blocks in use, or in another pool. */
+static void print_fragmentation(FILE *stream, const struct vt_report *report,
+                                const struct vt_refusal *refusal)
 {
-    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
+    const struct vt_shortage *shortage = &report->shortage;
+    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED],
+             largest = shortage->refusal == refusal ? shortage->cache.largest_hole_bytes : 0;
 
-    if (refusal->of_framework && refusal->asked_bytes && cached >= refusal->asked_bytes)
-        fprintf(stream,
-                " The %s in the framework's cache would have been enough, but in no one usable piece "
-                "(fragmentation).",
-                VT_BYTES(cached));
+    if (!refusal->of_framework || !refusal->asked_bytes || cached < refusal->asked_bytes)
+        return;
+    fprintf(stream, " The cache held %s, but ", VT_BYTES(cached));
+    if (largest && largest < refusal->asked_bytes)
+        fprintf(stream, "the largest free piece was %s (fragmentation).", VT_BYTES(largest));
+    else
+        fputs("not in one usable piece (fragmentation).", stream);
 }
 
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
@@ -97,15 +101,15 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
         fprintf(out, " This process held %s", VT_BYTES(refusal->driver_bytes));
         print_holding(out, refusal->driver_bytes, refusal->categories);
         fputc('.', out);
-        print_fragmentation(out, refusal);
+        print_fragmentation(out, report, refusal);
     }
     if (report->refusal_count > 1 && report->shown_refusal + 1 == report->refusal_count)
-        fprintf(out, " It happened %zu times; this was the last.", report->refusal_count);
+        fprintf(out, " Memory ran out %zu times; this was the last.", report->refusal_count);
     else if (report->refusal_count > 1)
-        fprintf(out, " It happened %zu times; this was oom#%zu.", report->refusal_count,
+        fprintf(out, " Memory ran out %zu times; this was oom#%zu.", report->refusal_count,
                 report->shown_refusal + 1);
     if (refusal->went_on_ns)
-        fprintf(out, " The process went on to allocate for %s.", VT_DURATION(refusal->went_on_ns));
+        fprintf(out, " The process kept allocating for %s afterwards.", VT_DURATION(refusal->went_on_ns));
     vt_end_paragraph(print, 0, 0);
     fputc('\n', print->stream);
 }
@@ -115,13 +119,13 @@ static void survived(struct vt_print *print, const struct vt_report *report)
     if (report->survived_count == 1)
         vt_print_paragraph(
             print, 0, 0,
-            "Once the driver refused %s at first, and gave it when the framework had freed its cache.",
+            "The driver refused %s once, and granted it after the framework had emptied its cache.",
             VT_BYTES(report->survived_bytes));
     else if (report->survived_count)
         vt_print_paragraph(
             print, 0, 0,
-            "%zu times the driver refused at first (up to %s), and gave when the framework had freed "
-            "its cache, which takes time.",
+            "The driver refused %zu requests at first (up to %s), and granted them after the framework had "
+            "emptied its cache, which takes time.",
             report->survived_count, VT_BYTES(report->survived_bytes));
 }
 
@@ -152,9 +156,9 @@ static void card(struct vt_print *print, const struct vt_report *report, const s
         card_row(&table, vt_category_label(c), left[c], total);
         left[c] = 0;
     }
-    card_row(&table, "of other processes, or not seen", refusal->other_bytes, total);
+    card_row(&table, "other processes, or not recorded", refusal->other_bytes, total);
     if (refusal->free_known)
-        card_row(&table, refusal->free_told ? "free" : "free, or of other processes", refusal->free_bytes,
+        card_row(&table, refusal->free_told ? "free" : "free, or other processes", refusal->free_bytes,
                  total);
     card_row(&table, VT_BOLD "all" VT_RESET, total, total);
     vt_table_print(&table, print);
@@ -164,10 +168,9 @@ static void card(struct vt_print *print, const struct vt_report *report, const s
 /* Holes by size, in powers of two. */
 static void holes(struct vt_print *print, const struct vt_shortage *shortage)
 {
-    static const struct vt_column columns[] = {
-        {.title = "Free in the framework's cache, by size of the piece"},
-        {"pieces", .right = true},
-        {"", .right = true}};
+    static const struct vt_column columns[] = {{.title = "Free in the framework's cache, by piece size"},
+                                               {"pieces", .right = true},
+                                               {"", .right = true}};
     const struct vt_fragmentation *cache = &shortage->cache;
     struct vt_table table;
 
@@ -185,11 +188,11 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
         }
         if (!pieces)
             continue;
-        vt_table_cell(&table, "%s and more", VT_BYTES(low));
+        vt_table_cell(&table, "%s or more", VT_BYTES(low));
         vt_table_cells(&table, VT_COUNT(pieces), VT_BYTES(sum));
     }
     vt_table_print(&table, print);
-    vt_print_paragraph(print, 2, 2, "%s together, the largest %s; %s of it lies beside blocks in use.",
+    vt_print_paragraph(print, 2, 2, "%s in total, the largest %s; %s is next to blocks in use.",
                        VT_BYTES(cache->hole_bytes), VT_BYTES(cache->largest_hole_bytes),
                        VT_BYTES(cache->kept_bytes));
     fputc('\n', print->stream);
@@ -210,8 +213,8 @@ static void freed_next(struct vt_print *print, const struct vt_shortage *shortag
     if (!shortage->freed_count) {
         vt_print_paragraph(print, 0, 0,
                            shortage->freed_seen
-                               ? "Nothing of it was freed later."
-                               : "No earlier step tells when any of it would have been freed.");
+                               ? "None of it was freed later."
+                               : "No earlier step shows when any of it would have been freed.");
         return;
     }
     vt_table_begin(&table, columns, 5);

@@ -158,7 +158,7 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
     const char *join = VT_BOLD "Evidence:" VT_RESET " ";
 
     if (report->facts.inspection_count)
-        snprintf(exact, sizeof exact, "exact (read from live objects in %zu look%s)",
+        snprintf(exact, sizeof exact, "exact (read from live objects in %zu inspection%s)",
                  report->facts.inspection_count, report->facts.inspection_count == 1 ? "" : "s");
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
@@ -173,7 +173,7 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
     if (report->facts.dropped_events)
         fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(report->facts.dropped_events));
     else
-        fputs(". No event was lost.", print->paragraph);
+        fputs(". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }
 

@@ -52,40 +52,47 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
             legend_line(stream, print, instant->state.categories, beside[i], 0, false);
 }
 
+/* Takes one line from `text`, which it moves on, and writes it. Returns its columns. */
+static int put_line(FILE *stream, const char **text)
+{
+    size_t bytes = strcspn(*text, "\n");
+    char *line = strndup(*text, bytes);
+    int columns = vt_text_columns(line ? line : "");
+
+    fputs(line ? line : "", stream);
+    free(line);
+    *text += bytes + ((*text)[bytes] == '\n');
+    return columns;
+}
+
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
 static void picture(struct vt_print *print, const struct vt_report *report,
                     const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *legend = NULL, *line;
-    struct vt_lines chart;
-    size_t bytes, i = 0;
+    char *chart = vt_chart_draw(report, device, print->style, chart_columns, rows, false), *legend = NULL;
+    size_t bytes;
     FILE *stream = open_memstream(&legend, &bytes);
 
-    if (!stream)
-        return;
-    make_legend(print, device, stream);
-    if (fclose(stream))
-        return;
-    vt_chart_draw(report, device, print->style, chart_columns, rows, false, &chart);
-    wide &= chart.count > 0;
-    line = legend;
-    for (; i < chart.count || *line; i++) {
-        int used = 0;
-        if (i < chart.count) {
-            fputs(chart.items[i], print->stream);
-            used = vt_text_columns(chart.items[i]);
-        }
-        if (*line && (wide || i >= chart.count)) {
-            size_t length = strcspn(line, "\n");
-            fprintf(print->stream, "%*s%.*s", wide ? chart_columns + 3 - used : 2, "", (int)length, line);
-            line += length + 1;
+    if (stream)
+        make_legend(print, device, stream);
+    if (stream && !fclose(stream)) {
+        const char *left = chart ? chart : "", *right = legend;
+
+        while (*left || *right) {
+            bool charted = *left;
+            int used = charted ? put_line(print->stream, &left) : 0;
+
+            if (*right && ((wide && chart) || !charted)) {
+                fprintf(print->stream, "%*s", wide && chart ? chart_columns + 3 - used : 2, "");
+                put_line(print->stream, &right);
+            }
+            fputc('\n', print->stream);
         }
         fputc('\n', print->stream);
     }
-    fputc('\n', print->stream);
-    vt_lines_free(&chart);
+    free(chart);
     free(legend);
 }
 
@@ -132,8 +139,8 @@ static void more(struct vt_print *print, const struct vt_report *report)
             more_row(&table, command, path, "at a mark");
         }
         if (print->style->by != VT_BY_OP && report->has_operators)
-            more_row(&table, "report --by op", path, "which operators took it");
-        more_row(&table, "timeline", path, "a larger picture");
+            more_row(&table, "report --by op", path, "which operators allocated it");
+        more_row(&table, "timeline", path, "a larger chart");
     }
     vt_table_print(&table, print);
 }
@@ -173,7 +180,7 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
         vt_print_paragraph(
             &print, 0, 0,
             report->facts.complete
-                ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
+                ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
                 : "No events could be read from this trace.");
     else if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
@@ -194,7 +201,7 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
 {
     const uint64_t *categories = device->shown->state.categories;
 
-    fputs(device->at.state.present ? "Then at that time: " : "Held at the peak: ", print->paragraph);
+    fputs(device->at.state.present ? "In use at that time: " : "In use at the peak: ", print->paragraph);
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
 
@@ -217,18 +224,18 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
     vt_text_header(&print, report, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        struct vt_lines chart;
+        char *chart;
 
         vt_text_device(&print, report, device);
-        vt_chart_draw(report, device, style, style->width, rows, true, &chart);
-        for (size_t k = 0; k < chart.count; k++)
-            fprintf(print.stream, "%s\n", chart.items[k]);
-        if (!chart.count)
+        chart = vt_chart_draw(report, device, style, style->width, rows, true);
+        if (chart) {
+            fputs(chart, print.stream);
+            print_key(&print, device);
+        } else {
             vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.",
                                device->index);
-        else
-            print_key(&print, device);
-        vt_lines_free(&chart);
+        }
+        free(chart);
     }
     if (!report->device_count)
         vt_print_paragraph(&print, 0, 0,
@@ -236,6 +243,6 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
     else if (report->step_count)
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
-                           "A column shows the largest moment of its time.");
+                           "Each column shows the largest moment of its time.");
     return vt_print_finish(&print, out);
 }

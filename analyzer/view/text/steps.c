@@ -149,11 +149,9 @@ static void explain(struct vt_print *print, const struct vt_steps *steps)
     for (size_t i = 0; i < steps->count; i++)
         any |= stands_out(&steps->items[i]);
     if (any)
-        vt_print_paragraph(print, 2, 2,
-                           "Stands out: beyond the medians, %s and %s, by more than %d times the usual "
-                           "distance from them.",
-                           VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns),
-                           VT_STEP_SPREADS);
+        vt_print_paragraph(
+            print, 2, 2, "Stands out: above the median (%s, %s) by more than %d times the usual distance.",
+            VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns), VT_STEP_SPREADS);
 }
 
 static int device_section(struct vt_print *print, const struct vt_report *report,

@@ -133,7 +133,7 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
         uint64_t bytes;
         const char *name;
     } parts[] = {{state->block_bytes, "blocks of the framework"},
-                 {direct, state->block_bytes ? "taken from the driver directly" : "allocations"},
+                 {direct, state->block_bytes ? "directly from the driver" : "allocations"},
                  {state->categories[VT_CATEGORY_CACHED], "cached"},
                  {state->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
 
@@ -149,9 +149,10 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     if (state->rounding_bytes)
         fprintf(print->paragraph, " %s of the blocks is rounding.", VT_BYTES(state->rounding_bytes));
     if (total_bytes > free_bytes && total_bytes - free_bytes > state->driver_bytes)
-        fprintf(print->paragraph,
-                " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
-                VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
+        fprintf(
+            print->paragraph,
+            " The driver reported %s in use on the whole card: %s more, of other processes or not recorded.",
+            VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
     vt_end_paragraph(print, 0, 2);
 }
 
@@ -191,11 +192,11 @@ static void print_how(struct vt_print *print, const struct vt_reason *reason)
         print_rule(print, reason);
     } else if (reason->inspection) {
         vt_print_paragraph(print, 4, 6,
-                           "read from the live object: look %" PRIu32 ", %s after start, saw %s %s%s",
+                           "read from the live object: inspection %" PRIu32 ", %s after start, found %s %s%s",
                            reason->inspection, VT_DURATION(reason->inspection_t_ns), reason->role,
                            reason->path, reason->blocks > 1 ? " in the largest" : "");
     } else if (reason->category == VT_CATEGORY_UNKNOWN) {
-        vt_print_paragraph(print, 4, 6, "no rule holds for it");
+        vt_print_paragraph(print, 4, 6, "no rule matches it");
     } else {
         vt_print_paragraph(print, 4, 6, "by the kind of allocation alone");
     }
@@ -223,14 +224,14 @@ void vt_text_explanation(struct vt_print *print, const struct vt_report *report,
 
     if (!explanation->blocks) {
         if (explanation->way)
-            vt_print_paragraph(print, 0, 0, "Nothing that was allocated on GPU %d counts as %s at %s, %s.",
-                               device->index, explanation->what, moment, when);
+            vt_print_paragraph(print, 0, 0, "No allocation on GPU %d counts as %s at %s, %s.", device->index,
+                               explanation->what, moment, when);
         else
             vt_print_paragraph(
                 print, 0, 0,
-                "Nothing alive on GPU %d at %s, %s, is called '%s': it is no category, owner or module "
-                "then, nor a FILE:LINE that made something (report --by block lists all).",
-                device->index, moment, when, explanation->what);
+                "GPU %d holds nothing called '%s' at %s, %s: no such category, owner, module or FILE:LINE "
+                "(report --by block lists everything).",
+                device->index, explanation->what, moment, when);
         return;
     }
     vt_print_paragraph(print, 0, 0,

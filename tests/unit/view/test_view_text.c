@@ -119,7 +119,7 @@ Test(text, tells_the_verdict)
     cr_expect(strstr(text, "model/layers.py:141 MLP.forward"));
     cr_expect(strstr(text, "MLP.forward ← train.py:88 main"));
     cr_expect(strstr(text, "17.6 % exact (read from the live object), 82.4 % strong"), "%s", text);
-    cr_expect(strstr(text, "No event was lost."));
+    cr_expect(strstr(text, "No events were lost."));
     cr_expect_null(strstr(text, "Out of memory"));
     cr_expect_null(strstr(text, "eak:"), "leaks are not judged yet");
     cr_expect_null(strchr(text, '\033'));
