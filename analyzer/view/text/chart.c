@@ -1,13 +1,12 @@
-/* Stacked bars by category. A column shows the largest moment of its time; a row's share of the scale is
- * exact, and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the
- * category that has most of it. */
+/* Stacked bars by category. A column shows the largest moment of its time. Rows are to scale, from zero. With
+ * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
 #include "view/text/chart.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MARGIN 8 /* of the axis' numbers and line */
+#define MARGIN 8 /* the axis */
 #define EIGHTHS 8
 #define NOTHING VT_CATEGORY_COUNT
 
@@ -59,7 +58,7 @@ struct vt_scale vt_scale_for(uint64_t max_bytes, int rows)
 
             if (!fit || (scale.unit_bytes == 1 && step < 1))
                 continue;
-            /* Room above the largest value, rows left unused, and too few or too many numbers on the axis. */
+            /* space above the largest value, unused rows, too few or too many numbers on the axis */
             waste = steps * step / max - 1;
             score = waste + (rows - fit * steps) / rows + fabs(steps - 4) * 0.05 + (steps < 2 ? 0.3 : 0);
             if (score >= best)
@@ -97,7 +96,7 @@ static size_t first_source(const struct chart *chart, int column)
     return (size_t)column * chart->device->timeline.columns / (size_t)chart->columns;
 }
 
-/* Of the timeline's columns inside one of the chart's, the one with the most in use. */
+/* For each column of the chart, the timeline's column with the most in use. */
 static void choose_sources(struct chart *chart)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -195,7 +194,7 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
         fputc(' ', chart->stream);
 }
 
-/* How many decimals all multiples of a round step need. */
+/* Decimals that multiples of a round step need. */
 static int decimals(double step)
 {
     int count = 0;
@@ -227,7 +226,7 @@ static void draw_row(struct chart *chart, int row)
     fputc('\n', chart->stream);
 }
 
-/* What the driver had given, the cache and the context with it: a line of eighths on a scale of its own. */
+/* Driver bytes, with cache and context, as one row of eighths with its own scale. */
 static void draw_driver(struct chart *chart)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -251,7 +250,7 @@ static void draw_driver(struct chart *chart)
     fputs(VT_RESET "\n", chart->stream);
 }
 
-/* Puts a text into a row of letters if its place is free. */
+/* Writes `text` into the row if its place is free. */
 static bool place(char *row, int columns, int column, const char *text)
 {
     int length = (int)strlen(text);
@@ -265,13 +264,12 @@ static bool place(char *row, int columns, int column, const char *text)
     return true;
 }
 
-/* Marks of a time, until the row is printed. */
+/* Markers in a row; put_row prints them as UTF-8. */
 #define ARROW '\x01'
 #define CROSS '\x02'
 #define BAR '\x03'
 
-/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there
- * is none at all. */
+/* "v peak 38.21 GiB" over its column: to the right, else to the left, else in the row above. */
 static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign,
                          const char *text)
 {
@@ -324,7 +322,7 @@ static void draw_markers(struct chart *chart, char *row, char *above)
     put_row(chart->stream, row, chart->columns);
 }
 
-/* A round step of time, at least `least` seconds, and the unit in which people tell `whole` seconds. */
+/* A round time step of at least `least` seconds, and the unit for `whole` seconds. */
 static double time_step(double least, double whole, const char **unit, double *unit_seconds)
 {
     static const struct {
@@ -351,7 +349,7 @@ static double time_step(double least, double whole, const char **unit, double *u
     return step;
 }
 
-/* The zero line with the ticks of time, and their numbers below. */
+/* The zero line with time ticks, and their numbers below. */
 static void draw_time(struct chart *chart, char *row)
 {
     double seconds = (double)chart->report->duration_ns / 1e9, unit_seconds = 1;
@@ -380,7 +378,7 @@ static void draw_time(struct chart *chart, char *row)
     fprintf(chart->stream, "\n%*s%.*s\n", MARGIN, "", chart->columns, row);
 }
 
-/* Where each step begins; numbers as close as there is room. */
+/* Where steps begin, as many numbers as fit. */
 static void draw_steps(struct chart *chart, char *row)
 {
     const struct vt_report *report = chart->report;
@@ -418,7 +416,7 @@ static void draw_phases(struct chart *chart)
     fputc('\n', chart->stream);
 }
 
-/* `row` has room for two rows of letters and some more. */
+/* `row` is a buffer for two rows. */
 static void draw(struct chart *chart, char *row, bool phases)
 {
     choose_sources(chart);

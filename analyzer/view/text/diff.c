@@ -55,8 +55,8 @@ static void change_cells(struct vt_table *table, uint64_t a, uint64_t b)
     vt_table_cells(table, a ? VT_BYTES(a) : "–", b ? VT_BYTES(b) : "–", VT_CHANGE(a, b));
 }
 
-/* "activation +148.00 KiB, gradient +64.00 KiB": the largest changes first; the name alone where one category
- * changed. */
+/* "activation +148.00 KiB, gradient +64.00 KiB": the largest changes first; the name alone if only one
+ * category changed. */
 static void categories_cell(struct vt_table *table, const uint64_t a[VT_CATEGORY_COUNT],
                             const uint64_t b[VT_CATEGORY_COUNT])
 {
@@ -132,7 +132,7 @@ static void name_cell(struct vt_table *table, const struct vt_diff_row *row, enu
         vt_table_cells(table, row->name);
 }
 
-/* Added and removed are told by what is missing on one side, too. */
+/* Grown and shrunk show in the change. */
 static const char *kind_word(const struct vt_diff_row *row)
 {
     return row->kind == VT_DIFF_GROWN || row->kind == VT_DIFF_SHRUNK ? "" : vt_diff_kind_name(row->kind);
@@ -172,11 +172,11 @@ static void row_table(struct vt_print *print, const struct vt_diff_device *devic
 
 struct folded {
     struct vt_module_families families[VT_DIFF_KINDS];
-    size_t next[VT_DIFF_KINDS]; /* to be shown; families are in order of their bytes */
+    size_t next[VT_DIFF_KINDS]; /* not shown yet; families are sorted by bytes */
 };
 
-/* What changed of the rows of one kind, as groups; bytes are how far the sides are apart. Each category
- * counts as far as it goes the row's way. */
+/* Folds the rows of one kind; bytes are the change. A category counts only if it changed in the row's
+ * direction. */
 static int fold_kind(const struct vt_diff_rows *rows, unsigned kind, struct vt_module_families *families)
 {
     struct vt_groups groups = {.items = calloc(rows->count + 1, sizeof *groups.items)};
@@ -279,7 +279,7 @@ static bool fold_all(const struct vt_diff_rows *rows, struct folded *folded, int
     return several;
 }
 
-/* Rows whose names differ in numbers only, and that changed alike, as one; then the row without a name. */
+/* Names that differ only in numbers and changed by the same kind share a row; the nameless row comes last. */
 static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows, enum vt_by by, size_t most)
 {
     const struct vt_module_family *family;
@@ -319,7 +319,7 @@ static bool has_names(const struct vt_diff_rows *rows)
     return rows->count > 1 || (rows->count && rows->items[0].name[0]);
 }
 
-/* Modules and owners only where some of them have names: the sum of all is the categories'. */
+/* Modules and owners only if some have names: a nameless row alone repeats the categories. */
 static void tables(struct vt_print *print, const struct vt_diff_device *device)
 {
     int by = print->style->by;

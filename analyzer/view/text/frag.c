@@ -1,4 +1,4 @@
-/* Fragmentation: the framework's segments as a map, and what keeps each from being given back. */
+/* Fragmentation: the framework's segments as a map, and the lines that pin them. */
 #include "view/text/text.h"
 #include "view/text/views.h"
 
@@ -50,8 +50,7 @@ static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned c
         vt_put_fill(stream, style, category, category);
 }
 
-/* A row is as long as its part of the largest shown, but never so short that it shows nothing. NULL without
- * memory. */
+/* A row is as long as its share of the largest segment, at least 4 cells. NULL without memory. */
 static char *map_row(const struct vt_view_style *style, const struct vt_segment *segment, uint64_t largest,
                      int columns, bool used[VT_CATEGORY_COUNT])
 {
@@ -89,7 +88,7 @@ static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
     vt_end_paragraph(print, 2, 2);
 }
 
-/* Of segments with free bytes, or of all where none has any. */
+/* The largest segment with free bytes; without free bytes, of all. */
 static uint64_t largest_drawn(const struct vt_fragmentation *found)
 {
     uint64_t largest = 1;

@@ -1,4 +1,4 @@
-/* What is in a trace, and one event of it, as text. These are not wrapped. */
+/* A trace's facts and single events, as text that is not wrapped. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

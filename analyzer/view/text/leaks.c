@@ -121,7 +121,7 @@ static void print_parts(struct vt_print *print, const struct vt_leak *leak)
     vt_table_print(&table, print);
 }
 
-/* What the name holds is a tensor; a small view keeps all of its storage alive. */
+/* A small view keeps its whole storage alive. */
 static void print_holder(struct vt_print *print, const struct vt_leak_holder *holder)
 {
     FILE *out = print->paragraph;

@@ -7,7 +7,7 @@
 
 #define WIDE 120 /* from this width on categories have columns of their own */
 
-/* The columns of categories, and what each adds up. */
+/* Category columns, and the categories that each sums. */
 static const struct {
     const char *title;
     unsigned categories;
@@ -33,7 +33,7 @@ static uint64_t sum_of(const uint64_t categories[VT_CATEGORY_COUNT], unsigned wh
     return bytes;
 }
 
-/* A table of modules: a name, cells of the table's own, then these in every one. */
+/* A table of modules: a name, the table's own columns, then common ones. */
 struct module_table {
     struct vt_table table;
     struct vt_column columns[3 + CATEGORY_COLUMNS + 4];
@@ -69,7 +69,7 @@ static void bytes_cell(struct vt_table *table, uint64_t bytes)
     vt_table_cells(table, bytes ? VT_BYTES(bytes) : "");
 }
 
-/* The cells that every table has. `categories` NULL: what it is stands in the name. */
+/* The cells of the common columns. `categories` NULL: the name says what it is. */
 static void common_cells(struct module_table *modules, uint64_t bytes, uint64_t temporary_peak_bytes,
                          const uint64_t *categories)
 {
@@ -93,8 +93,8 @@ static void plain_row(struct module_table *modules, const char *name, uint64_t b
     common_cells(modules, bytes, temporary_peak_bytes, categories);
 }
 
-/* What no module holds: what the whole model or the device has by its nature, what code outside of modules
- * made, and what is not known. */
+/* What no module holds: categories of the whole model or device, what code outside modules made, and the
+ * unknown. */
 static void nameless_rows(struct module_table *modules, const struct vt_group *group)
 {
     uint64_t rest[VT_CATEGORY_COUNT], nature[VT_CATEGORY_COUNT], left[VT_CATEGORY_COUNT];
@@ -123,7 +123,7 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
         plain_row(modules, names, by_nature, 0, nature);
 }
 
-/* The rows of what is not shown and of what has no name; then prints all. */
+/* Adds the rows of what is not shown and of what has no name; prints the table. */
 static void end(struct module_table *modules, struct vt_print *print, size_t rest, uint64_t rest_bytes,
                 const struct vt_group *nameless)
 {
@@ -138,7 +138,7 @@ static void end(struct module_table *modules, struct vt_print *print, size_t res
     fputc('\n', print->stream);
 }
 
-/* "20.0–24.0 MiB", "384–640 KiB", "<0.01–1.20 MiB": in the unit of the larger, as short as tells them apart.
+/* "20.0–24.0 MiB", "384–640 KiB", "<0.01–1.20 MiB": in the larger's unit, with few decimals.
  * `text` holds at least 64 bytes. */
 static char *format_range(uint64_t low, uint64_t high, char *text)
 {
@@ -188,7 +188,7 @@ static const struct vt_group *nameless(const struct vt_groups *groups)
     return NULL;
 }
 
-/* How many families are shown: in the report's own tables none that hold nothing. */
+/* How many families are shown; without --by, only those that hold something. */
 static size_t shown_families(const struct vt_module_families *families, size_t rows, bool all)
 {
     size_t count = families->count;

@@ -8,7 +8,7 @@
 
 #define TOP_ROWS 8
 
-/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
+/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the three largest categories. */
 static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     uint64_t left[VT_CATEGORY_COUNT];
@@ -30,13 +30,13 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
     }
 }
 
-/* What the framework refuses though the driver was not asked. */
+/* The framework refused without asking the driver. */
 static bool is_own_limit(const struct vt_refusal *refusal)
 {
     return refusal->of_framework && !refusal->driver_tries;
 }
 
-static void print_room(FILE *stream, const struct vt_refusal *refusal)
+static void print_free(FILE *stream, const struct vt_refusal *refusal)
 {
     if (is_own_limit(refusal))
         fprintf(stream, " The framework refused without asking the driver: it enforces a limit of its own "
@@ -96,7 +96,7 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     if (refusal->device_index >= 0)
         fprintf(out, " on GPU %d", refusal->device_index);
     fputc('.', out);
-    print_room(out, refusal);
+    print_free(out, refusal);
     if (refusal->driver_bytes) {
         fprintf(out, " This process held %s", VT_BYTES(refusal->driver_bytes));
         print_holding(out, refusal->driver_bytes, refusal->categories);

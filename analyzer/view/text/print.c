@@ -47,7 +47,7 @@ unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
 /* ---- Terminal columns ---- */
 
 /* East Asian wide letters and emoji take two columns, combining marks none. Not the whole Unicode table: a
- * rare letter may misalign one row. */
+ * rare letter can misalign a row. */
 static int columns_of(uint32_t code)
 {
     if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200d) ||
@@ -134,8 +134,8 @@ static bool begins_word(const char *text, const char *at)
     return (at[-1] == '.' && *at) || (at[-1] >= 'a' && at[-1] <= 'z' && *at >= 'A' && *at <= 'Z');
 }
 
-/* What stays of `text` after a cut at its start: whole parts if that leaves half of the room filled, else
- * whole words if that leaves most of it, else whatever fits. */
+/* The end of `text` that fits: from the start of a part if that fills half of the columns, else from the
+ * start of a word if that fills two thirds, else any. */
 static const char *tail_parts(const char *text, int columns)
 {
     const char *fits = tail(text, columns), *part = next_part(text, fits, columns / 2, begins_place);
@@ -206,7 +206,7 @@ static void put_colour(unsigned char code, FILE *out)
         fprintf(out, "\033[38;5;%um", vt_category_style(code - VT_MARK_INK)->colour);
 }
 
-/* One column for one column, so that nothing loses its place. */
+/* One column for one column: the layout stays. */
 static char ascii_of(uint32_t code)
 {
     static const struct {
@@ -297,7 +297,8 @@ static bool is_number(const char *word, size_t bytes)
     return digit;
 }
 
-/* End of the next piece that must stay on one line: a word, with a unit after a number, a number after "GPU".
+/* End of the next piece that stays on one line: a word, a number with its unit, "GPU" or "step" and its
+ * number.
  */
 static const char *piece_end(const char *text)
 {

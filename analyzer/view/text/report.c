@@ -16,7 +16,7 @@ static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned c
     vt_put_fill(stream, style, category, single ? VT_CATEGORY_ACTIVATION : category);
 }
 
-/* The legend is the table of categories as well. */
+/* The legend is also the table of categories. */
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
                         unsigned category, uint64_t whole, bool single)
 {
@@ -52,7 +52,7 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
             legend_line(stream, print, instant->state.categories, beside[i], 0, false);
 }
 
-/* Takes one line from `text`, which it moves on, and writes it. Returns its columns. */
+/* Writes one line of `text` and advances it. Returns the line's columns. */
 static int put_line(FILE *stream, const char **text)
 {
     size_t bytes = strcspn(*text, "\n");
@@ -115,7 +115,7 @@ static const char *plain_mark(const struct vt_report *report)
     return NULL;
 }
 
-/* Commands as they can be typed. They are not cut: without room for both, the words go. */
+/* Commands to copy, never cut: if both do not fit, the words are dropped. */
 static void more(struct vt_print *print, const struct vt_report *report)
 {
     static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
@@ -196,7 +196,7 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
 
 /* ---- The timeline ---- */
 
-/* The categories in one row, for below a picture that takes the whole width. */
+/* The categories in one paragraph, for below a full-width picture. */
 static void print_key(struct vt_print *print, const struct vt_device_report *device)
 {
     const uint64_t *categories = device->shown->state.categories;

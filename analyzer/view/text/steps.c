@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table that is longer keeps rows at its ends and those that stand out; the others share rows. */
+/* A longer table keeps its first and last rows and those that stand out; the others share rows. */
 #define LONG_TABLE 40
 #define KEPT_FIRST 10
 #define KEPT_LAST 5
 
-/* Steps in a row of their own. */
+/* Steps that share a row. */
 struct row {
     size_t first, count; /* in steps->items */
-    bool even;           /* each goes on from the one before by the same bytes */
+    bool even;           /* each step changes by the same bytes */
 };
 
 static bool stands_out(const struct vt_step *step)
@@ -33,8 +33,8 @@ static int64_t peak_growth(const struct vt_step *step)
     return (int64_t)(step[0].peak.used_bytes - step[-1].peak.used_bytes);
 }
 
-/* True if the step after a row's goes on as the row does: the same peak and the same bytes at the end, or
- * both moved by what each of the row's steps leaves behind. */
+/* True if the next step continues the row: the same peak and end, or both moved by what each step of the row
+ * leaves behind. */
 static bool continues(const struct vt_step *items, const struct row *row)
 {
     const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
@@ -141,7 +141,7 @@ static void table_row(struct vt_table *table, const struct vt_steps *steps, cons
     why_cell(table, steps, first);
 }
 
-/* What "stands out" goes by, if any step does. */
+/* Says what "stands out" means, if any step does. */
 static void explain(struct vt_print *print, const struct vt_steps *steps)
 {
     bool any = false;

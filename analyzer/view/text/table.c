@@ -110,7 +110,7 @@ static int least(const struct vt_table *table, const int *widths, int c)
     return minimum && minimum < widths[c] ? minimum : widths[c];
 }
 
-/* Leaves columns out until the rest can fit, then takes what is too much from the columns that give. */
+/* Drops columns until the rest can fit, then shrinks the widest. */
 static void fit(const struct vt_table *table, int *widths, int width)
 {
     for (;;) {
@@ -146,7 +146,7 @@ static void print_cell(FILE *stream, const struct vt_column *column, const char 
     if (column->right)
         fprintf(stream, "%*s", pad, "");
     fputs(fitted ? fitted : "", stream);
-    if (fitted && strchr(text, VT_MARK)) /* the cut may have taken the end of a colour */
+    if (fitted && strchr(text, VT_MARK)) /* the cut may have removed the end of a colour */
         fputs(VT_RESET, stream);
     if (!column->right && !last)
         fprintf(stream, "%*s", pad, "");

@@ -78,7 +78,7 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
     end(&table, print);
 }
 
-/* Stacks of one frame each would say the same as the table of lines. */
+/* Stacks of one frame repeat the table of lines. */
 static bool has_depth(const struct vt_groups *groups, size_t shown)
 {
     for (size_t i = 0; i < shown; i++)
@@ -195,26 +195,23 @@ static void blocks_table(struct vt_print *print, const struct vt_report *report,
 void vt_text_tables(struct vt_print *print, const struct vt_report *report,
                     const struct vt_device_report *device)
 {
+    static const struct {
+        vt_text_table *print;
+        bool needs_names;
+    } tables[VT_BY_CHOICES] = {
+        [VT_BY_MODULE] = {vt_text_modules, false}, [VT_BY_KIND] = {vt_text_kinds, false},
+        [VT_BY_OWNER] = {vt_text_owners, true},    [VT_BY_LINE] = {lines_table, true},
+        [VT_BY_STACK] = {stacks_list, true},       [VT_BY_BLOCK] = {blocks_table, false},
+    };
     int top = print->style->top, by = print->style->by;
     size_t rows = (size_t)(top ? top : by < 0 ? USUAL_ROWS : BY_ROWS);
-    bool names = by < 0 || by >= VT_BY_COUNT || vt_has_names(&device->shown->groups[by]);
 
     if (by < 0) {
         vt_text_modules(print, report, device, rows);
         lines_table(print, report, device, rows);
         stacks_list(print, report, device, (size_t)(top ? top : STACK_ROWS));
-    } else if (by == VT_BY_BLOCK) {
-        blocks_table(print, report, device, rows);
-    } else if (by == VT_BY_MODULE) {
-        vt_text_modules(print, report, device, rows);
-    } else if (by == VT_BY_OWNER && names) {
-        vt_text_owners(print, report, device, rows);
-    } else if (by == VT_BY_KIND) {
-        vt_text_kinds(print, report, device, rows);
-    } else if (by == VT_BY_LINE && names) {
-        lines_table(print, report, device, rows);
-    } else if (by == VT_BY_STACK && names) {
-        stacks_list(print, report, device, rows);
+    } else if (tables[by].print && (!tables[by].needs_names || vt_has_names(&device->shown->groups[by]))) {
+        tables[by].print(print, report, device, rows);
     } else {
         plain_table(print, report, device, (enum vt_by)by, rows);
     }

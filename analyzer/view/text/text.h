@@ -51,12 +51,10 @@ void vt_text_leaks(struct vt_print *print, const struct vt_report *report,
 /* The report's own tables, or with --by the one asked for. */
 void vt_text_tables(struct vt_print *print, const struct vt_report *report,
                     const struct vt_device_report *device);
-void vt_text_modules(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device, size_t rows);
-void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device, size_t rows);
-void vt_text_owners(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device, size_t rows);
+/* One table of at most `rows` rows. */
+typedef void vt_text_table(struct vt_print *print, const struct vt_report *report,
+                           const struct vt_device_report *device, size_t rows);
+vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners;
 
 bool vt_has_names(const struct vt_groups *groups);
 /* What a person would call a block: its owner, else where it was made. */

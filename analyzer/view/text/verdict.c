@@ -1,12 +1,12 @@
-/* The sentences of the text report. */
+/* The sentences of the text report: the peak, the card, advice, explanations. */
 #include "view/text/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The modules that hold most of a category: the innermost that hold more than half of it, however many there
- * are, else the largest. NULL = no module holds any. */
+/* The innermost modules that hold more than half of a category, else the largest. NULL = no module holds
+ * any. */
 static const struct vt_module_family *largest_place(const struct vt_module_families *places, uint64_t all)
 {
     const struct vt_module_family *best = NULL;
@@ -16,7 +16,7 @@ static const struct vt_module_family *largest_place(const struct vt_module_famil
         bool half = place->bytes * 2 > all, best_half = best && best->bytes * 2 > all;
 
         if (!best || (half && best_half && strlen(place->name) > strlen(best->name)))
-            best = place; /* they come largest first */
+            best = place; /* sorted, largest first */
     }
     return best;
 }
@@ -51,8 +51,8 @@ static void name_line(const struct vt_group *line, unsigned category, uint64_t a
             VT_BYTES(line->categories[category]));
 }
 
-/* Names who has most of a category: modules where they have most of it, a line where it has more than modules
- * that do not, or as much as a single module. */
+/* Names what holds most of a category: modules that hold most of it; a line that holds more than such modules
+ * if these hold less than half, or as much as a single module. */
 static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
 {
     const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
@@ -72,7 +72,7 @@ static void name_largest(const struct vt_instant *instant, unsigned category, FI
     vt_module_families_free(&places);
 }
 
-/* True if so much is known by weak evidence only that the category is as well, for the larger part. */
+/* True if more than half of the category must rest on weak evidence. */
 static bool is_guess(const struct vt_instant *instant, unsigned category, uint64_t used)
 {
     uint64_t weak = instant->evidence[VT_EVIDENCE_WEAK], bytes = instant->state.categories[category];
