@@ -347,7 +347,7 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
 {
     const struct vt_diff_device *first = diff->device_count ? &diff->devices[0] : NULL;
     struct vt_print print;
-    int result = vt_print_begin(&print, style);
+    int result = vt_print_begin(&print, style, NULL);
 
     if (result)
         return result;

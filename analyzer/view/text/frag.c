@@ -158,12 +158,12 @@ static void map(struct vt_print *print, const struct vt_fragmentation *found,
     fputc('\n', print->stream);
 }
 
-static void pins(struct vt_print *print, const struct vt_report *report, const struct vt_fragmentation *found)
+static void pins(struct vt_print *print, const struct vt_fragmentation *found)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
     struct vt_table table;
     const struct vt_column columns[] = {
-        {VT_TITLE(report, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
+        {VT_TITLE(print, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
         {"segments", .right = true, .drop = 2},
         {"by blocks of", .right = true, .drop = 1},
         {"", .drop = 3},
@@ -185,8 +185,7 @@ static void pins(struct vt_print *print, const struct vt_report *report, const s
         "longest.");
 }
 
-static void summary(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device)
+static void summary(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
 
@@ -195,7 +194,7 @@ static void summary(struct vt_print *print, const struct vt_report *report,
                                "%s" VT_RESET " free (%s).",
                        VT_BYTES(found->reserved_bytes), found->segment_count,
                        device->at.state.present ? "" : "at the peak, ",
-                       VT_WHEN(report, &device->shown->state), VT_BYTES(found->block_bytes),
+                       VT_WHEN(print->report, &device->shown->state), VT_BYTES(found->block_bytes),
                        VT_BYTES(found->hole_bytes), VT_PERCENT(found->hole_bytes, found->reserved_bytes));
     if (!found->hole_bytes)
         return;
@@ -219,8 +218,7 @@ static void summary(struct vt_print *print, const struct vt_report *report,
                            "Every hole is large enough for some request that was made of its pool.");
 }
 
-static int device_section(struct vt_print *print, const struct vt_report *report,
-                          const struct vt_device_report *device)
+static int device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
     const struct vt_segment **order;
@@ -235,11 +233,11 @@ static int device_section(struct vt_print *print, const struct vt_report *report
     for (size_t i = 0; i < found->segment_count; i++)
         order[i] = &found->segments[i];
     qsort(order, found->segment_count, sizeof *order, by_free);
-    summary(print, report, device);
+    summary(print, device);
     fputc('\n', print->stream);
     map(print, found, order);
     if (found->kept_bytes)
-        pins(print, report, found);
+        pins(print, found);
     free(order);
     return 0;
 }

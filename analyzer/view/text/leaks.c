@@ -50,8 +50,7 @@ static void print_sentence(struct vt_print *print, const struct vt_leak *leak)
     vt_end_paragraph(print, 0, 0);
 }
 
-void vt_text_leaks(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device)
+void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
 
@@ -63,12 +62,12 @@ void vt_text_leaks(struct vt_print *print, const struct vt_report *report,
         print_sentence(print, &leaks->items[i]);
     if (leaks->count > SENTENCES)
         vt_print_paragraph(print, 0, 0, "%zu more: vramtrace leaks %s", leaks->count - SENTENCES,
-                           report->facts.path);
+                           print->report->facts.path);
 }
 
 /* ---- The page ---- */
 
-static void print_lines(struct vt_print *print, const struct vt_report *report, const struct vt_leak *leak)
+static void print_lines(struct vt_print *print, const struct vt_leak *leak)
 {
     static const struct vt_column columns[] = {{"Look at", .cut = VT_CUT_PARTS, .minimum = 20},
                                                {"", .minimum = 12, .drop = 1}};
@@ -78,7 +77,7 @@ static void print_lines(struct vt_print *print, const struct vt_report *report, 
         return;
     vt_table_begin(&table, columns, 2);
     for (size_t i = 0; i < leak->line_count; i++) {
-        char *source = vt_source_line(report->places, &leak->lines[i]);
+        char *source = vt_source_line(print->report->places, &leak->lines[i]);
 
         vt_table_cells(&table, leak->lines[i].name, source ? source : "");
         free(source);
@@ -136,8 +135,7 @@ static void print_holder(struct vt_print *print, const struct vt_leak_holder *ho
     vt_end_paragraph(print, 3, 3);
 }
 
-static void print_leak(struct vt_print *print, const struct vt_report *report, const struct vt_leak *leak,
-                       size_t number)
+static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_t number)
 {
     FILE *out = print->paragraph;
 
@@ -160,20 +158,19 @@ static void print_leak(struct vt_print *print, const struct vt_report *report, c
                            leak->last_owner, VT_COUNT(leak->owned_blocks));
     vt_print_paragraph(print, 3, 3, "Remedy: %s", leak->remedy);
     fputc('\n', print->stream);
-    print_lines(print, report, leak);
+    print_lines(print, leak);
     print_parts(print, leak);
 }
 
-static int device_section(struct vt_print *print, const struct vt_report *report,
-                          const struct vt_device_report *device)
+static int device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_leaks *leaks = &device->leaks;
 
-    if (report->facts.dropped_events && leaks->judged)
+    if (print->report->facts.dropped_events && leaks->judged)
         vt_print_paragraph(print, 0, 0,
                            "%" PRIu64
                            " events were lost: what looks like a leak may have been freed in a lost event.",
-                           report->facts.dropped_events);
+                           print->report->facts.dropped_events);
     if (!leaks->step_count)
         vt_print_paragraph(
             print, 0, 0,
@@ -183,7 +180,7 @@ static int device_section(struct vt_print *print, const struct vt_report *report
     for (size_t i = 0; i < leaks->count; i++) {
         if (i || !leaks->leak_count)
             fputc('\n', print->stream);
-        print_leak(print, report, &leaks->items[i], i + 1);
+        print_leak(print, &leaks->items[i], i + 1);
     }
     return 0;
 }

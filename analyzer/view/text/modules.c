@@ -215,8 +215,7 @@ static uint64_t bytes_from(const struct vt_module_families *families, size_t sho
     return bytes;
 }
 
-void vt_text_modules(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device, size_t rows)
+void vt_text_modules(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_MODULE];
     bool asked = print->style->by == VT_BY_MODULE, classes = false;
@@ -234,7 +233,7 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report,
     for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
     const struct vt_column columns[] = {
-        {VT_TITLE(report, title), .cut = VT_CUT_PARTS, .minimum = 24},
+        {VT_TITLE(print, title), .cut = VT_CUT_PARTS, .minimum = 24},
         {classes ? "class" : "", .drop = 9},
         {any_repeated(&families, shown) ? "each" : "", .right = true, .drop = 1}};
     begin(&modules, print, device, columns, 3);
@@ -250,15 +249,14 @@ void vt_text_modules(struct vt_print *print, const struct vt_report *report,
     vt_module_families_free(&families);
 }
 
-void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device, size_t rows)
+void vt_text_kinds(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_KIND];
     const struct vt_group *none = nameless(groups);
     struct module_table modules;
     uint64_t rest = 0;
     size_t more = 0, shown = 0;
-    const struct vt_column columns[] = {{VT_TITLE(report, "By kind of module"), .minimum = 20},
+    const struct vt_column columns[] = {{VT_TITLE(print, "By kind of module"), .minimum = 20},
                                         {"modules", .right = true, .drop = 1}};
 
     begin(&modules, print, device, columns, 2);
@@ -279,8 +277,7 @@ void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
     end(&modules, print, more, rest, none);
 }
 
-void vt_text_owners(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device, size_t rows)
+void vt_text_owners(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_OWNER];
     uint64_t whole = device->shown->state.used_bytes, nameless_bytes = 0;
@@ -293,7 +290,7 @@ void vt_text_owners(struct vt_print *print, const struct vt_report *report,
         return;
     shown = shown_families(&families, rows, true);
     repeated = any_repeated(&families, shown);
-    const struct vt_column columns[] = {{VT_TITLE(report, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},
+    const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},
                                         {"", .drop = 5},
                                         {repeated ? "each" : "", .right = true, .drop = 2},
                                         {repeated ? "all" : "", .right = true},

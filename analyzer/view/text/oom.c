@@ -83,8 +83,9 @@ static void print_operator(FILE *stream, const struct vt_refusal *refusal)
         fprintf(stream, " (%s)", class_name);
 }
 
-void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
+void vt_text_out_of_memory(struct vt_print *print)
 {
+    const struct vt_report *report = print->report;
     const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
     FILE *out = print->paragraph;
 
@@ -114,8 +115,10 @@ void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *repor
     fputc('\n', print->stream);
 }
 
-static void survived(struct vt_print *print, const struct vt_report *report)
+static void survived(struct vt_print *print)
 {
+    const struct vt_report *report = print->report;
+
     if (report->survived_count == 1)
         vt_print_paragraph(
             print, 0, 0,
@@ -138,14 +141,14 @@ static void card_row(struct vt_table *table, const char *name, uint64_t bytes, u
 }
 
 /* The whole card: what this process held by category, what was free, what others had. */
-static void card(struct vt_print *print, const struct vt_report *report, const struct vt_shortage *shortage)
+static void card(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_refusal *refusal = shortage->refusal;
     uint64_t left[VT_CATEGORY_COUNT],
         total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
     struct vt_table table;
     const struct vt_column columns[] = {
-        {.title = VT_TITLE(report, refusal->free_known ? "The card then" : "This process then")},
+        {.title = VT_TITLE(print, refusal->free_known ? "The card then" : "This process then")},
         {"", .right = true},
         {refusal->free_known ? "of card" : "of it", .right = true}};
 
@@ -238,8 +241,10 @@ static void freed_next(struct vt_print *print, const struct vt_shortage *shortag
 }
 
 /* Each time, where there was more than one. */
-static void each_time(struct vt_print *print, const struct vt_report *report, size_t rows)
+static void each_time(struct vt_print *print, size_t rows)
 {
+    const struct vt_report *report = print->report;
+
     static const struct vt_column columns[] = {{.title = "Each time"},
                                                {"after", .right = true},
                                                {"asked", .right = true},
@@ -260,37 +265,37 @@ static void each_time(struct vt_print *print, const struct vt_report *report, si
     fputc('\n', print->stream);
 }
 
-static void sections(struct vt_print *print, const struct vt_report *report)
+static void sections(struct vt_print *print)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
-    const struct vt_shortage *shortage = &report->shortage;
+    const struct vt_shortage *shortage = &print->report->shortage;
 
     if (!shortage->device)
         return;
-    card(print, report, shortage);
-    vt_text_tables(print, report, shortage->device);
+    card(print, shortage);
+    vt_text_tables(print, shortage->device);
     if (vt_has_names(&shortage->device->at.groups[VT_BY_OWNER]))
-        vt_text_owners(print, report, shortage->device, rows);
+        vt_text_owners(print, shortage->device, rows);
     holes(print, shortage);
     freed_next(print, shortage, rows);
-    each_time(print, report, rows);
-    vt_text_evidence(print, report, shortage->device);
+    each_time(print, rows);
+    vt_text_evidence(print, shortage->device);
 }
 
 int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style);
+    int result = vt_print_begin(&print, style, report);
 
     if (result)
         return result;
-    vt_text_header(&print, report, "oom");
+    vt_text_header(&print, "oom");
     if (!report->refusal_count)
         vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
-    vt_text_out_of_memory(&print, report);
-    survived(&print, report);
+    vt_text_out_of_memory(&print);
+    survived(&print);
     if (report->survived_count && report->refusal_count)
         fputc('\n', print.stream);
-    sections(&print, report);
+    sections(&print);
     return vt_print_finish(&print, out);
 }

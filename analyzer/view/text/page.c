@@ -58,10 +58,9 @@ static char *device_name(const struct vt_device_report *device, char *text)
     return text;
 }
 
-void vt_text_device(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device)
+void vt_text_device(struct vt_print *print, const struct vt_device_report *device)
 {
-    if (report->device_count > 1)
+    if (print->report->device_count > 1)
         fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", device_name(device, (char[DEVICE_BYTES]){0}));
 }
 
@@ -113,8 +112,9 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
 }
 
 /* What is missing from a trace comes before all else. */
-void vt_text_header(struct vt_print *print, const struct vt_report *report, const char *command)
+void vt_text_header(struct vt_print *print, const char *command)
 {
+    const struct vt_report *report = print->report;
     const struct vt_trace_facts *facts = &report->facts;
     int left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command) -
                vt_text_columns(facts->outcome);
@@ -141,8 +141,7 @@ void vt_text_header(struct vt_print *print, const struct vt_report *report, cons
     print_losses(print, facts);
 }
 
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
-                      const struct vt_device_report *device)
+void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_instant *instant = device->shown;
     uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
@@ -157,9 +156,10 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
                  {unknown, "unknown"}};
     const char *join = VT_BOLD "Evidence:" VT_RESET " ";
 
-    if (report->facts.inspection_count)
+    if (print->report->facts.inspection_count)
         snprintf(exact, sizeof exact, "exact (read from live objects in %zu inspection%s)",
-                 report->facts.inspection_count, report->facts.inspection_count == 1 ? "" : "s");
+                 print->report->facts.inspection_count,
+                 print->report->facts.inspection_count == 1 ? "" : "s");
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
     if (!whole)
@@ -170,8 +170,8 @@ void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
         fprintf(print->paragraph, "%s%s %s", join, VT_PERCENT(parts[i].bytes, whole), parts[i].name);
         join = ", ";
     }
-    if (report->facts.dropped_events)
-        fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(report->facts.dropped_events));
+    if (print->report->facts.dropped_events)
+        fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(print->report->facts.dropped_events));
     else
         fputs(". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
@@ -181,11 +181,11 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
                  const char *command, const char *nothing, vt_text_section *section)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style), finished;
+    int result = vt_print_begin(&print, style, report), finished;
 
     if (result)
         return result;
-    vt_text_header(&print, report, command);
+    vt_text_header(&print, command);
     if (!report->device_count)
         nothing = "No GPU memory was held at any time of this trace.";
     if (nothing)
@@ -193,8 +193,8 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
     for (size_t i = 0; !nothing && !result && i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
-        vt_text_device(&print, report, &report->devices[i]);
-        result = section(&print, report, &report->devices[i]);
+        vt_text_device(&print, &report->devices[i]);
+        result = section(&print, &report->devices[i]);
     }
     finished = vt_print_finish(&print, out);
     return result ? result : finished;

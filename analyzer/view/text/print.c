@@ -174,9 +174,9 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
 
 /* ---- Output filter ---- */
 
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style)
+int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report)
 {
-    *print = (struct vt_print){.style = style};
+    *print = (struct vt_print){.style = style, .report = report};
     print->stream = open_memstream(&print->text, &print->bytes);
     print->paragraph = open_memstream(&print->paragraph_text, &print->paragraph_bytes);
     if (print->stream && print->paragraph)

@@ -13,6 +13,8 @@
 #include "base/words.h"
 #include "view/text/style.h"
 
+struct vt_report;
+
 /* A colour mark is VT_MARK and one code byte. */
 #define VT_MARK 0x0e
 #define VT_RESET                                                                                             \
@@ -57,12 +59,13 @@ struct vt_print {
     FILE *stream;    /* the page */
     FILE *paragraph; /* the next paragraph, until vt_end_paragraph */
     const struct vt_view_style *style;
+    const struct vt_report *report; /* NULL: the page is of several */
     /* private to print.c */
     char *text, *paragraph_text;
     size_t bytes, paragraph_bytes;
 };
 /* -ENOMEM */
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style);
+int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report);
 /* Writes the page to `out` and frees it. -ENOMEM, or what went wrong with `out`. */
 int vt_print_finish(struct vt_print *print, FILE *out);
 

@@ -66,12 +66,12 @@ static int put_line(FILE *stream, const char **text)
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
-static void picture(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device)
+static void picture(struct vt_print *print, const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *chart = vt_chart_draw(report, device, print->style, chart_columns, rows, false), *legend = NULL;
+    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false),
+         *legend = NULL;
     size_t bytes;
     FILE *stream = open_memstream(&legend, &bytes);
 
@@ -116,52 +116,51 @@ static const char *plain_mark(const struct vt_report *report)
 }
 
 /* Commands to copy, never cut: if both do not fit, the words are dropped. */
-static void more(struct vt_print *print, const struct vt_report *report)
+static void more(struct vt_print *print)
 {
     static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
-    const char *path = report->facts.path, *mark = plain_mark(report);
+    const char *path = print->report->facts.path, *mark = plain_mark(print->report);
     struct vt_table table;
     char command[80];
 
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 2);
-    if (!report->device_count) {
+    if (!print->report->device_count) {
         more_row(&table, "info --events", path, "every event");
     } else {
-        if (report->has_at)
+        if (print->report->has_at)
             more_row(&table, "report", path, "at the peak");
-        else if (report->refusal_count)
+        else if (print->report->refusal_count)
             more_row(&table, "report --at oom", path, "when memory ran out");
         else
             more_row(&table, "report --at end", path, "what was left at the end");
-        if (mark && !report->has_at) {
+        if (mark && !print->report->has_at) {
             snprintf(command, sizeof command, "report --at mark:%s", mark);
             more_row(&table, command, path, "at a mark");
         }
-        if (print->style->by != VT_BY_OP && report->has_operators)
+        if (print->style->by != VT_BY_OP && print->report->has_operators)
             more_row(&table, "report --by op", path, "which operators allocated it");
         more_row(&table, "timeline", path, "a larger chart");
     }
     vt_table_print(&table, print);
 }
 
-static void device_section(struct vt_print *print, const struct vt_report *report,
-                           const struct vt_device_report *device)
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
-    vt_text_device(print, report, device);
+    vt_text_device(print, device);
     if (device->explanation.what) {
-        vt_text_explanation(print, report, device);
+        vt_text_explanation(print, device);
         return;
     }
-    vt_text_verdict(print, report, device);
-    vt_text_leaks(print, report, device);
+    vt_text_verdict(print, device);
+    vt_text_leaks(print, device);
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
-    picture(print, report, device);
-    vt_text_tables(print, report, device);
+    picture(print, device);
+    vt_text_tables(print, device);
     vt_text_card(print, device);
-    vt_text_evidence(print, report, device);
+    vt_text_evidence(print, device);
     vt_text_advice(print, device);
 }
 
@@ -169,13 +168,13 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
 {
     bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
-    int result = vt_print_begin(&print, style);
+    int result = vt_print_begin(&print, style, report);
 
     if (result)
         return result;
-    vt_text_header(&print, report, "report");
+    vt_text_header(&print, "report");
     if (!explains)
-        vt_text_out_of_memory(&print, report);
+        vt_text_out_of_memory(&print);
     if (!report->device_count && !report->facts.event_count)
         vt_print_paragraph(
             &print, 0, 0,
@@ -187,10 +186,10 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
-        device_section(&print, report, &report->devices[i]);
+        device_section(&print, &report->devices[i]);
     }
     if (!explains)
-        more(&print, report);
+        more(&print);
     return vt_print_finish(&print, out);
 }
 
@@ -218,15 +217,15 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
     int rows = style->height > 24 ? style->height - 14 : 16, result;
     struct vt_print print;
 
-    result = vt_print_begin(&print, style);
+    result = vt_print_begin(&print, style, report);
     if (result)
         return result;
-    vt_text_header(&print, report, "timeline");
+    vt_text_header(&print, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
         char *chart;
 
-        vt_text_device(&print, report, device);
+        vt_text_device(&print, device);
         chart = vt_chart_draw(report, device, style, style->width, rows, true);
         if (chart) {
             fputs(chart, print.stream);

@@ -154,8 +154,7 @@ static void explain(struct vt_print *print, const struct vt_steps *steps)
             VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns), VT_STEP_SPREADS);
 }
 
-static int device_section(struct vt_print *print, const struct vt_report *report,
-                          const struct vt_device_report *device)
+static int device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct vt_column columns[] = {{.title = "Step"},
                                                {"peak in use", .right = true},
@@ -169,7 +168,6 @@ static int device_section(struct vt_print *print, const struct vt_report *report
     struct row *rows = calloc(steps->count + 1, sizeof *rows);
     size_t count, folded;
 
-    (void)report;
     if (!rows)
         return -ENOMEM;
     count = folded = fold_even(steps, print->style->all, rows);

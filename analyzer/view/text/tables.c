@@ -17,9 +17,9 @@ bool vt_has_names(const struct vt_groups *groups)
     return false;
 }
 
-const char *vt_lossy_title(const struct vt_report *report, const char *title, char *text)
+const char *vt_lossy_title(const struct vt_print *print, const char *title, char *text)
 {
-    if (!report->facts.dropped_events && !report->facts.damaged_bytes)
+    if (!print->report->facts.dropped_events && !print->report->facts.damaged_bytes)
         return title;
     snprintf(text, VT_TITLE_BYTES, "%s (events lost)", title);
     return text;
@@ -45,13 +45,12 @@ static void end(struct vt_table *table, struct vt_print *print)
     fputc('\n', print->stream);
 }
 
-static void lines_table(struct vt_print *print, const struct vt_report *report,
-                        const struct vt_device_report *device, size_t rows)
+static void lines_table(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
     uint64_t whole = device->shown->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(report, "By line"), .cut = VT_CUT_PARTS, .minimum = 34},
+    const struct vt_column columns[] = {{VT_TITLE(print, "By line"), .cut = VT_CUT_PARTS, .minimum = 34},
                                         {"", .minimum = 24, .drop = 4},
                                         {"", .right = true},
                                         {vt_text_whole(device), .right = true},
@@ -61,16 +60,16 @@ static void lines_table(struct vt_print *print, const struct vt_report *report,
 
     if (!vt_has_names(groups))
         return;
-    vt_table_begin(&table, columns, report->step_count ? 6 : 5);
+    vt_table_begin(&table, columns, print->report->step_count ? 6 : 5);
     for (size_t i = 0; i < shown; i++) {
         const struct vt_group *group = &groups->items[i];
-        char *source = vt_source_line(report->places, group->place);
+        char *source = vt_source_line(print->report->places, group->place);
 
         vt_table_cells(&table, name_or(group, VT_DIM "no line known" VT_RESET));
         vt_table_cell(&table, VT_DIM "%s" VT_RESET, source ? source : "");
         vt_table_size(&table, group->bytes, whole);
         vt_table_category(&table, group->categories);
-        if (report->step_count)
+        if (print->report->step_count)
             vt_table_cells(&table, vt_phase_name(group->phase));
         free(source);
     }
@@ -87,8 +86,7 @@ static bool has_depth(const struct vt_groups *groups, size_t shown)
     return false;
 }
 
-static void stacks_list(struct vt_print *print, const struct vt_report *report,
-                        const struct vt_device_report *device, size_t rows)
+static void stacks_list(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_STACK];
     uint64_t whole = device->shown->state.used_bytes, rest = 0;
@@ -96,7 +94,7 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
 
     if (!vt_has_names(groups) || (print->style->by < 0 && !has_depth(groups, shown)))
         return;
-    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", VT_TITLE(report, "By stack"));
+    fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", VT_TITLE(print, "By stack"));
     for (size_t i = 0; i < groups->count; i++) {
         const struct vt_group *group = &groups->items[i];
 
@@ -117,8 +115,8 @@ static void stacks_list(struct vt_print *print, const struct vt_report *report,
     fputc('\n', print->stream);
 }
 
-static void plain_table(struct vt_print *print, const struct vt_report *report,
-                        const struct vt_device_report *device, enum vt_by by, size_t rows)
+static void plain_table(struct vt_print *print, const struct vt_device_report *device, enum vt_by by,
+                        size_t rows)
 {
     static const char *const titles[VT_BY_COUNT] = {
         [VT_BY_CATEGORY] = "By category", [VT_BY_MODULE] = "By module", [VT_BY_KIND] = "By kind of module",
@@ -127,7 +125,7 @@ static void plain_table(struct vt_print *print, const struct vt_report *report,
     const struct vt_groups *groups = &device->shown->groups[by];
     uint64_t whole = device->shown->state.used_bytes;
     size_t shown = groups->count < rows ? groups->count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(report, titles[by]), .cut = VT_CUT_PARTS, .minimum = 24},
+    const struct vt_column columns[] = {{VT_TITLE(print, titles[by]), .cut = VT_CUT_PARTS, .minimum = 24},
                                         {"blocks", .right = true, .drop = 2},
                                         {"", .right = true},
                                         {vt_text_whole(device), .right = true},
@@ -167,13 +165,12 @@ static void block_row(struct vt_table *table, const struct vt_block *block, uint
     vt_table_cell(table, "0x%" PRIx64, block->address);
 }
 
-static void blocks_table(struct vt_print *print, const struct vt_report *report,
-                         const struct vt_device_report *device, size_t rows)
+static void blocks_table(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_instant *instant = device->shown;
     uint64_t whole = instant->state.used_bytes, rest = 0;
     size_t shown = instant->block_count < rows ? instant->block_count : rows;
-    const struct vt_column columns[] = {{VT_TITLE(report, "By block"), .cut = VT_CUT_PARTS, .minimum = 28},
+    const struct vt_column columns[] = {{VT_TITLE(print, "By block"), .cut = VT_CUT_PARTS, .minimum = 28},
                                         {"module", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3},
                                         {"", .right = true},
                                         {vt_text_whole(device), .right = true, .drop = 2},
@@ -192,8 +189,7 @@ static void blocks_table(struct vt_print *print, const struct vt_report *report,
     end(&table, print);
 }
 
-void vt_text_tables(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device)
+void vt_text_tables(struct vt_print *print, const struct vt_device_report *device)
 {
     static const struct {
         vt_text_table *print;
@@ -207,12 +203,12 @@ void vt_text_tables(struct vt_print *print, const struct vt_report *report,
     size_t rows = (size_t)(top ? top : by < 0 ? USUAL_ROWS : BY_ROWS);
 
     if (by < 0) {
-        vt_text_modules(print, report, device, rows);
-        lines_table(print, report, device, rows);
-        stacks_list(print, report, device, (size_t)(top ? top : STACK_ROWS));
+        vt_text_modules(print, device, rows);
+        lines_table(print, device, rows);
+        stacks_list(print, device, (size_t)(top ? top : STACK_ROWS));
     } else if (tables[by].print && (!tables[by].needs_names || vt_has_names(&device->shown->groups[by]))) {
-        tables[by].print(print, report, device, rows);
+        tables[by].print(print, device, rows);
     } else {
-        plain_table(print, report, device, (enum vt_by)by, rows);
+        plain_table(print, device, (enum vt_by)by, rows);
     }
 }

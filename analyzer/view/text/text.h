@@ -17,16 +17,13 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
 #define VT_WHEN(report, state)                                                                               \
     vt_text_when(report, (state)->t_ns, (state)->step, (state)->phase, (char[VT_WHEN_BYTES]){0})
 
-void vt_text_header(struct vt_print *print, const struct vt_report *report, const char *command);
+void vt_text_header(struct vt_print *print, const char *command);
 /* "GPU 0 NVIDIA H200 (139.72 GiB)" on a line; nothing if it is the only device. */
-void vt_text_device(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device);
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
-                      const struct vt_device_report *device);
+void vt_text_device(struct vt_print *print, const struct vt_device_report *device);
+void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device);
 
 /* 0 or -errno */
-typedef int vt_text_section(struct vt_print *print, const struct vt_report *report,
-                            const struct vt_device_report *device);
+typedef int vt_text_section(struct vt_print *print, const struct vt_device_report *device);
 /* A page of a header and a section for each device; `nothing`, if any, is printed instead of sections. 0 or
  * -errno. */
 int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
@@ -34,34 +31,29 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
 
 /* ---- Sections of the report ---- */
 
-void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report);
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device);
+void vt_text_out_of_memory(struct vt_print *print);
+void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */
-void vt_text_explanation(struct vt_print *print, const struct vt_report *report,
-                         const struct vt_device_report *device);
+void vt_text_explanation(struct vt_print *print, const struct vt_device_report *device);
 /* A sentence for each of the largest; "No leak in 412 steps." */
-void vt_text_leaks(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device);
+void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device);
 
 /* ---- Tables ---- */
 
 /* The report's own tables, or with --by the one asked for. */
-void vt_text_tables(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device);
+void vt_text_tables(struct vt_print *print, const struct vt_device_report *device);
 /* One table of at most `rows` rows. */
-typedef void vt_text_table(struct vt_print *print, const struct vt_report *report,
-                           const struct vt_device_report *device, size_t rows);
+typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
 vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners;
 
 bool vt_has_names(const struct vt_groups *groups);
 /* What a person would call a block: its owner, else where it was made. */
 const char *vt_text_block(const struct vt_block *block);
 /* A title that reports lost events; `text` holds VT_TITLE_BYTES. */
-const char *vt_lossy_title(const struct vt_report *report, const char *title, char *text);
+const char *vt_lossy_title(const struct vt_print *print, const char *title, char *text);
 #define VT_TITLE_BYTES 64
-#define VT_TITLE(report, title) vt_lossy_title(report, title, (char[VT_TITLE_BYTES]){0})
+#define VT_TITLE(print, title) vt_lossy_title(print, title, (char[VT_TITLE_BYTES]){0})
 
 #endif

@@ -103,8 +103,7 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     fputc('.', stream);
 }
 
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device)
+void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_state *peak = &device->peak.state, *at = &device->at.state;
     uint64_t end_bytes = device->end.state.used_bytes;
@@ -113,11 +112,11 @@ void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
         fprintf(print->paragraph, "GPU %d held no memory of this process.", device->index);
     } else {
         fprintf(print->paragraph, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.", VT_BYTES(peak->used_bytes),
-                VT_WHEN(report, peak), end_bytes ? VT_BYTES(end_bytes) : "nothing",
-                report->facts.ended ? "at the end" : "where the trace ends");
+                VT_WHEN(print->report, peak), end_bytes ? VT_BYTES(end_bytes) : "nothing",
+                print->report->facts.ended ? "at the end" : "where the trace ends");
         if (at->present)
             fprintf(print->paragraph, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
-                    report->at_label, VT_WHEN(report, at), VT_BYTES(at->used_bytes));
+                    print->report->at_label, VT_WHEN(print->report, at), VT_BYTES(at->used_bytes));
         print_largest(print->paragraph, at->present ? &device->at : &device->peak);
     }
     vt_end_paragraph(print, 0, 0);
@@ -215,12 +214,11 @@ static void print_reason(struct vt_print *print, const struct vt_reason *reason,
                        reason->blocks > 1 ? " (the largest)" : "");
 }
 
-void vt_text_explanation(struct vt_print *print, const struct vt_report *report,
-                         const struct vt_device_report *device)
+void vt_text_explanation(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_explanation *explanation = &device->explanation;
     uint64_t whole = device->shown->state.used_bytes;
-    const char *moment = report->at_label, *when = VT_WHEN(report, &device->shown->state);
+    const char *moment = print->report->at_label, *when = VT_WHEN(print->report, &device->shown->state);
 
     if (!explanation->blocks) {
         if (explanation->way)
