@@ -1,13 +1,12 @@
-/* Stacked bars by category. A column shows the largest moment of its time; a row's share of the scale is
- * exact, and the scale begins at zero. With colour a cell is filled by eighths; without, by the letter of the
- * category that has most of it. */
+/* Stacked bars by category. A column shows the largest moment of its time. Rows are to scale, from zero. With
+ * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
 #include "view/text/chart.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MARGIN 8 /* of the axis' numbers and line */
+#define MARGIN 8 /* the axis */
 #define EIGHTHS 8
 #define NOTHING VT_CATEGORY_COUNT
 
@@ -25,6 +24,55 @@ struct chart {
     size_t *source; /* column of the timeline that each column shows */
     FILE *stream;
 };
+
+/* ---- Scale ---- */
+
+static void choose_unit(uint64_t max_bytes, struct vt_scale *scale)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+
+    scale->unit_bytes = 1;
+    while ((double)max_bytes >= scale->unit_bytes * 1024 && unit + 1 < sizeof units / sizeof *units) {
+        scale->unit_bytes *= 1024;
+        unit++;
+    }
+    scale->unit = units[unit];
+}
+
+struct vt_scale vt_scale_for(uint64_t max_bytes, int rows)
+{
+    static const double round[] = {1, 2, 5};
+    struct vt_scale scale = {.step = 1, .steps = 1, .rows_per_step = rows > 0 ? rows : 1};
+    double max, best = INFINITY;
+
+    choose_unit(max_bytes, &scale);
+    max = (double)max_bytes / scale.unit_bytes;
+    if (max <= 0)
+        return scale;
+    for (int power = -2; power <= 3; power++) {
+        for (int i = 0; i < 3; i++) {
+            double step = round[i] * pow(10, power), steps = ceil(max / step - 1e-9);
+            double waste, score;
+            int fit = steps >= 1 && steps <= rows ? rows / (int)steps : 0;
+
+            if (!fit || (scale.unit_bytes == 1 && step < 1))
+                continue;
+            /* space above the largest value, unused rows, too few or too many numbers on the axis */
+            waste = steps * step / max - 1;
+            score = waste + (rows - fit * steps) / rows + fabs(steps - 4) * 0.05 + (steps < 2 ? 0.3 : 0);
+            if (score >= best)
+                continue;
+            best = score;
+            scale.step = step * scale.unit_bytes;
+            scale.steps = (int)steps;
+            scale.rows_per_step = fit;
+        }
+    }
+    return scale;
+}
+
+/* ---- Picture ---- */
 
 bool vt_single_category(const struct vt_device_report *device)
 {
@@ -48,7 +96,7 @@ static size_t first_source(const struct chart *chart, int column)
     return (size_t)column * chart->device->timeline.columns / (size_t)chart->columns;
 }
 
-/* Of the timeline's columns inside one of the chart's, the one with the most in use. */
+/* For each column of the chart, the timeline's column with the most in use. */
 static void choose_sources(struct chart *chart)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -132,7 +180,8 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
 {
     int filled;
     unsigned category = most_of(eighths, 0, &filled);
-    const struct vt_category_style *drawn = vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
+    const struct vt_category_style *drawn =
+        vt_category_style(chart->single ? VT_CATEGORY_ACTIVATION : category);
 
     if (filled >= EIGHTHS / 2 && !chart->style->unicode)
         fputc(drawn->ascii_fill, chart->stream);
@@ -145,7 +194,7 @@ static void put_plain(const struct chart *chart, const uint8_t *eighths, bool bo
         fputc(' ', chart->stream);
 }
 
-/* How many decimals all multiples of a round step need. */
+/* Decimals that multiples of a round step need. */
 static int decimals(double step)
 {
     int count = 0;
@@ -177,7 +226,7 @@ static void draw_row(struct chart *chart, int row)
     fputc('\n', chart->stream);
 }
 
-/* What the driver had given, the cache and the context with it: a line of eighths on a scale of its own. */
+/* Driver bytes, with cache and context, as one row of eighths with its own scale. */
 static void draw_driver(struct chart *chart)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -201,7 +250,7 @@ static void draw_driver(struct chart *chart)
     fputs(VT_RESET "\n", chart->stream);
 }
 
-/* Puts a text into a row of letters if its place is free. */
+/* Writes `text` into the row if its place is free. */
 static bool place(char *row, int columns, int column, const char *text)
 {
     int length = (int)strlen(text);
@@ -215,13 +264,12 @@ static bool place(char *row, int columns, int column, const char *text)
     return true;
 }
 
-/* Marks of a time, until the row is printed. */
+/* Markers in a row; put_row prints them as UTF-8. */
 #define ARROW '\x01'
 #define CROSS '\x02'
 #define BAR '\x03'
 
-/* "v peak 38.21 GiB" over its column; left of it if there is no room on the right; in the row above if there
- * is none at all. */
+/* "v peak 38.21 GiB" over its column: to the right, else to the left, else in the row above. */
 static void place_marker(const struct chart *chart, char *row, char *above, uint64_t t_ns, char sign,
                          const char *text)
 {
@@ -274,7 +322,7 @@ static void draw_markers(struct chart *chart, char *row, char *above)
     put_row(chart->stream, row, chart->columns);
 }
 
-/* A round step of time, at least `least` seconds, and the unit in which people tell `whole` seconds. */
+/* A round time step of at least `least` seconds, and the unit for `whole` seconds. */
 static double time_step(double least, double whole, const char **unit, double *unit_seconds)
 {
     static const struct {
@@ -301,7 +349,7 @@ static double time_step(double least, double whole, const char **unit, double *u
     return step;
 }
 
-/* The zero line with the ticks of time, and their numbers below. */
+/* The zero line with time ticks, and their numbers below. */
 static void draw_time(struct chart *chart, char *row)
 {
     double seconds = (double)chart->report->duration_ns / 1e9, unit_seconds = 1;
@@ -330,7 +378,7 @@ static void draw_time(struct chart *chart, char *row)
     fprintf(chart->stream, "\n%*s%.*s\n", MARGIN, "", chart->columns, row);
 }
 
-/* Where each step begins; numbers as close as there is room. */
+/* Where steps begin, as many numbers as fit. */
 static void draw_steps(struct chart *chart, char *row)
 {
     const struct vt_report *report = chart->report;
@@ -368,7 +416,7 @@ static void draw_phases(struct chart *chart)
     fputc('\n', chart->stream);
 }
 
-/* `row` has room for two rows of letters and some more. */
+/* `row` is a buffer for two rows. */
 static void draw(struct chart *chart, char *row, bool phases)
 {
     choose_sources(chart);
@@ -383,40 +431,20 @@ static void draw(struct chart *chart, char *row, bool phases)
         draw_phases(chart);
 }
 
-/* Cuts a text at its line breaks. */
-static void split(char *text, struct vt_lines *lines)
-{
-    size_t count = 0;
-
-    for (const char *c = text; *c; c++)
-        count += *c == '\n';
-    lines->items = calloc(count + 1, sizeof *lines->items);
-    while (lines->items && lines->count < count) {
-        char *end = strchr(text, '\n');
-        lines->items[lines->count] = strndup(text, (size_t)(end - text));
-        if (!lines->items[lines->count])
-            return;
-        lines->count++;
-        text = end + 1;
-    }
-}
-
-void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                   const struct vt_view_style *style, int columns, int rows, bool phases,
-                   struct vt_lines *lines)
+char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                    const struct vt_view_style *style, int columns, int rows, bool phases)
 {
     struct chart chart = {.report = report, .device = device, .style = style, .columns = columns - MARGIN};
     uint64_t most = device->peak.state.used_bytes;
     char *row, *text = NULL;
     size_t bytes;
 
-    *lines = (struct vt_lines){0};
     for (size_t i = 0; i < device->timeline.columns; i++) {
         uint64_t used = vt_used_bytes(device->timeline.categories[i]);
         most = used > most ? used : most;
     }
     if (chart.columns < 10 || rows < 2 || !most || !device->timeline.columns)
-        return;
+        return NULL;
     chart.scale = vt_scale_for(most, rows);
     chart.single = vt_single_category(device);
     chart.rows = chart.scale.steps * chart.scale.rows_per_step;
@@ -425,17 +453,9 @@ void vt_chart_draw(const struct vt_report *report, const struct vt_device_report
     chart.stream = open_memstream(&text, &bytes);
     if (chart.source && row && chart.stream)
         draw(&chart, row, phases);
-    if (chart.stream && !fclose(chart.stream) && text)
-        split(text, lines);
-    free(text);
+    if (chart.stream)
+        fclose(chart.stream);
     free(row);
     free(chart.source);
-}
-
-void vt_lines_free(struct vt_lines *lines)
-{
-    for (size_t i = 0; i < lines->count; i++)
-        free(lines->items[i]);
-    free(lines->items);
-    *lines = (struct vt_lines){0};
+    return text;
 }

@@ -1,14 +1,9 @@
-/* The picture of a device's memory over time, as lines of text. */
+/* The picture of a device's memory over time, as text. */
 #ifndef VT_CHART_H
 #define VT_CHART_H
 
 #include "report/report.h"
 #include "view/text/print.h"
-
-struct vt_lines {
-    char **items; /* with colour marks */
-    size_t count;
-};
 
 /* A scale from 0 on with round steps: `steps` of `step`, in `rows` rows. */
 struct vt_scale {
@@ -19,13 +14,11 @@ struct vt_scale {
 };
 struct vt_scale vt_scale_for(uint64_t max_bytes, int rows);
 
-/* Draws `device` in `columns` by about `rows` cells; `phases` adds the row of phases. Without memory, or with
- * nothing to show, count is 0. */
-void vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                   const struct vt_view_style *style, int columns, int rows, bool phases,
-                   struct vt_lines *lines);
-/* True if one category is all that a device's picture shows: then its letter need not tell it apart. */
+/* Draws `device` in `columns` by about `rows` cells, as lines with colour marks; `phases` adds the row of
+ * phases. The caller frees it. NULL with nothing to show, or without memory. */
+char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                    const struct vt_view_style *style, int columns, int rows, bool phases);
+/* True if one category is all that a device's picture shows: then its fill need not tell it apart. */
 bool vt_single_category(const struct vt_device_report *device);
-void vt_lines_free(struct vt_lines *lines);
 
 #endif

@@ -1,4 +1,4 @@
-/* Fragmentation: the framework's segments as a map, and what keeps each from being given back. */
+/* Fragmentation: the framework's segments as a map, and the lines that pin them. */
 #include "view/text/text.h"
 #include "view/text/views.h"
 
@@ -11,19 +11,10 @@
 #define PIN_ROWS 8
 #define MAP_SIDE 39 /* columns beside a row's map */
 
-struct picture {
-    struct vt_print *print;
-    const struct vt_report *report;
-    const struct vt_device_report *device;
-    const struct vt_instant *instant;
-    const struct vt_fragmentation *found;
-    uint32_t *order; /* of segments: most bytes kept first */
-};
-
-static int by_kept(const void *left, const void *right, void *segments)
+static int by_free(const void *left, const void *right)
 {
-    const struct vt_segment *a = (const struct vt_segment *)segments + *(const uint32_t *)left,
-                            *b = (const struct vt_segment *)segments + *(const uint32_t *)right;
+    const struct vt_segment *a = *(const struct vt_segment *const *)left,
+                            *b = *(const struct vt_segment *const *)right;
 
     if (a->free_bytes != b->free_bytes)
         return a->free_bytes > b->free_bytes ? -1 : 1;
@@ -53,35 +44,25 @@ static unsigned category_in(const struct vt_segment *segment, uint64_t start, ui
 
 static void put_cell(FILE *stream, const struct vt_view_style *style, unsigned category)
 {
-    const struct vt_category_style *drawn = vt_category_style(category);
-
-    if (category == VT_CATEGORY_CACHED) {
+    if (category == VT_CATEGORY_CACHED)
         fputs(style->unicode ? VT_DIM "╌" VT_RESET : "-", stream);
-        return;
-    }
-    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
-    if (!style->unicode)
-        fputc(drawn->ascii_fill, stream);
     else
-        fputs(style->colour && drawn->fill[0] != ' ' ? "█" : drawn->fill, stream);
-    fputs(VT_RESET, stream);
+        vt_put_fill(stream, style, category, category);
 }
 
-/* A row is as long as its part of the largest shown, but never so short that it shows nothing. NULL without
- * memory. */
-static char *map_row(const struct picture *picture, const struct vt_segment *segment, uint64_t largest,
+/* A row is as long as its share of the largest segment, at least 4 cells. NULL without memory. */
+static char *map_row(const struct vt_view_style *style, const struct vt_segment *segment, uint64_t largest,
                      int columns, bool used[VT_CATEGORY_COUNT])
 {
-    const struct vt_view_style *style = picture->print->style;
     int cells = (int)((double)segment->bytes / (double)largest * columns + 0.5);
-    char *row = NULL, bytes[32], kept[32];
+    char *row = NULL;
     size_t length;
     FILE *stream = open_memstream(&row, &length);
 
     if (!stream)
         return NULL;
     cells = cells < 4 ? 4 : cells > columns ? columns : cells;
-    fprintf(stream, "%11s %s", vt_format_bytes(segment->bytes, bytes), style->unicode ? "▕" : "|");
+    fprintf(stream, "%11s %s", VT_BYTES(segment->bytes), style->unicode ? "▕" : "|");
     for (int i = 0; i < cells; i++) {
         uint64_t start = segment->address + (uint64_t)((double)segment->bytes * i / cells);
         uint64_t end = i + 1 < cells ? segment->address + (uint64_t)((double)segment->bytes * (i + 1) / cells)
@@ -92,46 +73,45 @@ static char *map_row(const struct picture *picture, const struct vt_segment *seg
         put_cell(stream, style, category);
     }
     fprintf(stream, "%s%*s %11s free", style->unicode ? "▏" : "|", columns - cells, "",
-            vt_format_bytes(segment->free_bytes, kept));
+            VT_BYTES(segment->free_bytes));
     return fclose(stream) ? NULL : row;
 }
 
-static void map_key(const struct picture *picture, const bool used[VT_CATEGORY_COUNT])
+static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
 {
-    char *key = NULL;
-    size_t length;
-    FILE *stream = open_memstream(&key, &length);
-
-    if (!stream)
-        return;
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++) {
         if (!used[c])
             continue;
-        put_cell(stream, picture->print->style, c);
-        fprintf(stream, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_label(c));
+        put_cell(print->paragraph, print->style, c);
+        fprintf(print->paragraph, " %s  ", c == VT_CATEGORY_CACHED ? "free" : vt_category_label(c));
     }
-    if (!fclose(stream))
-        vt_print_paragraph(picture->print, 2, 2, "%s", key);
-    free(key);
+    vt_end_paragraph(print, 2, 2);
 }
 
-/* Rows that look the same share one. Returns how many segments are shown. */
-static size_t map_rows(const struct picture *picture, size_t rows, bool used[VT_CATEGORY_COUNT])
+/* The largest segment with free bytes; without free bytes, of all. */
+static uint64_t largest_drawn(const struct vt_fragmentation *found)
 {
-    const struct vt_fragmentation *found = picture->found;
-    int columns = picture->print->style->width - MAP_SIDE;
-    uint64_t largest = 1, times = 0;
-    char *last = NULL;
-    size_t i = 0;
+    uint64_t largest = 1;
 
     for (size_t k = 0; k < found->segment_count; k++)
         if (found->segments[k].bytes > largest && (found->segments[k].free_bytes || !found->hole_bytes))
             largest = found->segments[k].bytes;
+    return largest;
+}
+
+/* Equal rows share one. Returns how many segments are shown. */
+static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *found,
+                       const struct vt_segment *const *order, size_t rows, bool used[VT_CATEGORY_COUNT])
+{
+    int columns = print->style->width - MAP_SIDE;
+    uint64_t largest = largest_drawn(found), times = 0;
+    char *last = NULL;
+    size_t i = 0;
+
     for (; i <= found->segment_count; i++) {
-        const struct vt_segment *segment =
-            i < found->segment_count ? &found->segments[picture->order[i]] : NULL;
+        const struct vt_segment *segment = i < found->segment_count ? order[i] : NULL;
         char *row = segment && (segment->free_bytes || !found->hole_bytes)
-                        ? map_row(picture, segment, largest, columns < 10 ? 10 : columns, used)
+                        ? map_row(print->style, segment, largest, columns < 10 ? 10 : columns, used)
                         : NULL;
 
         if (row && last && !strcmp(row, last)) {
@@ -140,9 +120,9 @@ static size_t map_rows(const struct picture *picture, size_t rows, bool used[VT_
             continue;
         }
         if (last && times > 1)
-            fprintf(picture->print->stream, "%4" PRIu64 " × %s\n", times, last);
+            fprintf(print->stream, "%4" PRIu64 " × %s\n", times, last);
         else if (last)
-            fprintf(picture->print->stream, "       %s\n", last);
+            fprintf(print->stream, "       %s\n", last);
         rows -= last != NULL;
         free(last);
         last = rows ? row : NULL;
@@ -155,141 +135,114 @@ static size_t map_rows(const struct picture *picture, size_t rows, bool used[VT_
     return i < found->segment_count ? i : found->segment_count;
 }
 
-static void map(const struct picture *picture)
+static void map(struct vt_print *print, const struct vt_fragmentation *found,
+                const struct vt_segment *const *order)
 {
-    const struct vt_fragmentation *found = picture->found;
-    size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : MAP_ROWS, shown;
+    size_t rows = print->style->top ? (size_t)print->style->top : MAP_ROWS, shown;
     bool used[VT_CATEGORY_COUNT] = {false};
     uint64_t rest = 0, rest_free = 0;
-    char bytes[32], other[32];
 
-    fprintf(picture->print->stream, VT_BOLD "Segments, those with most free bytes first" VT_RESET "\n");
-    shown = map_rows(picture, rows, used);
+    fprintf(print->stream, VT_BOLD "Segments, most free bytes first" VT_RESET "\n");
+    shown = map_rows(print, found, order, rows, used);
     for (size_t i = shown; i < found->segment_count; i++) {
-        rest += found->segments[picture->order[i]].bytes;
-        rest_free += found->segments[picture->order[i]].free_bytes;
+        rest += order[i]->bytes;
+        rest_free += order[i]->free_bytes;
     }
     if (found->segment_count > shown && !rest_free)
-        fprintf(picture->print->stream, VT_DIM "  … %zu more without holes, %s" VT_RESET "\n",
-                found->segment_count - shown, vt_format_bytes(rest, bytes));
+        fprintf(print->stream, VT_DIM "  … %zu more without holes, %s" VT_RESET "\n",
+                found->segment_count - shown, VT_BYTES(rest));
     else if (found->segment_count > shown)
-        fprintf(picture->print->stream, VT_DIM "  … %zu more, %s, of which %s free" VT_RESET "\n",
-                found->segment_count - shown, vt_format_bytes(rest, bytes),
-                vt_format_bytes(rest_free, other));
-    map_key(picture, used);
-    fputc('\n', picture->print->stream);
+        fprintf(print->stream, VT_DIM "  … %zu more, %s, of which %s free" VT_RESET "\n",
+                found->segment_count - shown, VT_BYTES(rest), VT_BYTES(rest_free));
+    map_key(print, used);
+    fputc('\n', print->stream);
 }
 
-static void pins(const struct picture *picture)
+static void pins(struct vt_print *print, const struct vt_fragmentation *found)
 {
-    const struct vt_fragmentation *found = picture->found;
-    size_t rows = picture->print->style->top ? (size_t)picture->print->style->top : PIN_ROWS;
+    size_t rows = print->style->top ? (size_t)print->style->top : PIN_ROWS;
     struct vt_table table;
-    char bytes[32], title[64];
     const struct vt_column columns[] = {
-        {vt_lossy_title(picture->report, "What keeps them, by line", title, sizeof title), false,
-         VT_CUT_PARTS, 28, 0},
-        {"segments", true, VT_CUT_END, 0, 2},
-        {"by blocks of", true, VT_CUT_END, 0, 1},
-        {"", false, VT_CUT_END, 0, 3},
-        {"kept free", true, VT_CUT_END, 0, 0}};
+        {VT_TITLE(print, "What pins segments, by line"), .cut = VT_CUT_PARTS, .minimum = 28},
+        {"segments", .right = true, .drop = 2},
+        {"by blocks of", .right = true, .drop = 1},
+        {"", .drop = 3},
+        {"kept free", .right = true}};
 
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < found->pin_count && i < rows; i++) {
         const struct vt_pin *pin = &found->pins[i];
 
-        vt_table_cell(&table, "%s", pin->name[0] ? pin->name : "no line known");
-        vt_table_cell(&table, "%s", vt_format_count(pin->segments, bytes));
-        vt_table_cell(&table, "%s", vt_format_bytes(pin->bytes, bytes));
-        vt_category_cell(&table, pin->categories);
-        vt_table_cell(&table, "%s", vt_format_bytes(pin->kept_bytes, bytes));
+        vt_table_cells(&table, pin->name[0] ? pin->name : "no line known", VT_COUNT(pin->segments),
+                       VT_BYTES(pin->bytes));
+        vt_table_category(&table, pin->categories);
+        vt_table_cells(&table, VT_BYTES(pin->kept_bytes));
     }
-    vt_table_print(&table, picture->print, picture->print->style->width);
+    vt_table_print(&table, print);
     vt_print_paragraph(
-        picture->print, 2, 2,
-        "A segment goes back to the driver only when nothing is left in it: each is counted with the "
-        "block in it that stays longest.");
+        print, 2, 2,
+        "A segment goes back to the driver only when it is empty: each counts for the block in it that stays "
+        "longest.");
 }
 
-static void summary(const struct picture *picture)
-{
-    const struct vt_fragmentation *found = picture->found;
-    char when[160], reserved[32], blocks[32], holes[32], other[32], percent[32];
-
-    vt_text_when(picture->report, picture->instant->state.t_ns, picture->instant->state.step,
-                 picture->instant->state.phase, when);
-    vt_print_paragraph(picture->print, 0, 0,
-                       VT_BOLD "%s" VT_RESET " reserved in %zu segments %s%s: %s in blocks, " VT_BOLD
-                               "%s" VT_RESET " free (%s).",
-                       vt_format_bytes(found->reserved_bytes, reserved), found->segment_count,
-                       picture->device->at.state.present ? "" : "at the peak, ", when,
-                       vt_format_bytes(found->block_bytes, blocks), vt_format_bytes(found->hole_bytes, holes),
-                       vt_format_percent(found->hole_bytes, found->reserved_bytes, percent));
-    if (!found->hole_bytes)
-        return;
-    vt_print_paragraph(
-        picture->print, 0, 0,
-        "Of the free bytes %s lie in segments without any block, which an emptied cache gives back, and "
-        "%s beside blocks in use. The largest hole is %s.",
-        vt_format_bytes(found->empty_bytes, reserved), vt_format_bytes(found->kept_bytes, blocks),
-        vt_format_bytes(found->largest_hole_bytes, holes));
-    if (found->unusable_bytes)
-        vt_print_paragraph(
-            picture->print, 0, 0,
-            "%s (%s of what is reserved) lie in holes too small for any request that was ever made of "
-            "their pool, of which the large one's least is %s.",
-            vt_format_bytes(found->unusable_bytes, reserved),
-            vt_format_percent(found->unusable_bytes, found->reserved_bytes, percent),
-            vt_format_bytes(found->least_request_bytes[0], other));
-    else
-        vt_print_paragraph(picture->print, 0, 0,
-                           "No hole is too small for all requests that were ever made of its pool.");
-}
-
-static int device_section(struct vt_print *print, const struct vt_report *report,
-                          const struct vt_device_report *device)
+static void summary(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
-    struct picture picture = {
-        .print = print, .report = report, .device = device, .instant = device->shown, .found = found};
-    char name[192];
 
-    if (report->device_count > 1)
-        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+    vt_print_paragraph(print, 0, 0,
+                       VT_BOLD "%s" VT_RESET " reserved in %zu segments %s%s: %s in blocks, " VT_BOLD
+                               "%s" VT_RESET " free (%s).",
+                       VT_BYTES(found->reserved_bytes), found->segment_count,
+                       device->at.state.present ? "" : "at the peak, ",
+                       VT_WHEN(print->report, &device->shown->state), VT_BYTES(found->block_bytes),
+                       VT_BYTES(found->hole_bytes), VT_PERCENT(found->hole_bytes, found->reserved_bytes));
+    if (!found->hole_bytes)
+        return;
+    if (found->empty_bytes)
+        fprintf(print->paragraph,
+                "%s of the free bytes are in empty segments; empty_cache() would return them. ",
+                VT_BYTES(found->empty_bytes));
+    if (found->kept_bytes)
+        fprintf(print->paragraph, "%s of the free bytes are next to blocks in use. ",
+                VT_BYTES(found->kept_bytes));
+    vt_print_paragraph(print, 0, 0, "The largest hole is %s.", VT_BYTES(found->largest_hole_bytes));
+    if (found->unusable_bytes)
+        vt_print_paragraph(
+            print, 0, 0,
+            "%s (%s of the reserved bytes) are in holes too small for any request ever made of their pool; "
+            "the smallest request of the large pool is %s.",
+            VT_BYTES(found->unusable_bytes), VT_PERCENT(found->unusable_bytes, found->reserved_bytes),
+            VT_BYTES(found->least_request_bytes[0]));
+    else
+        vt_print_paragraph(print, 0, 0,
+                           "Every hole is large enough for some request that was made of its pool.");
+}
+
+static int device_section(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_fragmentation *found = &device->fragmentation;
+    const struct vt_segment **order;
+
     if (!found->segment_count) {
-        vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d then.", device->index);
+        vt_print_paragraph(print, 0, 0, "No framework held segments on GPU %d at that time.", device->index);
         return 0;
     }
-    picture.order = calloc(found->segment_count, sizeof *picture.order);
-    if (!picture.order)
+    order = calloc(found->segment_count, sizeof *order);
+    if (!order)
         return -ENOMEM;
-    for (uint32_t i = 0; i < found->segment_count; i++)
-        picture.order[i] = i;
-    qsort_r(picture.order, found->segment_count, sizeof *picture.order, by_kept, found->segments);
-    summary(&picture);
+    for (size_t i = 0; i < found->segment_count; i++)
+        order[i] = &found->segments[i];
+    qsort(order, found->segment_count, sizeof *order, by_free);
+    summary(print, device);
     fputc('\n', print->stream);
-    map(&picture);
+    map(print, found, order);
     if (found->kept_bytes)
-        pins(&picture);
-    free(picture.order);
+        pins(print, found);
+    free(order);
     return 0;
 }
 
 int vt_text_frag(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    struct vt_print print;
-    int result = vt_print_begin(&print, style), finished;
-
-    if (result)
-        return result;
-    vt_text_header(&print, report, "frag");
-    if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
-    for (size_t i = 0; !result && i < report->device_count; i++) {
-        if (i)
-            fputc('\n', print.stream);
-        result = device_section(&print, report, &report->devices[i]);
-    }
-    finished = vt_print_finish(&print, out);
-    return result ? result : finished;
+    return vt_text_page(report, style, out, "frag", NULL, device_section);
 }

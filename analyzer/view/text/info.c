@@ -1,127 +1,113 @@
-/* What is in a trace, as text. */
+/* A trace's facts and single events, as text that is not wrapped. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "view/text/print.h"
 #include "view/text/views.h"
 
-static void put_line(FILE *out, const char *name, const char *text)
+static void put_line(FILE *out, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void put_line(FILE *out, const char *name, const char *format, ...)
 {
+    va_list arguments;
+    char *text;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
     fprintf(out, "%-14s", name);
-    vt_put_clean(text, out);
+    vt_put_clean(text ? text : "", out);
     fputc('\n', out);
+    free(text);
 }
 
 static void put_size(FILE *out, const struct vt_info *info)
 {
-    char file[32], disk[64] = "", ring[32], per_event[48] = "", text[256];
+    char disk[64] = "", per_event[48] = "";
 
-    vt_format_bytes(info->disk_bytes, ring);
     if (info->disk_bytes < info->file_bytes)
-        snprintf(disk, sizeof disk, ", on the disk %s", ring);
+        snprintf(disk, sizeof disk, ", %s on disk", VT_BYTES(info->disk_bytes));
     if (info->facts.event_count)
         snprintf(per_event, sizeof per_event, " (%.1f bytes per event)",
                  (double)info->disk_bytes / (double)info->facts.event_count);
-    snprintf(text, sizeof text, "%s%s%s; ring of %s; format %u, written by %.31s",
-             vt_format_bytes(info->file_bytes, file), disk, per_event,
-             vt_format_bytes(info->ring_bytes, ring), info->format_version,
+    put_line(out, "size", "%s%s%s; ring of %s; format %u, written by %.31s", VT_BYTES(info->file_bytes), disk,
+             per_event, VT_BYTES(info->ring_bytes), info->format_version,
              info->program_version[0] ? info->program_version : "an unknown version");
-    put_line(out, "size", text);
 }
 
 static void print_process(FILE *out, const struct vt_info *info)
 {
     time_t start = (time_t)(info->facts.start_realtime_ns / 1000000000u);
-    char bytes[32], when[64] = "", text[160];
+    uint32_t python = info->python_version;
+    char when[64] = "";
     struct tm parts;
 
-    put_line(out, "file", info->facts.path);
+    put_line(out, "file", "%s", info->facts.path);
     put_size(out, info);
-    put_line(out, "command", info->facts.command);
-    put_line(out, "folder", info->working_folder ? info->working_folder : "");
-    put_line(out, "executable", info->executable ? info->executable : "");
-    snprintf(text, sizeof text, "pid %u, parent %u, on %.63s", info->facts.pid, info->parent_pid, info->host);
-    put_line(out, "process", text);
+    put_line(out, "command", "%s", info->facts.command);
+    put_line(out, "folder", "%s", info->working_folder ? info->working_folder : "");
+    put_line(out, "executable", "%s", info->executable ? info->executable : "");
+    put_line(out, "process", "pid %u, parent %u, on %.63s", info->facts.pid, info->parent_pid, info->host);
     if (localtime_r(&start, &parts))
         strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S %z", &parts);
-    put_line(out, "began", when);
-    if (info->python_version)
-        snprintf(text, sizeof text, "%u.%u.%u%s", info->python_version >> 24,
-                 info->python_version >> 16 & 0xff, info->python_version >> 8 & 0xff,
+    put_line(out, "began", "%s", when);
+    if (python)
+        put_line(out, "python", "%u.%u.%u%s", python >> 24, python >> 16 & 0xff, python >> 8 & 0xff,
                  info->python_unsupported_minor ? " (not supported: its frames are not recorded)" : "");
     else
-        snprintf(text, sizeof text, "none");
-    put_line(out, "python", text);
-    for (size_t i = 0; i < info->device_count; i++) {
-        snprintf(text, sizeof text, "%d %.100s, %s", info->devices[i].index,
+        put_line(out, "python", "none");
+    for (size_t i = 0; i < info->device_count; i++)
+        put_line(out, "device", "%d %.100s, %s", info->devices[i].index,
                  info->devices[i].name[0] ? info->devices[i].name : "unnamed",
-                 info->devices[i].total_bytes ? vt_format_bytes(info->devices[i].total_bytes, bytes)
-                                              : "size unknown");
-        put_line(out, "device", text);
-    }
+                 info->devices[i].total_bytes ? VT_BYTES(info->devices[i].total_bytes) : "size unknown");
 }
 
-/* Inspections of live objects, which gave names. */
 static void put_inspections(FILE *out, const struct vt_info *info)
 {
-    char duration[32], a[32], text[512];
-    int used;
+    char homeless[48] = "", misplaced[48] = "";
 
     if (!info->inspection_count && !info->lost_inspections) {
-        put_line(out, "looks", "none");
+        put_line(out, "inspections", "none");
         return;
     }
-    vt_format_duration(info->inspection_ns, duration);
-    used = snprintf(text, sizeof text,
-                    "%" PRIu64 " in %s, %" PRIu64 " not whole%s%.200s, %" PRIu64 " lost; %s tensors",
-                    info->inspection_count, duration, info->failed_inspections, info->failure[0] ? ": " : "",
-                    info->failure, info->lost_inspections, vt_format_count(info->tensors, a));
     if (info->homeless)
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " in no block", info->homeless);
+        snprintf(homeless, sizeof homeless, ", %" PRIu64 " in no block", info->homeless);
     if (info->misplaced)
-        snprintf(text + used, sizeof text - (size_t)used, ", %" PRIu64 " that fit no block", info->misplaced);
-    put_line(out, "looks", text);
+        snprintf(misplaced, sizeof misplaced, ", %" PRIu64 " that fit no block", info->misplaced);
+    put_line(out, "inspections",
+             "%" PRIu64 " in %s, %" PRIu64 " incomplete%s%.200s, %" PRIu64 " lost; %s tensors%s%s",
+             info->inspection_count, VT_DURATION(info->inspection_ns), info->failed_inspections,
+             info->failure[0] ? ": " : "", info->failure, info->lost_inspections, VT_COUNT(info->tensors),
+             homeless, misplaced);
 }
 
 static void print_counts(FILE *out, const struct vt_info *info)
 {
     const struct vt_trace_facts *facts = &info->facts;
-    char a[32], b[32], text[160];
 
-    put_line(out, "complete", facts->ended_text);
-    snprintf(text, sizeof text, "%s events and %s definitions dropped, %s of chunks unreadable",
-             vt_format_count(facts->dropped_events, a), vt_format_count(facts->dropped_definitions, b),
-             facts->damaged_bytes ? "some bytes" : "none");
-    if (facts->damaged_bytes)
-        snprintf(text, sizeof text,
-                 "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable", a, b,
-                 facts->damaged_bytes);
-    put_line(out, "lost", text);
-    snprintf(text, sizeof text, "%s events, %s records unfinished, %" PRIu64 " stacks missing",
-             vt_format_count(facts->ring_events, a), vt_format_count(facts->unfinished_records, b),
-             facts->missing_stacks);
-    put_line(out, "from the ring", text);
-    if (facts->events_after_end) {
-        snprintf(text, sizeof text, "%s events came once recording had %s, and are not here",
-                 vt_format_count(facts->events_after_end, a), facts->stopped ? "stopped" : "ended");
-        put_line(out, "after the end", text);
-    }
-    if (facts->events_without_stack) {
-        snprintf(text, sizeof text, "%s events: more different stacks came than are kept",
-                 vt_format_count(facts->events_without_stack, a));
-        put_line(out, "without stack", text);
-    }
-    snprintf(text, sizeof text,
-             "%" PRIu64 " unknown frees, %" PRIu64 " doubled allocations, %" PRIu64 " totals that differ",
+    put_line(out, "complete", "%s", facts->ended_text);
+    put_line(out, "lost", "%s events and %s definitions dropped, %" PRIu64 " bytes of chunks unreadable",
+             VT_COUNT(facts->dropped_events), VT_COUNT(facts->dropped_definitions), facts->damaged_bytes);
+    put_line(out, "from the ring", "%s events, %s records unfinished, %" PRIu64 " stacks missing",
+             VT_COUNT(facts->ring_events), VT_COUNT(facts->unfinished_records), facts->missing_stacks);
+    if (facts->events_after_end)
+        put_line(out, "after the end", "%s events came after recording had %s and are not in the trace",
+                 VT_COUNT(facts->events_after_end), facts->stopped ? "stopped" : "ended");
+    if (facts->events_without_stack)
+        put_line(out, "without stack", "%s events: too many different stacks to keep",
+                 VT_COUNT(facts->events_without_stack));
+    put_line(out, "disagreements",
+             "%" PRIu64 " unknown frees, %" PRIu64 " duplicate allocations, %" PRIu64 " totals that differ",
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
-    put_line(out, "disagreements", text);
     put_inspections(out, info);
-    snprintf(text, sizeof text, "%u", info->step_count);
-    put_line(out, "steps", text);
-    fprintf(out, "%-14s%s\n", "events", vt_format_count(facts->event_count, a));
+    put_line(out, "steps", "%u", info->step_count);
+    put_line(out, "events", "%s", VT_COUNT(facts->event_count));
     if (!facts->event_count)
         return;
     fprintf(out, "\n%-18s%12s%12s%12s%12s\n", "", "driver", "runtime", "framework", "other");
@@ -139,5 +125,67 @@ int vt_text_info(const struct vt_info *info, FILE *out)
 {
     print_process(out, info);
     print_counts(out, info);
+    return ferror(out) ? -EIO : 0;
+}
+
+/* ---- One event ---- */
+
+static void put_frame(const struct vt_frame *frame, FILE *out)
+{
+    const char *module = strrchr(frame->module, '/');
+
+    vt_put_clean(frame->function, out);
+    if (frame->file[0]) {
+        fputs(" (", out);
+        vt_put_clean(frame->file, out);
+        fprintf(out, ":%d)", frame->line);
+    } else if (frame->module[0]) {
+        fputs(" (", out);
+        vt_put_clean(module ? module + 1 : frame->module, out);
+        fputc(')', out);
+    }
+}
+
+static void put_names(const struct vt_event_facts *event, FILE *out)
+{
+    if (event->name) {
+        fputs(" '", out);
+        vt_put_clean(event->name, out);
+        fputc('\'', out);
+    }
+    if (event->function) {
+        fputc(' ', out);
+        vt_put_clean(event->function, out);
+    }
+    if (event->label) {
+        fputs(" in ", out);
+        vt_put_clean(event->label, out);
+    }
+    for (size_t i = 0; i < event->flag_count; i++)
+        fprintf(out, " %s", event->flags[i]);
+    if (event->thread)
+        fprintf(out, " thread %u", event->thread);
+}
+
+int vt_text_event(const struct vt_event_facts *event, FILE *out)
+{
+    fprintf(out, "%u %.6f s %s %s gpu %d", event->index, (double)event->t_ns / 1e9, event->kind, event->layer,
+            event->device_index);
+    if (event->address)
+        fprintf(out, " %s", event->address_text);
+    if (event->is_change)
+        fprintf(out, " %+" PRId64 " B", event->change_bytes);
+    else if (event->bytes)
+        fprintf(out, " %" PRIu64 " B", event->bytes);
+    put_names(event, out);
+    if (event->has_at) {
+        fputs(" at ", out);
+        put_frame(&event->at, out);
+    }
+    for (size_t i = 0; i < event->frame_count; i++) {
+        fputs("\n    ", out);
+        put_frame(&event->frames[i], out);
+    }
+    fputc('\n', out);
     return ferror(out) ? -EIO : 0;
 }

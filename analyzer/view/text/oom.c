@@ -8,7 +8,7 @@
 
 #define TOP_ROWS 8
 
-/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the largest three of what was held. */
+/* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the three largest categories. */
 static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
 {
     uint64_t left[VT_CATEGORY_COUNT];
@@ -17,7 +17,6 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
     left[VT_CATEGORY_HOST_PINNED] = 0;
     for (int i = 0; i < 3; i++) {
         unsigned largest = vt_largest_category(left);
-        char bytes[32];
 
         if (!left[largest])
             break;
@@ -25,51 +24,50 @@ static void print_holding(FILE *stream, uint64_t total, const uint64_t categorie
             fprintf(stream, ", all of it %s", vt_category_many(largest));
             break;
         }
-        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", vt_format_bytes(left[largest], bytes),
+        fprintf(stream, "%s%s %s%s", i ? ", " : ": ", VT_BYTES(left[largest]),
                 largest == VT_CATEGORY_UNKNOWN ? "" : "of ", vt_category_many(largest));
         left[largest] = 0;
     }
 }
 
-/* What the framework refuses though the driver was not asked. */
+/* The framework refused without asking the driver. */
 static bool is_own_limit(const struct vt_refusal *refusal)
 {
     return refusal->of_framework && !refusal->driver_tries;
 }
 
-static void print_room(FILE *stream, const struct vt_refusal *refusal)
+static void print_free(FILE *stream, const struct vt_refusal *refusal)
 {
-    char bytes[32], missing[32];
-
     if (is_own_limit(refusal))
-        fprintf(stream,
-                " The framework refused by itself, without asking the driver: it keeps to a limit of its own "
-                "(PyTorch: set_per_process_memory_fraction).");
+        fprintf(stream, " The framework refused without asking the driver: it enforces a limit of its own "
+                        "(PyTorch: set_per_process_memory_fraction).");
     if (refusal->free_told)
-        fprintf(stream, " The card had %s free", vt_format_bytes(refusal->free_bytes, bytes));
+        fprintf(stream, " The card had %s free", VT_BYTES(refusal->free_bytes));
     else if (refusal->free_known)
-        fprintf(stream, " The card had at most %s beside this process",
-                vt_format_bytes(refusal->free_bytes, bytes));
+        fprintf(stream, " The card had at most %s free", VT_BYTES(refusal->free_bytes));
     else
         return;
     if (refusal->asked_bytes > refusal->free_bytes && !is_own_limit(refusal))
-        fprintf(stream, ": %s too little",
-                vt_format_bytes(refusal->asked_bytes - refusal->free_bytes, missing));
+        fprintf(stream, ": %s too little", VT_BYTES(refusal->asked_bytes - refusal->free_bytes));
     fputc('.', stream);
 }
 
-/* Enough was free in the cache, which the framework gives back before it gives up, but only whole segments of
- * it: what is left lies between blocks in use, or in another pool. */
-static void print_fragmentation(FILE *stream, const struct vt_refusal *refusal)
+/* The cache held enough, and the framework empties it before it gives up. But that returns whole segments
+ * only: the rest is between blocks in use, or in another pool. */
+static void print_fragmentation(FILE *stream, const struct vt_report *report,
+                                const struct vt_refusal *refusal)
 {
-    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED];
-    char bytes[32];
+    const struct vt_shortage *shortage = &report->shortage;
+    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED],
+             largest = shortage->refusal == refusal ? shortage->cache.largest_hole_bytes : 0;
 
-    if (refusal->of_framework && refusal->asked_bytes && cached >= refusal->asked_bytes)
-        fprintf(stream,
-                " The %s in the framework's cache would have been enough, but in no one usable piece "
-                "(fragmentation).",
-                vt_format_bytes(cached, bytes));
+    if (!refusal->of_framework || !refusal->asked_bytes || cached < refusal->asked_bytes)
+        return;
+    fprintf(stream, " The cache held %s, but ", VT_BYTES(cached));
+    if (largest && largest < refusal->asked_bytes)
+        fprintf(stream, "the largest free piece was %s (fragmentation).", VT_BYTES(largest));
+    else
+        fputs("not in one usable piece (fragmentation).", stream);
 }
 
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
@@ -85,82 +83,74 @@ static void print_operator(FILE *stream, const struct vt_refusal *refusal)
         fprintf(stream, " (%s)", class_name);
 }
 
-void vt_text_out_of_memory(struct vt_print *print, const struct vt_report *report)
+void vt_text_out_of_memory(struct vt_print *print)
 {
+    const struct vt_report *report = print->report;
     const struct vt_refusal *refusal = report->refusals + report->shown_refusal;
-    char when[160], bytes[32], *text = NULL;
-    size_t length;
-    FILE *stream = report->refusal_count ? open_memstream(&text, &length) : NULL;
+    FILE *out = print->paragraph;
 
-    if (!stream)
+    if (!report->refusal_count)
         return;
-    vt_text_when(report, refusal->t_ns, refusal->step, refusal->phase, when);
-    fprintf(stream, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET, when,
-            refusal->asker, vt_format_bytes(refusal->asked_bytes, bytes));
-    print_operator(stream, refusal);
+    fprintf(out, VT_ALARM "Out of memory" VT_RESET " %s: %s asked for " VT_BOLD "%s" VT_RESET,
+            VT_WHEN(report, refusal), refusal->asker, VT_BYTES(refusal->asked_bytes));
+    print_operator(out, refusal);
     if (refusal->device_index >= 0)
-        fprintf(stream, " on GPU %d", refusal->device_index);
-    fputc('.', stream);
-    print_room(stream, refusal);
+        fprintf(out, " on GPU %d", refusal->device_index);
+    fputc('.', out);
+    print_free(out, refusal);
     if (refusal->driver_bytes) {
-        fprintf(stream, " This process held %s", vt_format_bytes(refusal->driver_bytes, bytes));
-        print_holding(stream, refusal->driver_bytes, refusal->categories);
-        fputc('.', stream);
-        print_fragmentation(stream, refusal);
+        fprintf(out, " This process held %s", VT_BYTES(refusal->driver_bytes));
+        print_holding(out, refusal->driver_bytes, refusal->categories);
+        fputc('.', out);
+        print_fragmentation(out, report, refusal);
     }
     if (report->refusal_count > 1 && report->shown_refusal + 1 == report->refusal_count)
-        fprintf(stream, " It happened %zu times; this was the last.", report->refusal_count);
+        fprintf(out, " Memory ran out %zu times; this was the last.", report->refusal_count);
     else if (report->refusal_count > 1)
-        fprintf(stream, " It happened %zu times; this was oom#%zu.", report->refusal_count,
+        fprintf(out, " Memory ran out %zu times; this was oom#%zu.", report->refusal_count,
                 report->shown_refusal + 1);
     if (refusal->went_on_ns)
-        fprintf(stream, " The process went on to allocate for %s.",
-                vt_format_duration(refusal->went_on_ns, bytes));
-    if (!fclose(stream))
-        vt_print_paragraph(print, 0, 0, "%s", text);
+        fprintf(out, " The process kept allocating for %s afterwards.", VT_DURATION(refusal->went_on_ns));
+    vt_end_paragraph(print, 0, 0);
     fputc('\n', print->stream);
-    free(text);
 }
 
-static void survived(struct vt_print *print, const struct vt_report *report)
+static void survived(struct vt_print *print)
 {
-    char bytes[32];
+    const struct vt_report *report = print->report;
 
     if (report->survived_count == 1)
         vt_print_paragraph(
             print, 0, 0,
-            "Once the driver refused %s at first, and gave it when the framework had freed its cache.",
-            vt_format_bytes(report->survived_bytes, bytes));
+            "The driver refused %s once, and granted it after the framework had emptied its cache.",
+            VT_BYTES(report->survived_bytes));
     else if (report->survived_count)
         vt_print_paragraph(
             print, 0, 0,
-            "%zu times the driver refused at first (up to %s), and gave when the framework had freed "
-            "its cache, which takes time.",
-            report->survived_count, vt_format_bytes(report->survived_bytes, bytes));
+            "The driver refused %zu requests at first (up to %s), and granted them after the framework had "
+            "emptied its cache, which takes time.",
+            report->survived_count, VT_BYTES(report->survived_bytes));
 }
 
 static void card_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t total)
 {
     if (!bytes)
         return;
-    vt_table_cell(table, "%s", name);
-    vt_size_cells(table, bytes, total);
+    vt_table_cells(table, name);
+    vt_table_size(table, bytes, total);
 }
 
 /* The whole card: what this process held by category, what was free, what others had. */
-static void card(struct vt_print *print, const struct vt_report *report, const struct vt_shortage *shortage)
+static void card(struct vt_print *print, const struct vt_shortage *shortage)
 {
     const struct vt_refusal *refusal = shortage->refusal;
     uint64_t left[VT_CATEGORY_COUNT],
         total = refusal->free_known ? refusal->total_bytes : refusal->driver_bytes;
     struct vt_table table;
-    char title[64];
     const struct vt_column columns[] = {
-        {vt_lossy_title(report, refusal->free_known ? "The card then" : "This process then", title,
-                        sizeof title),
-         false, VT_CUT_END, 0, 0},
-        {"", true, VT_CUT_END, 0, 0},
-        {refusal->free_known ? "of card" : "of it", true, VT_CUT_END, 0, 0}};
+        {.title = VT_TITLE(print, refusal->free_known ? "The card then" : "This process then")},
+        {"", .right = true},
+        {refusal->free_known ? "of card" : "of it", .right = true}};
 
     memcpy(left, refusal->categories, sizeof left);
     left[VT_CATEGORY_HOST_PINNED] = 0;
@@ -169,26 +159,23 @@ static void card(struct vt_print *print, const struct vt_report *report, const s
         card_row(&table, vt_category_label(c), left[c], total);
         left[c] = 0;
     }
-    card_row(&table, "of other processes, or not seen", refusal->other_bytes, total);
+    card_row(&table, "other processes, or not recorded", refusal->other_bytes, total);
     if (refusal->free_known)
-        card_row(&table, refusal->free_told ? "free" : "free, or of other processes", refusal->free_bytes,
+        card_row(&table, refusal->free_told ? "free" : "free, or other processes", refusal->free_bytes,
                  total);
-    vt_table_cell(&table, VT_BOLD "all" VT_RESET);
-    vt_size_cells(&table, total, total);
-    vt_table_print(&table, print, print->style->width);
+    card_row(&table, VT_BOLD "all" VT_RESET, total, total);
+    vt_table_print(&table, print);
     fputc('\n', print->stream);
 }
 
 /* Holes by size, in powers of two. */
 static void holes(struct vt_print *print, const struct vt_shortage *shortage)
 {
-    static const struct vt_column columns[] = {
-        {"Free in the framework's cache, by size of the piece", false, VT_CUT_END, 0, 0},
-        {"pieces", true, VT_CUT_END, 0, 0},
-        {"", true, VT_CUT_END, 0, 0}};
+    static const struct vt_column columns[] = {{.title = "Free in the framework's cache, by piece size"},
+                                               {"pieces", .right = true},
+                                               {"", .right = true}};
     const struct vt_fragmentation *cache = &shortage->cache;
     struct vt_table table;
-    char bytes[32], other[32], count[32];
 
     if (!cache->hole_bytes)
         return;
@@ -204,142 +191,111 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
         }
         if (!pieces)
             continue;
-        vt_table_cell(&table, "%s and more", vt_format_bytes(low, bytes));
-        vt_table_cell(&table, "%s", vt_format_count(pieces, count));
-        vt_table_cell(&table, "%s", vt_format_bytes(sum, bytes));
+        vt_table_cell(&table, "%s or more", VT_BYTES(low));
+        vt_table_cells(&table, VT_COUNT(pieces), VT_BYTES(sum));
     }
-    vt_table_print(&table, print, print->style->width);
-    vt_print_paragraph(print, 2, 2, "%s together, the largest %s; %s of it lies beside blocks in use.",
-                       vt_format_bytes(cache->hole_bytes, bytes),
-                       vt_format_bytes(cache->largest_hole_bytes, other),
-                       vt_format_bytes(cache->kept_bytes, count));
+    vt_table_print(&table, print);
+    vt_print_paragraph(print, 2, 2, "%s in total, the largest %s; %s is next to blocks in use.",
+                       VT_BYTES(cache->hole_bytes), VT_BYTES(cache->largest_hole_bytes),
+                       VT_BYTES(cache->kept_bytes));
     fputc('\n', print->stream);
-}
-
-static void freed_row(struct vt_table *table, const struct vt_freed_next *freed)
-{
-    uint64_t categories[VT_CATEGORY_COUNT] = {0};
-    char count[32], bytes[32];
-
-    categories[freed->first.category] = 1;
-    vt_block_name_cell(table, &freed->first);
-    vt_table_cell(table, "%s", vt_format_count(freed->blocks, count));
-    vt_table_cell(table, "%s", vt_format_bytes(freed->bytes, bytes));
-    vt_category_cell(table, categories);
-    vt_table_cell(table, "%s", vt_phase_name(freed->phase));
 }
 
 static void freed_next(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
     const struct vt_column columns[] = {
-        {shortage->freed_seen ? "Freed next" : "Freed next, as in earlier steps", false, VT_CUT_PARTS, 28, 0},
-        {"blocks", true, VT_CUT_END, 0, 2},
-        {"", true, VT_CUT_END, 0, 0},
-        {"", false, VT_CUT_END, 0, 0},
-        {"in", false, VT_CUT_END, 0, 1}};
+        {shortage->freed_seen ? "Freed next" : "Freed next, as in earlier steps", .cut = VT_CUT_PARTS,
+         .minimum = 28},
+        {"blocks", .right = true, .drop = 2},
+        {"", .right = true},
+        {.title = ""},
+        {"in", .drop = 1}};
     struct vt_table table;
     uint64_t rest = 0;
-    char bytes[32];
 
     if (!shortage->freed_count) {
         vt_print_paragraph(print, 0, 0,
                            shortage->freed_seen
-                               ? "Nothing of it was freed later."
-                               : "No earlier step tells when any of it would have been freed.");
+                               ? "None of it was freed later."
+                               : "No earlier step shows when any of it would have been freed.");
         return;
     }
     vt_table_begin(&table, columns, 5);
     for (size_t i = 0; i < shortage->freed_count; i++) {
-        if (i < rows)
-            freed_row(&table, &shortage->freed[i]);
-        else
-            rest += shortage->freed[i].bytes;
+        const struct vt_freed_next *freed = &shortage->freed[i];
+
+        if (i >= rows) {
+            rest += freed->bytes;
+            continue;
+        }
+        vt_table_cells(&table, vt_text_block(&freed->first), VT_COUNT(freed->blocks), VT_BYTES(freed->bytes));
+        vt_table_cell(&table, VT_LABEL, VT_LABEL_OF(freed->first.category));
+        vt_table_cells(&table, vt_phase_name(freed->phase));
     }
     if (rest) {
-        vt_table_cell(&table, VT_DIM "… later" VT_RESET);
-        vt_table_cell(&table, "%s", "");
-        vt_table_cell(&table, "%s", vt_format_bytes(rest, bytes));
-        vt_table_cell(&table, "%s", "");
-        vt_table_cell(&table, "%s", "");
+        vt_table_cells(&table, VT_DIM "… later" VT_RESET, "", VT_BYTES(rest));
+        vt_table_end_row(&table);
     }
-    vt_table_print(&table, print, print->style->width);
+    vt_table_print(&table, print);
     fputc('\n', print->stream);
 }
 
 /* Each time, where there was more than one. */
-static void each_time(struct vt_print *print, const struct vt_report *report, size_t rows)
+static void each_time(struct vt_print *print, size_t rows)
 {
-    static const struct vt_column columns[] = {{"Each time", false, VT_CUT_END, 0, 0},
-                                               {"after", true, VT_CUT_END, 0, 0},
-                                               {"asked", true, VT_CUT_END, 0, 0},
-                                               {"by", false, VT_CUT_PARTS, 20, 0}};
+    const struct vt_report *report = print->report;
+
+    static const struct vt_column columns[] = {{.title = "Each time"},
+                                               {"after", .right = true},
+                                               {"asked", .right = true},
+                                               {"by", .cut = VT_CUT_PARTS, .minimum = 20}};
     size_t first = report->refusal_count > rows ? report->refusal_count - rows : 0;
     struct vt_table table;
-    char time[32], bytes[32];
 
     if (report->refusal_count < 2)
         return;
     vt_table_begin(&table, columns, 4);
     for (size_t i = first; i < report->refusal_count; i++) {
+        const struct vt_refusal *refusal = &report->refusals[i];
+
         vt_table_cell(&table, "oom#%zu", i + 1);
-        vt_table_cell(&table, "%s", vt_format_duration(report->refusals[i].t_ns, time));
-        vt_table_cell(&table, "%s", vt_format_bytes(report->refusals[i].asked_bytes, bytes));
-        vt_table_cell(&table, "%s", report->refusals[i].asker);
+        vt_table_cells(&table, VT_DURATION(refusal->t_ns), VT_BYTES(refusal->asked_bytes), refusal->asker);
     }
-    vt_table_print(&table, print, print->style->width);
+    vt_table_print(&table, print);
     fputc('\n', print->stream);
 }
 
-/* By name, where inspections gave any. */
-static void owners(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device, size_t rows)
-{
-    const struct vt_groups *groups = &device->at.groups[VT_BY_OWNER];
-    const struct vt_view_style *style = print->style;
-    struct vt_view_style by_owner = *style;
-    bool any = false;
-
-    for (size_t i = 0; i < groups->count; i++)
-        any |= groups->items[i].name[0] != '\0';
-    if (!any)
-        return;
-    by_owner.by = VT_BY_OWNER;
-    by_owner.top = (int)rows;
-    print->style = &by_owner;
-    vt_text_tables(print, report, device);
-    print->style = style;
-}
-
-static void sections(struct vt_print *print, const struct vt_report *report)
+static void sections(struct vt_print *print)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
-    const struct vt_shortage *shortage = &report->shortage;
+    const struct vt_shortage *shortage = &print->report->shortage;
 
     if (!shortage->device)
         return;
-    card(print, report, shortage);
-    vt_text_tables(print, report, shortage->device);
-    owners(print, report, shortage->device, rows);
+    card(print, shortage);
+    vt_text_tables(print, shortage->device);
+    if (vt_has_names(&shortage->device->at.groups[VT_BY_OWNER]))
+        vt_text_owners(print, shortage->device, rows);
     holes(print, shortage);
     freed_next(print, shortage, rows);
-    each_time(print, report, rows);
-    vt_text_evidence(print, report, shortage->device);
+    each_time(print, rows);
+    vt_text_evidence(print, shortage->device);
 }
 
 int vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
-    int result = vt_print_begin(&print, style);
+    int result = vt_print_begin(&print, style, report);
 
     if (result)
         return result;
-    vt_text_header(&print, report, "oom");
+    vt_text_header(&print, "oom");
     if (!report->refusal_count)
         vt_print_paragraph(&print, 0, 0, "Memory did not run out in this trace.");
-    vt_text_out_of_memory(&print, report);
-    survived(&print, report);
+    vt_text_out_of_memory(&print);
+    survived(&print);
     if (report->survived_count && report->refusal_count)
         fputc('\n', print.stream);
-    sections(&print, report);
+    sections(&print);
     return vt_print_finish(&print, out);
 }

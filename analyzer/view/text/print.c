@@ -5,11 +5,189 @@
 #include <stdlib.h>
 #include <string.h>
 
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style)
+/* ---- Categories ---- */
+
+static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
+    [VT_CATEGORY_PARAMETER] = {"░", ':', 33},      [VT_CATEGORY_BUFFER] = {"┊", 'b', 75},
+    [VT_CATEGORY_GRADIENT] = {"▓", '%', 208},      [VT_CATEGORY_OPTIMIZER_STATE] = {"▒", '=', 134},
+    [VT_CATEGORY_ACTIVATION] = {"█", '#', 71},     [VT_CATEGORY_INPUT] = {"▤", 'i', 44},
+    [VT_CATEGORY_TEMPORARY] = {"▚", '~', 248},     [VT_CATEGORY_WORKSPACE] = {"·", '.', 220},
+    [VT_CATEGORY_COMMUNICATION] = {"▥", 'c', 204}, [VT_CATEGORY_CONTEXT] = {" ", ' ', 243},
+    [VT_CATEGORY_CACHED] = {" ", ' ', 243},        [VT_CATEGORY_HOST_PINNED] = {" ", ' ', 243},
+    [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
+};
+
+const struct vt_category_style *vt_category_style(unsigned category)
 {
-    *print = (struct vt_print){.style = style};
+    return &styles[category < VT_CATEGORY_COUNT ? category : VT_CATEGORY_UNKNOWN];
+}
+
+void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, unsigned shape)
+{
+    const struct vt_category_style *drawn = vt_category_style(shape);
+
+    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
+    if (!style->unicode)
+        fputc(drawn->ascii_fill, stream);
+    else
+        fputs(style->colour && vt_category_style(category)->fill[0] != ' ' ? "█" : drawn->fill, stream);
+    fputs(VT_RESET, stream);
+}
+
+unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    unsigned largest = VT_CATEGORY_UNKNOWN;
+
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (categories[c] > categories[largest])
+            largest = c;
+    return largest;
+}
+
+/* ---- Terminal columns ---- */
+
+/* East Asian wide letters and emoji take two columns, combining marks none. Not the whole Unicode table: a
+ * rare letter can misalign a row. */
+static int columns_of(uint32_t code)
+{
+    if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200d) ||
+        (code >= 0xfe00 && code <= 0xfe0f))
+        return 0;
+    if ((code >= 0x1100 && code <= 0x115f) || (code >= 0x2e80 && code <= 0xa4cf) ||
+        (code >= 0xac00 && code <= 0xd7a3) || (code >= 0xf900 && code <= 0xfaff) ||
+        (code >= 0xfe30 && code <= 0xfe6f) || (code >= 0xff00 && code <= 0xff60) ||
+        (code >= 0x1f300 && code <= 0x1f64f) || (code >= 0x1f900 && code <= 0x1f9ff) ||
+        (code >= 0x20000 && code <= 0x3fffd))
+        return 2;
+    return 1;
+}
+
+/* Bytes and columns of the next letter; a colour mark and its code are one letter of no columns. */
+static size_t letter(const char *text, int *columns)
+{
+    uint32_t code;
+    size_t bytes = vt_utf8_next(text, &code);
+
+    if (code == VT_MARK && text[1]) {
+        *columns = 0;
+        return 2;
+    }
+    *columns = bytes ? columns_of(code) : 0;
+    return bytes;
+}
+
+static int columns_until(const char *text, const char *end)
+{
+    int sum = 0, columns;
+
+    for (size_t bytes; text != end && (bytes = letter(text, &columns)) > 0; text += bytes)
+        sum += columns;
+    return sum;
+}
+
+int vt_text_columns(const char *text)
+{
+    return columns_until(text, NULL);
+}
+
+/* Appends to `out` the letters of `text` that fit `columns` and returns its new end. */
+static char *take(char *out, const char *text, int columns)
+{
+    int wide;
+
+    for (size_t bytes; (bytes = letter(text, &wide)) > 0 && wide <= columns; text += bytes) {
+        memcpy(out, text, bytes);
+        out += bytes;
+        columns -= wide;
+    }
+    return out;
+}
+
+/* The end of `text` that fits `columns`. */
+static const char *tail(const char *text, int columns)
+{
+    int whole = vt_text_columns(text), wide;
+
+    for (size_t bytes; whole > columns && (bytes = letter(text, &wide)) > 0; text += bytes)
+        whole -= wide;
+    return text;
+}
+
+/* Where the next part begins at or after `from`, with at least `least` columns left; NULL = nowhere. */
+static const char *next_part(const char *text, const char *from, int least,
+                             bool (*begins)(const char *, const char *))
+{
+    for (const char *at = from > text ? from : text + 1; *at; at++)
+        if (begins(text, at))
+            return vt_text_columns(at) >= least ? at : NULL;
+    return NULL;
+}
+
+static bool begins_place(const char *text, const char *at)
+{
+    return *at == '/' || (at - text >= 3 && !strncmp(at - 3, " > ", 3));
+}
+
+static bool begins_word(const char *text, const char *at)
+{
+    (void)text;
+    return (at[-1] == '.' && *at) || (at[-1] >= 'a' && at[-1] <= 'z' && *at >= 'A' && *at <= 'Z');
+}
+
+/* The end of `text` that fits: from the start of a part if that fills half of the columns, else from the
+ * start of a word if that fills two thirds, else any. */
+static const char *tail_parts(const char *text, int columns)
+{
+    const char *fits = tail(text, columns), *part = next_part(text, fits, columns / 2, begins_place);
+
+    if (!part)
+        part = next_part(text, fits, columns * 2 / 3, begins_word);
+    return part ? part : fits;
+}
+
+char *vt_shorten(const char *text, int columns, enum vt_cut cut)
+{
+    static const char ellipsis[] = "…";
+    size_t length = strlen(text);
+    char *out = malloc(length + sizeof ellipsis), *end = out;
+    int front;
+
+    if (!out)
+        return NULL;
+    if (vt_text_columns(text) <= columns) {
+        memcpy(out, text, length + 1);
+    } else if (columns < 1) {
+        *out = '\0';
+    } else {
+        front = cut == VT_CUT_END ? columns - 1 : cut == VT_CUT_MIDDLE ? (columns - 1) / 2 : 0;
+        end = take(out, text, front);
+        end = stpcpy(end, ellipsis);
+        if (cut != VT_CUT_END)
+            strcpy(end,
+                   cut == VT_CUT_PARTS ? tail_parts(text, columns - 1) : tail(text, columns - 1 - front));
+    }
+    for (char *c = out; *c; c++)
+        if (*c == '\n' || *c == '\t' || *c == '\r')
+            *c = ' ';
+    return out;
+}
+
+/* ---- Output filter ---- */
+
+int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report)
+{
+    *print = (struct vt_print){.style = style, .report = report};
     print->stream = open_memstream(&print->text, &print->bytes);
-    return print->stream ? 0 : -ENOMEM;
+    print->paragraph = open_memstream(&print->paragraph_text, &print->paragraph_bytes);
+    if (print->stream && print->paragraph)
+        return 0;
+    if (print->stream)
+        fclose(print->stream);
+    if (print->paragraph)
+        fclose(print->paragraph);
+    free(print->text);
+    free(print->paragraph_text);
+    return -ENOMEM;
 }
 
 static void put_colour(unsigned char code, FILE *out)
@@ -28,7 +206,7 @@ static void put_colour(unsigned char code, FILE *out)
         fprintf(out, "\033[38;5;%um", vt_category_style(code - VT_MARK_INK)->colour);
 }
 
-/* One column for one column, so that nothing loses its place. */
+/* One column for one column: the layout stays. */
 static char ascii_of(uint32_t code)
 {
     static const struct {
@@ -59,18 +237,13 @@ void vt_put_clean(const char *text, FILE *out)
     }
 }
 
-int vt_print_finish(struct vt_print *print, FILE *out)
+/* Writes the page; no line ends in spaces. */
+static void put_filtered(const struct vt_print *print, FILE *out)
 {
-    bool failed = fclose(print->stream) != 0;
     const char *text = print->text;
-    int spaces = 0; /* held back: none is printed before a line's end */
+    int spaces = 0; /* not written yet */
     uint32_t code;
 
-    print->stream = NULL;
-    if (failed || !text) {
-        free(print->text);
-        return -ENOMEM;
-    }
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
         if (code == ' ') {
             spaces++;
@@ -91,10 +264,25 @@ int vt_print_finish(struct vt_print *print, FILE *out)
             fwrite(text, 1, bytes, out);
         }
     }
+}
+
+int vt_print_finish(struct vt_print *print, FILE *out)
+{
+    bool failed = ferror(print->paragraph) != 0;
+
+    failed |= fclose(print->paragraph) != 0;
+    failed |= fclose(print->stream) != 0;
+    if (!failed)
+        put_filtered(print, out);
     free(print->text);
+    free(print->paragraph_text);
+    if (failed)
+        return -ENOMEM;
     errno = 0;
     return fflush(out) || ferror(out) ? (errno ? -errno : -EIO) : 0;
 }
+
+/* ---- Paragraphs ---- */
 
 static bool is_number(const char *word, size_t bytes)
 {
@@ -109,7 +297,8 @@ static bool is_number(const char *word, size_t bytes)
     return digit;
 }
 
-/* End of the next piece that must stay on one line: a word, with a unit after a number, a number after "GPU".
+/* End of the next piece that stays on one line: a word, a number with its unit, "GPU" or "step" and its
+ * number.
  */
 static const char *piece_end(const char *text)
 {
@@ -130,8 +319,7 @@ static void print_wrapped(struct vt_print *print, int first, int indent, const c
     fprintf(print->stream, "%*s", first, "");
     for (text += strspn(text, " \n\t"); *text; text += strspn(text, " \n\t")) {
         const char *end = piece_end(text);
-        char *piece = strndup(text, (size_t)(end - text));
-        int columns = piece ? vt_text_columns(piece) : 0;
+        int columns = columns_until(text, end);
 
         if (!begins && column + 1 + columns > print->style->width) {
             fprintf(print->stream, "\n%*s", indent, "");
@@ -140,24 +328,28 @@ static void print_wrapped(struct vt_print *print, int first, int indent, const c
             fputc(' ', print->stream);
             column++;
         }
-        fputs(piece ? piece : "", print->stream);
+        fwrite(text, 1, (size_t)(end - text), print->stream);
         column += columns;
         begins = false;
-        free(piece);
         text = end;
     }
     fputc('\n', print->stream);
 }
 
+void vt_end_paragraph(struct vt_print *print, int first, int indent)
+{
+    fputc('\0', print->paragraph); /* an earlier, longer paragraph may follow in the buffer */
+    if (!fflush(print->paragraph))
+        print_wrapped(print, first, indent, print->paragraph_text);
+    fseek(print->paragraph, 0, SEEK_SET); /* rewind() would clear an error */
+}
+
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
 {
     va_list arguments;
-    char *text = NULL;
 
     va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) >= 0) {
-        print_wrapped(print, first, indent, text);
-        free(text);
-    }
+    vfprintf(print->paragraph, format, arguments);
     va_end(arguments);
+    vt_end_paragraph(print, first, indent);
 }

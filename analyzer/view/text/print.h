@@ -10,7 +10,10 @@
 
 #include "base/format.h"
 #include "base/utf8.h"
+#include "base/words.h"
 #include "view/text/style.h"
+
+struct vt_report;
 
 /* A colour mark is VT_MARK and one code byte. */
 #define VT_MARK 0x0e
@@ -29,18 +32,47 @@
 #define VT_MARK_INK 0x40   /* + category */
 #define VT_MARK_PAPER 0x60 /* + category */
 
-/* Where a view writes: a buffer in memory. */
-struct vt_print {
-    FILE *stream; /* NULL without memory */
-    const struct vt_view_style *style;
-    char *text;
-    size_t bytes;
+/* A category's label in its colour: printf(VT_LABEL, VT_LABEL_OF(category)). */
+#define VT_LABEL "\x0e%c%s" VT_RESET
+#define VT_LABEL_OF(category) VT_MARK_INK + (int)(category), vt_category_label(category)
+
+/* Numbers as text that lives to the end of the block. */
+#define VT_BYTES(bytes) vt_format_bytes(bytes, (char[32]){0})
+#define VT_CHANGE(before, after) vt_format_change(before, after, (char[32]){0})
+#define VT_COUNT(count) vt_format_count(count, (char[32]){0})
+#define VT_DURATION(t_ns) vt_format_duration(t_ns, (char[32]){0})
+#define VT_PERCENT(part, whole) vt_format_percent(part, whole, (char[32]){0})
+
+struct vt_category_style {
+    const char *fill; /* one column; tells categories apart without colour */
+    char ascii_fill;
+    uint8_t colour; /* of the terminal's 256 */
 };
-int vt_print_begin(struct vt_print *print, const struct vt_view_style *style);
+const struct vt_category_style *vt_category_style(unsigned category);
+/* One cell of a picture: the colour of `category`; without colour, the fill of the category `shape`. */
+void vt_put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, unsigned shape);
+/* VT_CATEGORY_UNKNOWN if all are 0. */
+unsigned vt_largest_category(const uint64_t categories[VT_CATEGORY_COUNT]);
+
+/* Where a view writes. Running out of memory shows in vt_print_finish. */
+struct vt_print {
+    FILE *stream;    /* the page */
+    FILE *paragraph; /* the next paragraph, until vt_end_paragraph */
+    const struct vt_view_style *style;
+    const struct vt_report *report; /* NULL: the page is of several */
+    /* private to print.c */
+    char *text, *paragraph_text;
+    size_t bytes, paragraph_bytes;
+};
+/* -ENOMEM */
+int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report);
+/* Writes the page to `out` and frees it. -ENOMEM, or what went wrong with `out`. */
 int vt_print_finish(struct vt_print *print, FILE *out);
 
-/* A paragraph, wrapped at spaces to the style's width but never between a number and its unit; the
- * first line starts with `first` spaces, the others with `indent`. */
+/* Prints what was written to print->paragraph, wrapped at spaces to the style's width but never between a
+ * number and its unit; the first line starts with `first` spaces, the others with `indent`. */
+void vt_end_paragraph(struct vt_print *print, int first, int indent);
+/* The same for a whole paragraph. */
 void vt_print_paragraph(struct vt_print *print, int first, int indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -62,7 +94,7 @@ struct vt_column {
     const char *title; /* "" = none */
     bool right;        /* aligned to the right */
     uint8_t cut;       /* enum vt_cut of what does not fit */
-    int minimum;       /* > 0: gives room down to this many columns when the table is too wide */
+    int minimum;       /* > 0: shrinks down to this many columns when the table is too wide */
     int drop;          /* > 0: left out altogether if it is still too wide; the largest first */
 };
 
@@ -77,7 +109,18 @@ struct vt_table {
 void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int column_count);
 /* Cells come row by row. */
 void vt_table_cell(struct vt_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Several cells: vt_table_cells(&table, "a", "b"). */
+#define vt_table_cells(table, ...) vt_table_add(table, (const char *const[]){__VA_ARGS__, NULL})
+void vt_table_add(struct vt_table *table, const char *const *texts);
+/* Leaves the rest of the row empty. */
+void vt_table_end_row(struct vt_table *table);
+void vt_table_category(struct vt_table *table, const uint64_t categories[VT_CATEGORY_COUNT]);
+/* Two cells: bytes, and their part of the whole. */
+void vt_table_size(struct vt_table *table, uint64_t bytes, uint64_t whole);
+/* "… 3 more" and the sum of the rows that are not shown, in the cells after `before` empty ones; nothing
+ * without such rows. */
+void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before);
 /* Prints titles (the first stands two columns further left: it is the section's) and rows, and frees all. */
-void vt_table_print(struct vt_table *table, struct vt_print *print, int width);
+void vt_table_print(struct vt_table *table, struct vt_print *print);
 
 #endif

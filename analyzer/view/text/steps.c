@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A table that is longer keeps rows at its ends and those that stand out; the others share rows. */
+/* A longer table keeps its first and last rows and those that stand out; the others share rows. */
 #define LONG_TABLE 40
 #define KEPT_FIRST 10
 #define KEPT_LAST 5
 
-/* Steps in a row of their own. */
+/* Steps that share a row. */
 struct row {
     size_t first, count; /* in steps->items */
-    bool even;           /* each goes on from the one before by the same bytes */
+    bool even;           /* each step changes by the same bytes */
 };
 
 static bool stands_out(const struct vt_step *step)
@@ -33,8 +33,8 @@ static int64_t peak_growth(const struct vt_step *step)
     return (int64_t)(step[0].peak.used_bytes - step[-1].peak.used_bytes);
 }
 
-/* True if the step after a row's goes on as the row does: the same peak and the same bytes at the end, or
- * both moved by what each of the row's steps leaves behind. */
+/* True if the next step continues the row: the same peak and end, or both moved by what each step of the row
+ * leaves behind. */
 static bool continues(const struct vt_step *items, const struct row *row)
 {
     const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
@@ -86,7 +86,7 @@ static void range_cell(struct vt_table *table, uint64_t low, uint64_t high)
 
     vt_format_bytes(high, last);
     if (!strcmp(first, last))
-        vt_table_cell(table, "%s", last);
+        vt_table_cells(table, last);
     else if (!strcmp(unit, strchr(last, ' ')))
         vt_table_cell(table, "%.*s–%s", (int)(unit - first), first, last);
     else
@@ -108,17 +108,8 @@ static void size_cells(struct vt_table *table, const struct vt_step *steps, cons
         same &= steps[i].peak.phase == steps[row->first].peak.phase;
     }
     range_cell(table, low, high);
-    vt_table_cell(table, "%s", same ? vt_phase_name(steps[row->first].peak.phase) : "");
+    vt_table_cells(table, same ? vt_phase_name(steps[row->first].peak.phase) : "");
     range_cell(table, low_end, high_end);
-}
-
-static void change_cell(struct vt_table *table, const struct vt_step *steps, const struct row *row)
-{
-    const struct vt_step *last = &steps[row->first + row->count - 1];
-    char change[32];
-
-    vt_format_change(last->before_bytes, last->end.used_bytes, change);
-    vt_table_cell(table, "%s", row->even ? change : "");
 }
 
 static void why_cell(struct vt_table *table, const struct vt_steps *steps, const struct vt_step *step)
@@ -137,43 +128,42 @@ static void table_row(struct vt_table *table, const struct vt_steps *steps, cons
 {
     const struct vt_step *first = &steps->items[row->first], *last = first + row->count - 1;
     uint64_t duration_ns = last->t_ns + last->duration_ns - first->t_ns;
-    char time[32];
 
     if (!first->step)
-        vt_table_cell(table, "before");
+        vt_table_cells(table, "before");
     else if (row->count == 1)
         vt_table_cell(table, stands_out(first) ? VT_BOLD "%" PRIu32 VT_RESET : "%" PRIu32, first->step);
     else
         vt_table_cell(table, "%" PRIu32 "–%" PRIu32, first->step, last->step);
     size_cells(table, steps->items, row);
-    change_cell(table, steps->items, row);
-    vt_table_cell(table, "%s", vt_format_duration(duration_ns / row->count, time));
+    vt_table_cells(table, row->even ? VT_CHANGE(last->before_bytes, last->end.used_bytes) : "",
+                   VT_DURATION(duration_ns / row->count));
     why_cell(table, steps, first);
 }
 
-/* What "stands out" goes by, if any step does. */
+/* Says what "stands out" means, if any step does. */
 static void explain(struct vt_print *print, const struct vt_steps *steps)
 {
-    char peak[32], time[32];
     bool any = false;
 
     for (size_t i = 0; i < steps->count; i++)
         any |= stands_out(&steps->items[i]);
     if (any)
-        vt_print_paragraph(print, 2, 2,
-                           "Stands out: beyond the medians, %s and %s, by more than %d times the usual "
-                           "distance from them.",
-                           vt_format_bytes(steps->median_peak_bytes, peak),
-                           vt_format_duration(steps->median_ns, time), VT_STEP_SPREADS);
+        vt_print_paragraph(
+            print, 2, 2, "Stands out: above the median (%s, %s) by more than %d times the usual distance.",
+            VT_BYTES(steps->median_peak_bytes), VT_DURATION(steps->median_ns), VT_STEP_SPREADS);
 }
 
-static int device_table(struct vt_print *print, const struct vt_steps *steps)
+static int device_section(struct vt_print *print, const struct vt_device_report *device)
 {
-    static const struct vt_column columns[] = {
-        {"Step", false, VT_CUT_END, 0, 0},       {"peak in use", true, VT_CUT_END, 0, 0},
-        {"in", false, VT_CUT_END, 0, 1},         {"at the end", true, VT_CUT_END, 0, 0},
-        {"change each", true, VT_CUT_END, 0, 0}, {"time each", true, VT_CUT_END, 0, 0},
-        {"stands out", false, VT_CUT_END, 11, 0}};
+    static const struct vt_column columns[] = {{.title = "Step"},
+                                               {"peak in use", .right = true},
+                                               {"in", .drop = 1},
+                                               {"at the end", .right = true},
+                                               {"change each", .right = true},
+                                               {"time each", .right = true},
+                                               {"stands out", .minimum = 11}};
+    const struct vt_steps *steps = &device->steps;
     struct vt_table table;
     struct row *rows = calloc(steps->count + 1, sizeof *rows);
     size_t count, folded;
@@ -186,7 +176,7 @@ static int device_table(struct vt_print *print, const struct vt_steps *steps)
     vt_table_begin(&table, columns, 7);
     for (size_t i = 0; i < folded; i++)
         table_row(&table, steps, &rows[i]);
-    vt_table_print(&table, print, print->style->width);
+    vt_table_print(&table, print);
     if (folded < count)
         fprintf(print->stream, VT_DIM "  --all shows each step" VT_RESET "\n");
     explain(print, steps);
@@ -196,26 +186,7 @@ static int device_table(struct vt_print *print, const struct vt_steps *steps)
 
 int vt_text_steps(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    struct vt_print print;
-    int result = vt_print_begin(&print, style), made = 0;
-
-    if (result)
-        return result;
-    vt_text_header(&print, report, "steps");
-    if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
-    else if (!report->step_count)
-        vt_print_paragraph(&print, 0, 0, "No training steps were recognised in this trace.");
-    for (size_t i = 0; !made && report->step_count && i < report->device_count; i++) {
-        const struct vt_device_report *device = &report->devices[i];
-        char name[192];
-
-        if (i)
-            fputc('\n', print.stream);
-        if (report->device_count > 1)
-            fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
-        made = device_table(&print, &device->steps);
-    }
-    result = vt_print_finish(&print, out);
-    return made ? made : result;
+    return vt_text_page(report, style, out, "steps",
+                        report->step_count ? NULL : "No training steps were recognised in this trace.",
+                        device_section);
 }

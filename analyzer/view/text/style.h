@@ -1,10 +1,8 @@
-/* How a view writes, and how categories look in text. */
+/* How a view writes. */
 #ifndef VT_STYLE_H
 #define VT_STYLE_H
 
 #include <stdbool.h>
-
-#include "base/words.h"
 
 struct vt_view_style {
     bool colour;
@@ -16,12 +14,5 @@ struct vt_view_style {
     bool compact; /* JSON on one line */
     bool all;     /* steps: each in a row of its own */
 };
-
-struct vt_category_style {
-    const char *fill; /* one column; tells categories apart without colour */
-    char ascii_fill;
-    uint8_t colour; /* of the terminal's 256 */
-};
-const struct vt_category_style *vt_category_style(unsigned category);
 
 #endif

@@ -14,27 +14,67 @@ void vt_table_begin(struct vt_table *table, const struct vt_column *columns, int
                                .column_count = column_count < MAX_COLUMNS ? column_count : MAX_COLUMNS};
 }
 
+/* Takes over `text`; NULL = out of memory. */
+static void add(struct vt_table *table, char *text)
+{
+    if (text && table->cell_count == table->capacity) {
+        size_t capacity = table->capacity ? table->capacity * 2 : 64;
+        char **cells = realloc(table->cells, capacity * sizeof *cells);
+
+        if (cells) {
+            table->cells = cells;
+            table->capacity = capacity;
+        }
+    }
+    if (!text || table->cell_count == table->capacity) {
+        table->failed = true;
+        free(text);
+        return;
+    }
+    table->cells[table->cell_count++] = text;
+}
+
 void vt_table_cell(struct vt_table *table, const char *format, ...)
 {
     va_list arguments;
-    char *text = NULL;
+    char *text;
 
-    if (table->cell_count == table->capacity) {
-        size_t capacity = table->capacity ? table->capacity * 2 : 64;
-        char **cells = realloc(table->cells, capacity * sizeof *cells);
-        if (!cells) {
-            table->failed = true;
-            return;
-        }
-        table->cells = cells;
-        table->capacity = capacity;
-    }
     va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        table->failed = true;
-    else
-        table->cells[table->cell_count++] = text;
+    add(table, vasprintf(&text, format, arguments) < 0 ? NULL : text);
     va_end(arguments);
+}
+
+void vt_table_add(struct vt_table *table, const char *const *texts)
+{
+    for (; *texts; texts++)
+        add(table, strdup(*texts));
+}
+
+void vt_table_end_row(struct vt_table *table)
+{
+    while (!table->failed && table->cell_count % (size_t)table->column_count)
+        vt_table_cells(table, "");
+}
+
+void vt_table_category(struct vt_table *table, const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    vt_table_cell(table, VT_LABEL, VT_LABEL_OF(vt_largest_category(categories)));
+}
+
+void vt_table_size(struct vt_table *table, uint64_t bytes, uint64_t whole)
+{
+    vt_table_cells(table, VT_BYTES(bytes), VT_PERCENT(bytes, whole));
+}
+
+void vt_table_rest(struct vt_table *table, size_t rest, uint64_t bytes, uint64_t whole, int before)
+{
+    if (!rest)
+        return;
+    vt_table_cell(table, VT_DIM "… %zu more" VT_RESET, rest);
+    while (before--)
+        vt_table_cells(table, "");
+    vt_table_size(table, bytes, whole);
+    vt_table_end_row(table);
 }
 
 static void measure(const struct vt_table *table, int *widths)
@@ -70,7 +110,7 @@ static int least(const struct vt_table *table, const int *widths, int c)
     return minimum && minimum < widths[c] ? minimum : widths[c];
 }
 
-/* Leaves columns out until the rest can fit, then takes what is too much from the columns that give. */
+/* Drops columns until the rest can fit, then shrinks the widest. */
 static void fit(const struct vt_table *table, int *widths, int width)
 {
     for (;;) {
@@ -106,7 +146,7 @@ static void print_cell(FILE *stream, const struct vt_column *column, const char 
     if (column->right)
         fprintf(stream, "%*s", pad, "");
     fputs(fitted ? fitted : "", stream);
-    if (fitted && strchr(text, VT_MARK)) /* the cut may have taken the end of a colour */
+    if (fitted && strchr(text, VT_MARK)) /* the cut may have removed the end of a colour */
         fputs(VT_RESET, stream);
     if (!column->right && !last)
         fprintf(stream, "%*s", pad, "");
@@ -128,14 +168,14 @@ static void print_titles(const struct vt_table *table, const int *widths, int la
     fputc('\n', stream);
 }
 
-void vt_table_print(struct vt_table *table, struct vt_print *print, int width)
+void vt_table_print(struct vt_table *table, struct vt_print *print)
 {
     int widths[MAX_COLUMNS], last_title = 0, last = 0;
     size_t rows = table->cell_count / (size_t)table->column_count;
 
     if (!table->failed) {
         measure(table, widths);
-        fit(table, widths, width);
+        fit(table, widths, print->style->width);
         for (int c = 0; c < table->column_count; c++) {
             last = widths[c] ? c : last;
             last_title = widths[c] && table->columns[c].title[0] ? c : last_title;

@@ -1,27 +1,12 @@
-/* The sentences of the text report. */
+/* The sentences of the text report: the peak, the card, advice, explanations. */
 #include "view/text/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step, uint8_t phase, char *text)
-{
-    char time[32];
-
-    vt_format_duration(t_ns, time);
-    if (!report->step_count)
-        snprintf(text, 160, "%s after start", time);
-    else if (!step)
-        snprintf(text, 160, "before the first step (%s after start)", time);
-    else
-        snprintf(text, 160, "at step %u, in %s%s (%s after start)", step,
-                 phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);
-    return text;
-}
-
-/* The modules that hold most of a category: the innermost that hold more than half of it, however many there
- * are, else the largest. NULL = no module holds any. */
+/* The innermost modules that hold more than half of a category, else the largest. NULL = no module holds
+ * any. */
 static const struct vt_module_family *largest_place(const struct vt_module_families *places, uint64_t all)
 {
     const struct vt_module_family *best = NULL;
@@ -31,7 +16,7 @@ static const struct vt_module_family *largest_place(const struct vt_module_famil
         bool half = place->bytes * 2 > all, best_half = best && best->bytes * 2 > all;
 
         if (!best || (half && best_half && strlen(place->name) > strlen(best->name)))
-            best = place; /* they come largest first */
+            best = place; /* sorted, largest first */
     }
     return best;
 }
@@ -54,24 +39,20 @@ static const char *part_of(uint64_t bytes, uint64_t all)
 
 static void name_place(const struct vt_module_family *place, uint64_t all, FILE *stream)
 {
-    char size[32];
-
     fprintf(stream, ", %s in %.200s (", part_of(place->bytes, all), place->name);
     if (place->members > 1)
         fprintf(stream, "%" PRIu64 " modules, %s ", place->members, place->same ? "each" : "together");
-    fprintf(stream, "%s)", vt_format_bytes(place->same ? place->low_bytes : place->bytes, size));
+    fprintf(stream, "%s)", VT_BYTES(place->same ? place->low_bytes : place->bytes));
 }
 
 static void name_line(const struct vt_group *line, unsigned category, uint64_t all, FILE *stream)
 {
-    char size[32];
-
     fprintf(stream, ", %s made at %.300s (%s)", part_of(line->categories[category], all), line->name,
-            vt_format_bytes(line->categories[category], size));
+            VT_BYTES(line->categories[category]));
 }
 
-/* Names who has most of a category: modules where they have most of it, a line where it has more than modules
- * that do not, or as much as a single module. */
+/* Names what holds most of a category: modules that hold most of it; a line that holds more than such modules
+ * if these hold less than half, or as much as a single module. */
 static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
 {
     const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
@@ -91,7 +72,7 @@ static void name_largest(const struct vt_instant *instant, unsigned category, FI
     vt_module_families_free(&places);
 }
 
-/* True if so much is known by weak evidence only that the category is as well, for the larger part. */
+/* True if more than half of the category must rest on weak evidence. */
 static bool is_guess(const struct vt_instant *instant, unsigned category, uint64_t used)
 {
     uint64_t weak = instant->evidence[VT_EVIDENCE_WEAK], bytes = instant->state.categories[category];
@@ -122,109 +103,143 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
     fputc('.', stream);
 }
 
-void vt_text_verdict(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device)
+void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *peak = &device->peak, *at = &device->at;
+    const struct vt_state *peak = &device->peak.state, *at = &device->at.state;
     uint64_t end_bytes = device->end.state.used_bytes;
-    char bytes[32], end[32], when[160], *text = NULL;
-    size_t length;
-    FILE *stream = open_memstream(&text, &length);
 
-    if (!stream)
-        return;
-    if (!peak->state.driver_bytes) {
-        fprintf(stream, "GPU %d held no memory of this process.", device->index);
+    if (!peak->driver_bytes) {
+        fprintf(print->paragraph, "GPU %d held no memory of this process.", device->index);
     } else {
-        fprintf(stream, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.",
-                vt_format_bytes(peak->state.used_bytes, bytes),
-                vt_text_when(report, peak->state.t_ns, peak->state.step, peak->state.phase, when),
-                end_bytes ? vt_format_bytes(end_bytes, end) : "nothing",
-                report->facts.ended ? "at the end" : "where the trace ends");
-        if (at->state.present)
-            fprintf(stream, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
-                    vt_text_when(report, at->state.t_ns, at->state.step, at->state.phase, when),
-                    vt_format_bytes(at->state.used_bytes, bytes));
-        print_largest(stream, at->state.present ? at : peak);
+        fprintf(print->paragraph, VT_BOLD "Peak %s" VT_RESET " in use %s; %s %s.", VT_BYTES(peak->used_bytes),
+                VT_WHEN(print->report, peak), end_bytes ? VT_BYTES(end_bytes) : "nothing",
+                print->report->facts.ended ? "at the end" : "where the trace ends");
+        if (at->present)
+            fprintf(print->paragraph, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
+                    print->report->at_label, VT_WHEN(print->report, at), VT_BYTES(at->used_bytes));
+        print_largest(print->paragraph, at->present ? &device->at : &device->peak);
     }
-    if (!fclose(stream))
-        vt_print_paragraph(print, 0, 0, "%s", text);
-    free(text);
+    vt_end_paragraph(print, 0, 0);
 }
 
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = device->shown;
-    const struct vt_state *counts = &instant->state;
-    uint64_t used = instant->state.used_bytes;
+    const struct vt_state *state = &device->shown->state;
     uint64_t free_bytes = device->card_free_bytes, total_bytes = device->card_total_bytes;
-    uint64_t direct = used > counts->block_bytes ? used - counts->block_bytes : 0;
-    char *text = NULL, bytes[32], other[32];
-    size_t length;
-    FILE *stream = open_memstream(&text, &length);
+    uint64_t direct = state->used_bytes > state->block_bytes ? state->used_bytes - state->block_bytes : 0;
     const char *join = " = ";
     const struct {
         uint64_t bytes;
         const char *name;
-    } parts[] = {{counts->block_bytes, "blocks of the framework"},
-                 {direct, counts->block_bytes ? "taken from the driver directly" : "allocations"},
-                 {instant->state.categories[VT_CATEGORY_CACHED], "cached"},
-                 {instant->state.categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
+    } parts[] = {{state->block_bytes, "blocks of the framework"},
+                 {direct, state->block_bytes ? "directly from the driver" : "allocations"},
+                 {state->categories[VT_CATEGORY_CACHED], "cached"},
+                 {state->categories[VT_CATEGORY_CONTEXT], "CUDA context"}};
 
-    if (!stream)
-        return;
-    fprintf(stream, VT_BOLD "The card:" VT_RESET " %s of this process",
-            vt_format_bytes(counts->driver_bytes, bytes));
+    fprintf(print->paragraph, VT_BOLD "The card:" VT_RESET " %s of this process",
+            VT_BYTES(state->driver_bytes));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!parts[i].bytes)
             continue;
-        fprintf(stream, "%s%s %s", join, vt_format_bytes(parts[i].bytes, bytes), parts[i].name);
+        fprintf(print->paragraph, "%s%s %s", join, VT_BYTES(parts[i].bytes), parts[i].name);
         join = " + ";
     }
-    fputc('.', stream);
-    if (counts->rounding_bytes)
-        fprintf(stream, " %s of the blocks is rounding.", vt_format_bytes(counts->rounding_bytes, bytes));
-    if (total_bytes > free_bytes && total_bytes - free_bytes > counts->driver_bytes)
-        fprintf(stream,
-                " The driver told %s in use on the whole card then: %s more, of other processes or not seen.",
-                vt_format_bytes(total_bytes - free_bytes, bytes),
-                vt_format_bytes(total_bytes - free_bytes - counts->driver_bytes, other));
-    if (!fclose(stream))
-        vt_print_paragraph(print, 0, 2, "%s", text);
-    free(text);
+    fputc('.', print->paragraph);
+    if (state->rounding_bytes)
+        fprintf(print->paragraph, " %s of the blocks is rounding.", VT_BYTES(state->rounding_bytes));
+    if (total_bytes > free_bytes && total_bytes - free_bytes > state->driver_bytes)
+        fprintf(
+            print->paragraph,
+            " The driver reported %s in use on the whole card: %s more, of other processes or not recorded.",
+            VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
+    vt_end_paragraph(print, 0, 2);
 }
 
-void vt_text_evidence(struct vt_print *print, const struct vt_report *report,
-                      const struct vt_device_report *device)
+/* "Would help": what would have lowered the peak. */
+void vt_text_advice(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = device->shown;
-    uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
-             weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
-    char exact[80] = "exact (read from the live object)";
-    const struct {
-        uint64_t bytes;
-        const char *name;
-    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], exact},
-                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
-                 {weak > unknown ? weak - unknown : 0, "weak"},
-                 {unknown, "unknown"}};
-    char line[256] = "", text[32];
-    size_t used = 0;
+    const struct vt_advices *advices = &device->advices;
 
-    if (report->facts.inspection_count)
-        snprintf(exact, sizeof exact, "exact (read from live objects in %zu look%s)",
-                 report->facts.inspection_count, report->facts.inspection_count == 1 ? "" : "s");
-    for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
-        whole += instant->evidence[i];
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].bytes)
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
-                                     vt_format_percent(parts[i].bytes, whole, text), parts[i].name);
-    if (!used)
+    if (advices->count)
+        fprintf(print->stream,
+                "\n" VT_BOLD "Would help" VT_RESET VT_DIM "  (each by itself, at the peak)" VT_RESET "\n");
+    for (size_t i = 0; i < advices->count; i++) {
+        const struct vt_advice *advice = &advices->items[i];
+        bool named = advice->module[0] || !advice->where[0]; /* `what` names the module */
+
+        vt_print_paragraph(print, 2, 4, VT_BOLD "−%s" VT_RESET " (%s)  %s", VT_BYTES(advice->bytes),
+                           VT_PERCENT(advice->bytes, advices->peak_bytes), advice->what);
+        vt_print_paragraph(print, 4, 4, VT_DIM "%s%s%s." VT_RESET, advice->why, named ? "" : ": ",
+                           named ? "" : advice->where);
+    }
+}
+
+/* ---- Why something has its category ---- */
+
+static void print_rule(struct vt_print *print, const struct vt_reason *reason)
+{
+    vt_print_paragraph(print, 4, 6, "by rule %s, %s:%d", reason->rule_name, reason->rule_file,
+                       reason->rule_line);
+    for (const char *line = reason->rule_text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (line[strspn(line, " \t\r")] != '#' && line[strspn(line, " \t\r")] != '\n')
+            fprintf(print->stream, "        " VT_DIM "%.*s" VT_RESET "\n", (int)strcspn(line, "\n"), line);
+}
+
+static void print_how(struct vt_print *print, const struct vt_reason *reason)
+{
+    if (reason->rule_name) {
+        print_rule(print, reason);
+    } else if (reason->inspection) {
+        vt_print_paragraph(print, 4, 6,
+                           "read from the live object: inspection %" PRIu32 ", %s after start, found %s %s%s",
+                           reason->inspection, VT_DURATION(reason->inspection_t_ns), reason->role,
+                           reason->path, reason->blocks > 1 ? " in the largest" : "");
+    } else if (reason->category == VT_CATEGORY_UNKNOWN) {
+        vt_print_paragraph(print, 4, 6, "no rule matches it");
+    } else {
+        vt_print_paragraph(print, 4, 6, "by the kind of allocation alone");
+    }
+}
+
+static void print_reason(struct vt_print *print, const struct vt_reason *reason, uint64_t whole)
+{
+    fprintf(print->stream, "%12s  %7s  " VT_LABEL ", %s evidence, %s block%s\n", VT_BYTES(reason->bytes),
+            VT_PERCENT(reason->bytes, whole), VT_LABEL_OF(reason->category),
+            vt_evidence_name(reason->evidence), VT_COUNT(reason->blocks), reason->blocks == 1 ? "" : "s");
+    print_how(print, reason);
+    vt_print_paragraph(print, 4, 6, "%s%s%s%s%s%s", reason->owner ? reason->owner : "",
+                       reason->owner ? ", made by " : "made by ",
+                       reason->stack[0] ? reason->stack : "no recorded stack",
+                       reason->forward_stack[0] ? ", backward of " : "", reason->forward_stack,
+                       reason->blocks > 1 ? " (the largest)" : "");
+}
+
+void vt_text_explanation(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_explanation *explanation = &device->explanation;
+    uint64_t whole = device->shown->state.used_bytes;
+    const char *moment = print->report->at_label, *when = VT_WHEN(print->report, &device->shown->state);
+
+    if (!explanation->blocks) {
+        if (explanation->way)
+            vt_print_paragraph(print, 0, 0, "No allocation on GPU %d counts as %s at %s, %s.", device->index,
+                               explanation->what, moment, when);
+        else
+            vt_print_paragraph(
+                print, 0, 0,
+                "GPU %d holds nothing called '%s' at %s, %s: no such category, owner, module or FILE:LINE "
+                "(report --by block lists everything).",
+                device->index, explanation->what, moment, when);
         return;
-    if (report->facts.dropped_events)
-        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. %s events were lost.", line,
-                           vt_format_count(report->facts.dropped_events, text));
-    else
-        vt_print_paragraph(print, 0, 2, VT_BOLD "Evidence:" VT_RESET " %s. No event was lost.", line);
+    }
+    vt_print_paragraph(print, 0, 0,
+                       VT_BOLD "%s" VT_RESET " (%s) at %s, %s: " VT_BOLD "%s" VT_RESET
+                               " in %s block%s, %s of what was in use.",
+                       explanation->what, explanation->way_label, moment, when, VT_BYTES(explanation->bytes),
+                       VT_COUNT(explanation->blocks), explanation->blocks == 1 ? "" : "s",
+                       VT_PERCENT(explanation->bytes, whole));
+    for (size_t i = 0; i < explanation->count; i++) {
+        fputc('\n', print->stream);
+        print_reason(print, &explanation->reasons[i], whole);
+    }
 }

@@ -41,6 +41,8 @@ struct fake *fake_make(double seconds)
 
 void fake_free(struct fake *fake)
 {
+    for (size_t i = 0; i < fake->report_count; i++)
+        vt_report_free(fake->reports[i]);
     free(fake);
 }
 
@@ -120,6 +122,8 @@ struct vt_report *fake_report(struct fake *fake, const struct vt_report_options 
     char error[512];
 
     cr_assert_eq(vt_report_make(&fake->attribution, options, &report, error, sizeof error), 0, "%s", error);
+    cr_assert_lt(fake->report_count, FAKE_REPORTS);
+    fake->reports[fake->report_count++] = report;
     cr_assert_eq(vt_diagnose(report, wanted), 0);
     return report;
 }
@@ -139,8 +143,7 @@ const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
 
 const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address)
 {
-    (void)trace;
-    (void)address;
+    (void)trace, (void)address;
     return NULL;
 }
 
@@ -181,8 +184,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 
 bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index)
 {
-    (void)attribution;
-    (void)event_index;
+    (void)attribution, (void)event_index;
     return false;
 }
 
@@ -198,9 +200,7 @@ const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t st
 
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class)
 {
-    (void)attribution;
-    (void)code_id;
-    (void)code_class;
+    (void)attribution, (void)code_id, (void)code_class;
     return false;
 }
 

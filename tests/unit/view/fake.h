@@ -8,9 +8,11 @@
 #include "diagnose/diagnose.h"
 #include "diagnose/finders.h"
 
+#define MIB ((uint64_t)1 << 20)
 #define FAKE_EVENTS 4096
 #define FAKE_STACKS 64
 #define FAKE_FRAMES 8
+#define FAKE_REPORTS 32
 
 struct fake {
     struct vt_trace trace;
@@ -26,6 +28,8 @@ struct fake {
     struct vt_site sites[FAKE_STACKS];
     struct vt_trace_device devices[VT_MAX_DEVICES];
     const char *strings[16]; /* by id */
+    struct vt_report *reports[FAKE_REPORTS];
+    size_t report_count;
 };
 
 /* An empty trace of a process that ended in order after `seconds`. */
@@ -43,7 +47,7 @@ struct vt_label *fake_label(struct fake *fake, const struct vt_allocation *alloc
 void fake_release(struct fake *fake, double seconds, struct vt_allocation *allocation);
 /* Adds a stack of one Python frame and returns its id. */
 uint32_t fake_stack(struct fake *fake, const char *file, int32_t line, const char *function);
-/* A report with these findings (enum vt_finding); fails the test without one. */
+/* A report with these findings (enum vt_finding), until fake_free; fails the test without one. */
 struct vt_report *fake_report(struct fake *fake, const struct vt_report_options *options, unsigned wanted);
 void fake_frame(struct fake *fake, uint32_t stack_id, enum vt_frame_kind kind, const char *file, int32_t line,
                 const char *function);

@@ -11,8 +11,6 @@
 #include "base/utf8.h"
 #include "view/json/json.h"
 
-#define MIB ((uint64_t)1 << 20)
-
 static long allocations, failing, held; /* of cJSON: how many, which one fails, how many are not freed */
 
 static void *count_allocation(size_t bytes)
@@ -90,7 +88,6 @@ Test(json, is_whole_or_not_printed)
         }
     }
     cJSON_InitHooks(NULL);
-    vt_report_free(report);
     fake_free(fake);
 }
 

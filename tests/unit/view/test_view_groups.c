@@ -7,8 +7,6 @@
 #include "report/parts.h"
 #include "view/text/text.h"
 
-#define MIB ((uint64_t)1 << 20)
-
 static struct vt_report *make(struct fake *fake, const char *at)
 {
     const struct vt_report_options options = {.device_index = -1, .at = at};
@@ -78,7 +76,6 @@ Test(groups, sum_to_what_is_in_use_and_name_the_forward_line)
     cr_expect_eq(end->evidence[VT_EVIDENCE_STRONG], 30 * MIB);
     cr_expect_eq(end->evidence[VT_EVIDENCE_WEAK], 5 * MIB);
     cr_expect_eq(end->state.context_bytes, 300 * MIB);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -106,7 +103,6 @@ Test(groups, nodes_are_told_apart_by_their_forward_operators)
     cr_expect_str_eq(stacks->items[1].name, "AddmmBackward0, backward of a.py:2 f");
     cr_expect_eq(stacks->items[1].forward_stack_id, b);
     cr_expect_str_eq(stacks->items[2].name, "AddmmBackward0, backward of a.py:1 f");
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -128,7 +124,6 @@ Test(groups, what_no_module_can_hold_is_not_an_unknown_module)
     none = find(&report->devices[0].end.groups[VT_BY_MODULE], "");
     cr_expect_eq(none->bytes, 25 * MIB);
     cr_expect_eq(none->outside[VT_CATEGORY_INPUT], 4 * MIB);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -171,7 +166,6 @@ Test(groups, temporaries_of_modules_at_their_most)
     cr_expect_eq(linear->temporary_peak_bytes, 5 * MIB, "never at the same time");
     cr_expect_eq(linear->bytes, 8 * MIB);
     cr_expect_eq(linear->modules, 2);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -205,7 +199,6 @@ Test(groups, modules_have_their_shares_of_one_buffer)
     cr_assert_eq(vt_explain(report, "a.1", &report->devices[0]), 0);
     cr_expect_str_eq(report->devices[0].explanation.way, "module");
     cr_expect_eq(report->devices[0].explanation.blocks, 1);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -223,7 +216,6 @@ Test(groups, modules_to_a_depth)
     cr_expect_eq(find(modules, "Block#1")->temporary_peak_bytes, 5 * MIB);
     cr_expect_str_eq(find(modules, "Block#1")->class_name, "Block");
     cr_expect_eq(find(modules, "Block#2")->bytes, 1 * MIB);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -261,7 +253,6 @@ Test(groups, stacks_are_told_apart_by_lines_not_by_ids)
     report = make(fake, NULL);
     cr_assert_eq(report->devices[0].end.groups[VT_BY_STACK].count, 2);
     cr_expect_eq(report->devices[0].end.groups[VT_BY_STACK].items[0].blocks, 2);
-    vt_report_free(report);
     fake_free(fake);
 }
 
@@ -279,7 +270,6 @@ Test(groups, many_names)
     report = make(fake, NULL);
     cr_assert_eq(report->devices[0].end.groups[VT_BY_OWNER].count, 3000);
     cr_expect_str_eq(report->devices[0].end.groups[VT_BY_OWNER].items[0].name, "owner2999");
-    vt_report_free(report);
     fake_free(fake);
 }
 

@@ -6,8 +6,6 @@
 #include "diagnose/whatif.h"
 #include "fake.h"
 
-#define MIB (UINT64_C(1) << 20)
-
 static uint32_t refuse(struct fake *fake, double seconds, uint64_t bytes)
 {
     uint32_t event = fake_event(fake, seconds, VT_EVENT_ALLOC_FAILED, VT_LAYER_DRIVER, bytes);
@@ -134,6 +132,5 @@ Test(advice, nothing_of_nothing)
     cr_assert_eq(vt_advice_find(report, 0, &advices), 0);
     cr_expect_eq(advices.count, 0);
     free(advices.items);
-    vt_report_free(report);
     fake_free(fake);
 }

@@ -1,4 +1,4 @@
-/* The tables of modules and of kinds of modules. */
+/* The tables of modules, of kinds of modules and of owners. */
 #include "view/text/text.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #define WIDE 120 /* from this width on categories have columns of their own */
 
-/* The columns of categories, and what each adds up. */
+/* Category columns, and the categories that each sums. */
 static const struct {
     const char *title;
     unsigned categories;
@@ -33,7 +33,7 @@ static uint64_t sum_of(const uint64_t categories[VT_CATEGORY_COUNT], unsigned wh
     return bytes;
 }
 
-/* A table of modules: a name, cells of the table's own, then these in every one. */
+/* A table of modules: a name, the table's own columns, then common ones. */
 struct module_table {
     struct vt_table table;
     struct vt_column columns[3 + CATEGORY_COLUMNS + 4];
@@ -45,33 +45,31 @@ struct module_table {
 static void begin(struct module_table *modules, const struct vt_print *print,
                   const struct vt_device_report *device, const struct vt_column *own, int own_columns)
 {
-    const struct vt_instant *instant = device->shown;
+    const uint64_t *categories = device->shown->state.categories;
     int count = own_columns;
 
     modules->own_columns = own_columns - 1;
     modules->wide = print->style->width >= WIDE;
-    modules->whole = instant->state.used_bytes;
+    modules->whole = device->shown->state.used_bytes;
     memcpy(modules->columns, own, (size_t)own_columns * sizeof *own);
     for (size_t i = 0; modules->wide && i < CATEGORY_COLUMNS; i++)
         modules->columns[count++] = (struct vt_column){
-            sum_of(instant->state.categories, category_columns[i].categories) ? category_columns[i].title : "",
-            true, VT_CUT_END, 0, category_columns[i].drop};
-    modules->columns[count++] = (struct vt_column){"at once", true, VT_CUT_END, 0, 2};
-    modules->columns[count++] = (struct vt_column){"all", true, VT_CUT_END, 0, 0};
-    modules->columns[count++] = (struct vt_column){vt_text_whole(device), true, VT_CUT_END, 0, 0};
+            sum_of(categories, category_columns[i].categories) ? category_columns[i].title : "",
+            .right = true, .drop = category_columns[i].drop};
+    modules->columns[count++] = (struct vt_column){"at once", .right = true, .drop = 2};
+    modules->columns[count++] = (struct vt_column){"all", .right = true};
+    modules->columns[count++] = (struct vt_column){vt_text_whole(device), .right = true};
     if (!modules->wide)
-        modules->columns[count++] = (struct vt_column){"mostly", false, VT_CUT_END, 0, 3};
+        modules->columns[count++] = (struct vt_column){"mostly", .drop = 3};
     vt_table_begin(&modules->table, modules->columns, count);
 }
 
 static void bytes_cell(struct vt_table *table, uint64_t bytes)
 {
-    char text[32];
-
-    vt_table_cell(table, "%s", bytes ? vt_format_bytes(bytes, text) : "");
+    vt_table_cells(table, bytes ? VT_BYTES(bytes) : "");
 }
 
-/* The cells that every table has. `categories` NULL: what it is stands in the name. */
+/* The cells of the common columns. `categories` NULL: the name says what it is. */
 static void common_cells(struct module_table *modules, uint64_t bytes, uint64_t temporary_peak_bytes,
                          const uint64_t *categories)
 {
@@ -80,11 +78,10 @@ static void common_cells(struct module_table *modules, uint64_t bytes, uint64_t 
     for (size_t i = 0; modules->wide && i < CATEGORY_COLUMNS; i++)
         bytes_cell(table, categories ? sum_of(categories, category_columns[i].categories) : 0);
     bytes_cell(table, temporary_peak_bytes);
-    vt_size_cells(table, bytes, modules->whole);
+    vt_table_size(table, bytes, modules->whole);
     if (!modules->wide && categories && bytes)
-        vt_category_cell(table, categories);
-    else if (!modules->wide)
-        vt_table_cell(table, "%s", "");
+        vt_table_category(table, categories);
+    vt_table_end_row(table);
 }
 
 static void plain_row(struct module_table *modules, const char *name, uint64_t bytes,
@@ -92,22 +89,12 @@ static void plain_row(struct module_table *modules, const char *name, uint64_t b
 {
     vt_table_cell(&modules->table, VT_DIM "%s" VT_RESET, name);
     for (int i = 0; i < modules->own_columns; i++)
-        vt_table_cell(&modules->table, "%s", "");
+        vt_table_cells(&modules->table, "");
     common_cells(modules, bytes, temporary_peak_bytes, categories);
 }
 
-static void rest_of_modules(struct module_table *modules, size_t rest, uint64_t bytes)
-{
-    char name[48];
-
-    if (!rest)
-        return;
-    snprintf(name, sizeof name, "… %zu more", rest);
-    plain_row(modules, name, bytes, 0, NULL);
-}
-
-/* What no module holds: what the whole model or the device has by its nature, what code outside of modules
- * made, and what is not known. */
+/* What no module holds: categories of the whole model or device, what code outside modules made, and the
+ * unknown. */
 static void nameless_rows(struct module_table *modules, const struct vt_group *group)
 {
     uint64_t rest[VT_CATEGORY_COUNT], nature[VT_CATEGORY_COUNT], left[VT_CATEGORY_COUNT];
@@ -129,14 +116,29 @@ static void nameless_rows(struct module_table *modules, const struct vt_group *g
     }
     rest_bytes = sum_of(rest, ~0u);
     if (outside_bytes)
-        plain_row(modules, "outside of any module", outside_bytes, 0, group->outside);
+        plain_row(modules, "outside any module", outside_bytes, 0, group->outside);
     if (rest_bytes)
         plain_row(modules, "in no known module", rest_bytes, 0, rest);
     if (by_nature)
         plain_row(modules, names, by_nature, 0, nature);
 }
 
-/* "20.0–24.0 MiB", "384–640 KiB", "<0.01–1.20 MiB": in the unit of the larger, as short as tells them apart.
+/* Adds the rows of what is not shown and of what has no name; prints the table. */
+static void end(struct module_table *modules, struct vt_print *print, size_t rest, uint64_t rest_bytes,
+                const struct vt_group *nameless)
+{
+    char name[48];
+
+    snprintf(name, sizeof name, "… %zu more", rest);
+    if (rest)
+        plain_row(modules, name, rest_bytes, 0, NULL);
+    if (nameless)
+        nameless_rows(modules, nameless);
+    vt_table_print(&modules->table, print);
+    fputc('\n', print->stream);
+}
+
+/* "20.0–24.0 MiB", "384–640 KiB", "<0.01–1.20 MiB": in the larger's unit, with few decimals.
  * `text` holds at least 64 bytes. */
 static char *format_range(uint64_t low, uint64_t high, char *text)
 {
@@ -157,24 +159,25 @@ static char *format_range(uint64_t low, uint64_t high, char *text)
     return text;
 }
 
-void vt_each_cell(struct vt_table *table, const struct vt_module_family *family)
+/* "6 × 24.00 MiB", "6 × 20.00–24.00 MiB", or nothing for one. */
+static void each_cell(struct vt_table *table, const struct vt_module_family *family)
 {
-    char text[64];
+    char range[64];
 
     if (family->members == 1)
-        vt_table_cell(table, "%s", "");
+        vt_table_cells(table, "");
     else if (!family->high_bytes)
         vt_table_cell(table, "%" PRIu64 " ×", family->members);
     else
         vt_table_cell(table, "%" PRIu64 " × %s", family->members,
-                      family->same ? vt_format_bytes(family->low_bytes, text)
-                                   : format_range(family->low_bytes, family->high_bytes, text));
+                      family->same ? VT_BYTES(family->low_bytes)
+                                   : format_range(family->low_bytes, family->high_bytes, range));
 }
 
-/* Classes of names say nothing new of paths of classes. */
-static void class_cell(struct vt_table *table, const struct vt_module_family *family)
+/* The class, unless the name, a path of classes, has it. */
+static const char *class_of(const struct vt_module_family *family)
 {
-    vt_table_cell(table, "%s", strstr(family->name, family->class_name) ? "" : family->class_name);
+    return strstr(family->name, family->class_name) ? "" : family->class_name;
 }
 
 static const struct vt_group *nameless(const struct vt_groups *groups)
@@ -185,7 +188,7 @@ static const struct vt_group *nameless(const struct vt_groups *groups)
     return NULL;
 }
 
-/* How many families are shown: in the report's own tables none that hold nothing. */
+/* How many families are shown; without --by, only those that hold something. */
 static size_t shown_families(const struct vt_module_families *families, size_t rows, bool all)
 {
     size_t count = families->count;
@@ -195,68 +198,66 @@ static size_t shown_families(const struct vt_module_families *families, size_t r
     return count < rows ? count : rows;
 }
 
-void vt_text_modules(struct vt_print *print, const struct vt_report *report,
-                     const struct vt_device_report *device, size_t rows)
+static bool any_repeated(const struct vt_module_families *families, size_t shown)
+{
+    for (size_t i = 0; i < shown; i++)
+        if (families->items[i].members > 1)
+            return true;
+    return false;
+}
+
+static uint64_t bytes_from(const struct vt_module_families *families, size_t shown)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = shown; i < families->count; i++)
+        bytes += families->items[i].bytes;
+    return bytes;
+}
+
+void vt_text_modules(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_MODULE];
-    const struct vt_group *none = nameless(groups);
-    bool asked = print->style->by == VT_BY_MODULE, repeated = false, classes = false;
+    bool asked = print->style->by == VT_BY_MODULE, classes = false;
+    const char *title = asked                      ? "By module"
+                        : device->at.state.present ? "Where it was made"
+                                                   : "Where the peak was made";
     struct vt_module_families families;
     struct module_table modules;
-    uint64_t rest = 0;
-    char title[64];
+    uint64_t rest;
     size_t shown;
-    struct vt_column columns[] = {{vt_lossy_title(report,
-                                                  asked                ? "By module"
-                                                  : device->at.state.present ? "Where it was made"
-                                                                       : "Where the peak was made",
-                                                  title, sizeof title),
-                                   false, VT_CUT_PARTS, 24, 0},
-                                  {"", false, VT_CUT_END, 0, 9},
-                                  {"", true, VT_CUT_END, 0, 1}};
 
     if ((!vt_has_names(groups) && !asked) || vt_fold_modules(groups, &families))
         return;
     shown = shown_families(&families, rows, asked);
-    for (size_t i = 0; i < shown; i++) {
-        repeated |= families.items[i].members > 1;
+    for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
-    }
-    columns[1].title = classes ? "class" : "";
-    columns[2].title = repeated ? "each" : "";
+    const struct vt_column columns[] = {
+        {VT_TITLE(print, title), .cut = VT_CUT_PARTS, .minimum = 24},
+        {classes ? "class" : "", .drop = 9},
+        {any_repeated(&families, shown) ? "each" : "", .right = true, .drop = 1}};
     begin(&modules, print, device, columns, 3);
-    for (size_t i = 0; i < families.count; i++) {
+    for (size_t i = 0; i < shown; i++) {
         const struct vt_module_family *family = &families.items[i];
 
-        if (i >= shown) {
-            rest += family->bytes;
-            continue;
-        }
-        vt_table_cell(&modules.table, "%s", family->name);
-        class_cell(&modules.table, family);
-        vt_each_cell(&modules.table, family);
+        vt_table_cells(&modules.table, family->name, class_of(family));
+        each_cell(&modules.table, family);
         common_cells(&modules, family->bytes, family->temporary_peak_bytes, family->categories);
     }
-    rest_of_modules(&modules, rest ? families.count - shown : 0, rest);
-    if (none)
-        nameless_rows(&modules, none);
-    vt_table_print(&modules.table, print, print->style->width);
-    fputc('\n', print->stream);
+    rest = bytes_from(&families, shown);
+    end(&modules, print, rest ? families.count - shown : 0, rest, nameless(groups));
     vt_module_families_free(&families);
 }
 
-void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
-                   const struct vt_device_report *device, size_t rows)
+void vt_text_kinds(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_KIND];
     const struct vt_group *none = nameless(groups);
     struct module_table modules;
     uint64_t rest = 0;
     size_t more = 0, shown = 0;
-    char title[64], count[32];
-    const struct vt_column columns[] = {
-        {vt_lossy_title(report, "By kind of module", title, sizeof title), false, VT_CUT_END, 20, 0},
-        {"modules", true, VT_CUT_END, 0, 1}};
+    const struct vt_column columns[] = {{VT_TITLE(print, "By kind of module"), .minimum = 20},
+                                        {"modules", .right = true, .drop = 1}};
 
     begin(&modules, print, device, columns, 2);
     for (size_t i = 0; i < groups->count; i++) {
@@ -270,13 +271,49 @@ void vt_text_kinds(struct vt_print *print, const struct vt_report *report,
             continue;
         }
         shown++;
-        vt_table_cell(&modules.table, "%s", group->name);
-        vt_table_cell(&modules.table, "%s", vt_format_count(group->modules, count));
+        vt_table_cells(&modules.table, group->name, VT_COUNT(group->modules));
         common_cells(&modules, group->bytes, group->temporary_peak_bytes, group->categories);
     }
-    rest_of_modules(&modules, more, rest);
-    if (none)
-        nameless_rows(&modules, none);
-    vt_table_print(&modules.table, print, print->style->width);
+    end(&modules, print, more, rest, none);
+}
+
+void vt_text_owners(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+{
+    const struct vt_groups *groups = &device->shown->groups[VT_BY_OWNER];
+    uint64_t whole = device->shown->state.used_bytes, nameless_bytes = 0;
+    struct vt_module_families families;
+    struct vt_table table;
+    size_t shown;
+    bool repeated;
+
+    if (vt_fold_modules(groups, &families))
+        return;
+    shown = shown_families(&families, rows, true);
+    repeated = any_repeated(&families, shown);
+    const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},
+                                        {"", .drop = 5},
+                                        {repeated ? "each" : "", .right = true, .drop = 2},
+                                        {repeated ? "all" : "", .right = true},
+                                        {vt_text_whole(device), .right = true},
+                                        {"", .drop = 3}};
+    vt_table_begin(&table, columns, 6);
+    for (size_t i = 0; i < shown; i++) {
+        const struct vt_module_family *family = &families.items[i];
+
+        vt_table_cells(&table, family->name, family->class_name);
+        each_cell(&table, family);
+        vt_table_size(&table, family->bytes, whole);
+        vt_table_category(&table, family->categories);
+    }
+    vt_table_rest(&table, families.count - shown, bytes_from(&families, shown), whole, 2);
+    for (size_t i = 0; i < groups->count; i++)
+        nameless_bytes += groups->items[i].name[0] ? 0 : groups->items[i].bytes;
+    if (nameless_bytes) {
+        vt_table_cells(&table, VT_DIM "not known" VT_RESET, "", "");
+        vt_table_size(&table, nameless_bytes, whole);
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
     fputc('\n', print->stream);
+    vt_module_families_free(&families);
 }

@@ -1,4 +1,6 @@
-/* The text report: verdict, picture, tables, the card, evidence, what to look at next. */
+/* The text report: verdict, picture, tables, the card, evidence, further commands. And the timeline, its
+ * picture alone. */
+#include "view/text/chart.h"
 #include "view/text/text.h"
 #include "view/text/views.h"
 
@@ -9,35 +11,18 @@
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
-const char *vt_text_whole(const struct vt_device_report *device)
-{
-    return device->at.state.present ? "of use" : "of peak";
-}
-
-/* The sign of a category in the picture. */
 static void put_fill(FILE *stream, const struct vt_view_style *style, unsigned category, bool single)
 {
-    const struct vt_category_style *drawn = vt_category_style(category);
-    const struct vt_category_style *shown = single ? vt_category_style(VT_CATEGORY_ACTIVATION) : drawn;
-
-    fprintf(stream, "\x0e%c", VT_MARK_INK + (int)category);
-    if (!style->unicode)
-        fputc(shown->ascii_fill, stream);
-    else
-        fputs(style->colour && drawn->fill[0] != ' ' ? "█" : shown->fill, stream);
-    fputs(VT_RESET, stream);
+    vt_put_fill(stream, style, category, single ? VT_CATEGORY_ACTIVATION : category);
 }
 
-/* The legend is the table of categories as well. */
+/* The legend is also the table of categories. */
 static void legend_line(FILE *stream, const struct vt_print *print, const uint64_t *categories,
                         unsigned category, uint64_t whole, bool single)
 {
-    char bytes[32], percent[32];
-
     put_fill(stream, print->style, category, single);
-    vt_format_percent(categories[category], whole, percent);
-    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category),
-            vt_format_bytes(categories[category], bytes), percent);
+    fprintf(stream, " %-13s %11s %7s\n", vt_category_label(category), VT_BYTES(categories[category]),
+            VT_PERCENT(categories[category], whole));
 }
 
 static void make_legend(const struct vt_print *print, const struct vt_device_report *device, FILE *stream)
@@ -67,40 +52,47 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
             legend_line(stream, print, instant->state.categories, beside[i], 0, false);
 }
 
+/* Writes one line of `text` and advances it. Returns the line's columns. */
+static int put_line(FILE *stream, const char **text)
+{
+    size_t bytes = strcspn(*text, "\n");
+    char *line = strndup(*text, bytes);
+    int columns = vt_text_columns(line ? line : "");
+
+    fputs(line ? line : "", stream);
+    free(line);
+    *text += bytes + ((*text)[bytes] == '\n');
+    return columns;
+}
+
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
-static void picture(struct vt_print *print, const struct vt_report *report,
-                    const struct vt_device_report *device)
+static void picture(struct vt_print *print, const struct vt_device_report *device)
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *legend = NULL, *line;
-    struct vt_lines chart;
-    size_t bytes, i = 0;
+    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false),
+         *legend = NULL;
+    size_t bytes;
     FILE *stream = open_memstream(&legend, &bytes);
 
-    if (!stream)
-        return;
-    make_legend(print, device, stream);
-    if (fclose(stream))
-        return;
-    vt_chart_draw(report, device, print->style, chart_columns, rows, false, &chart);
-    wide &= chart.count > 0;
-    line = legend;
-    for (; i < chart.count || *line; i++) {
-        int used = 0;
-        if (i < chart.count) {
-            fputs(chart.items[i], print->stream);
-            used = vt_text_columns(chart.items[i]);
-        }
-        if (*line && (wide || i >= chart.count)) {
-            size_t length = strcspn(line, "\n");
-            fprintf(print->stream, "%*s%.*s", wide ? chart_columns + 3 - used : 2, "", (int)length, line);
-            line += length + 1;
+    if (stream)
+        make_legend(print, device, stream);
+    if (stream && !fclose(stream)) {
+        const char *left = chart ? chart : "", *right = legend;
+
+        while (*left || *right) {
+            bool charted = *left;
+            int used = charted ? put_line(print->stream, &left) : 0;
+
+            if (*right && ((wide && chart) || !charted)) {
+                fprintf(print->stream, "%*s", wide && chart ? chart_columns + 3 - used : 2, "");
+                put_line(print->stream, &right);
+            }
+            fputc('\n', print->stream);
         }
         fputc('\n', print->stream);
     }
-    fputc('\n', print->stream);
-    vt_lines_free(&chart);
+    free(chart);
     free(legend);
 }
 
@@ -123,137 +115,126 @@ static const char *plain_mark(const struct vt_report *report)
     return NULL;
 }
 
-/* Commands as they can be typed. They are not cut: without room for both, the words go. */
-static void more(struct vt_print *print, const struct vt_report *report)
+/* Commands to copy, never cut: if both do not fit, the words are dropped. */
+static void more(struct vt_print *print)
 {
-    static const struct vt_column columns[] = {{"More", false, VT_CUT_END, 0, 0},
-                                               {"", false, VT_CUT_END, 0, 1}};
-    const char *path = report->facts.path, *mark = plain_mark(report);
+    static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
+    const char *path = print->report->facts.path, *mark = plain_mark(print->report);
     struct vt_table table;
     char command[80];
 
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 2);
-    if (!report->device_count) {
+    if (!print->report->device_count) {
         more_row(&table, "info --events", path, "every event");
     } else {
-        if (report->has_at)
+        if (print->report->has_at)
             more_row(&table, "report", path, "at the peak");
-        else if (report->refusal_count)
+        else if (print->report->refusal_count)
             more_row(&table, "report --at oom", path, "when memory ran out");
         else
             more_row(&table, "report --at end", path, "what was left at the end");
-        if (mark && !report->has_at) {
+        if (mark && !print->report->has_at) {
             snprintf(command, sizeof command, "report --at mark:%s", mark);
             more_row(&table, command, path, "at a mark");
         }
-        if (print->style->by != VT_BY_OP && report->has_operators)
-            more_row(&table, "report --by op", path, "which operators took it");
-        more_row(&table, "timeline", path, "a larger picture");
+        if (print->style->by != VT_BY_OP && print->report->has_operators)
+            more_row(&table, "report --by op", path, "which operators allocated it");
+        more_row(&table, "timeline", path, "a larger chart");
     }
-    vt_table_print(&table, print, print->style->width);
+    vt_table_print(&table, print);
 }
 
-static void device_section(struct vt_print *print, const struct vt_report *report,
-                           const struct vt_device_report *device)
+static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
-    char name[192];
-
-    if (report->device_count > 1)
-        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
+    vt_text_device(print, device);
     if (device->explanation.what) {
-        vt_text_explanation(print, report, device);
+        vt_text_explanation(print, device);
         return;
     }
-    vt_text_verdict(print, report, device);
-    vt_text_leaks(print, report, device);
+    vt_text_verdict(print, device);
+    vt_text_leaks(print, device);
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
-    picture(print, report, device);
-    vt_text_tables(print, report, device);
+    picture(print, device);
+    vt_text_tables(print, device);
     vt_text_card(print, device);
-    vt_text_evidence(print, report, device);
+    vt_text_evidence(print, device);
     vt_text_advice(print, device);
 }
 
 int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
+    bool explains = report->device_count && report->devices[0].explanation.what;
     struct vt_print print;
-    int result = vt_print_begin(&print, style);
+    int result = vt_print_begin(&print, style, report);
 
     if (result)
         return result;
-    vt_text_header(&print, report, "report");
-    if (!report->device_count || !report->devices[0].explanation.what)
-        vt_text_out_of_memory(&print, report);
+    vt_text_header(&print, "report");
+    if (!explains)
+        vt_text_out_of_memory(&print);
     if (!report->device_count && !report->facts.event_count)
         vt_print_paragraph(
             &print, 0, 0,
             report->facts.complete
-                ? "The trace has no events: no call that vramtrace can see took or gave back GPU memory."
+                ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
                 : "No events could be read from this trace.");
     else if (!report->device_count)
         vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
-        device_section(&print, report, &report->devices[i]);
+        device_section(&print, &report->devices[i]);
     }
-    if (!report->device_count || !report->devices[0].explanation.what)
-        more(&print, report);
+    if (!explains)
+        more(&print);
     return vt_print_finish(&print, out);
 }
 
-/* The categories in one row, for below a picture that takes the whole width. */
+/* ---- The timeline ---- */
+
+/* The categories in one paragraph, for below a full-width picture. */
 static void print_key(struct vt_print *print, const struct vt_device_report *device)
 {
-    const struct vt_instant *instant = device->shown;
-    char *key = NULL, bytes[32];
-    size_t length;
-    FILE *stream = open_memstream(&key, &length);
+    const uint64_t *categories = device->shown->state.categories;
 
-    if (!stream)
-        return;
+    fputs(device->at.state.present ? "In use at that time: " : "In use at the peak: ", print->paragraph);
     for (size_t i = vt_stacked_category_count; i-- > 0;) {
         unsigned c = vt_stacked_categories[i];
 
-        if (!instant->state.categories[c])
+        if (!categories[c])
             continue;
-        put_fill(stream, print->style, c, vt_single_category(device));
-        fprintf(stream, " %s %s  ", vt_category_label(c),
-                vt_format_bytes(instant->state.categories[c], bytes));
+        put_fill(print->paragraph, print->style, c, vt_single_category(device));
+        fprintf(print->paragraph, " %s %s  ", vt_category_label(c), VT_BYTES(categories[c]));
     }
-    if (!fclose(stream))
-        vt_print_paragraph(print, 2, 2, "%s at %s: %s", device->at.state.present ? "Then" : "Held",
-                           device->at.state.present ? "that time" : "the peak", key);
-    free(key);
+    vt_end_paragraph(print, 2, 2);
 }
 
 int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
+    int rows = style->height > 24 ? style->height - 14 : 16, result;
     struct vt_print print;
-    int rows = style->height > 24 ? style->height - 14 : 16, result = vt_print_begin(&print, style);
 
+    result = vt_print_begin(&print, style, report);
     if (result)
         return result;
-    vt_text_header(&print, report, "timeline");
+    vt_text_header(&print, "timeline");
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
-        struct vt_lines chart;
-        char name[192];
+        char *chart;
 
-        if (report->device_count > 1)
-            fprintf(print.stream, VT_BOLD "%s" VT_RESET "\n", vt_text_device(device, name));
-        vt_chart_draw(report, device, style, style->width, rows, true, &chart);
-        for (size_t k = 0; k < chart.count; k++)
-            fprintf(print.stream, "%s\n", chart.items[k]);
-        if (!chart.count)
+        vt_text_device(&print, device);
+        chart = vt_chart_draw(report, device, style, style->width, rows, true);
+        if (chart) {
+            fputs(chart, print.stream);
+            print_key(&print, device);
+        } else {
             vt_print_paragraph(&print, 0, 0, "Nothing to draw: no memory was in use on GPU %d.",
                                device->index);
-        else
-            print_key(&print, device);
-        vt_lines_free(&chart);
+        }
+        free(chart);
     }
     if (!report->device_count)
         vt_print_paragraph(&print, 0, 0,
@@ -261,6 +242,6 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
     else if (report->step_count)
         vt_print_paragraph(&print, 2, 2,
                            "phase: i init, f forward, b backward, o optimizer, e eval, d data, . other. "
-                           "A column shows the largest moment of its time.");
+                           "Each column shows the largest moment of its time.");
     return vt_print_finish(&print, out);
 }

@@ -1,0 +1,201 @@
+/* What every page has: the header, devices, evidence. */
+#include "view/text/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *vt_text_whole(const struct vt_device_report *device)
+{
+    return device->at.state.present ? "of use" : "of peak";
+}
+
+char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step, uint8_t phase, char *text)
+{
+    const char *time = VT_DURATION(t_ns);
+
+    if (!report->step_count)
+        snprintf(text, VT_WHEN_BYTES, "%s after start", time);
+    else if (!step)
+        snprintf(text, VT_WHEN_BYTES, "before the first step (%s after start)", time);
+    else
+        snprintf(text, VT_WHEN_BYTES, "at step %u, in %s%s (%s after start)", step,
+                 phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);
+    return text;
+}
+
+/* The command's line, shortened. The caller frees it; NULL without memory. */
+static char *command_line(const struct vt_trace_facts *facts, int columns)
+{
+    char *text = NULL, *cut;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+
+    if (!stream)
+        return NULL;
+    for (size_t i = 0; i < facts->argument_count; i++) {
+        const char *argument = facts->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
+        fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
+    }
+    if (fclose(stream))
+        return NULL;
+    cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
+    free(text);
+    return cut;
+}
+
+/* `text` holds DEVICE_BYTES. */
+#define DEVICE_BYTES 192
+static char *device_name(const struct vt_device_report *device, char *text)
+{
+    int length = snprintf(text, 100, "GPU %d", device->index);
+
+    if (device->name[0])
+        length += snprintf(text + length, 100 - (size_t)length, " %.64s", device->name);
+    if (device->total_bytes)
+        snprintf(text + length, DEVICE_BYTES - (size_t)length, " (%s)", VT_BYTES(device->total_bytes));
+    return text;
+}
+
+void vt_text_device(struct vt_print *print, const struct vt_device_report *device)
+{
+    if (print->report->device_count > 1)
+        fprintf(print->stream, VT_BOLD "%s" VT_RESET "\n", device_name(device, (char[DEVICE_BYTES]){0}));
+}
+
+/* Joined by " · ", broken between items only. */
+struct items {
+    struct vt_print *print;
+    int column;
+};
+
+static void add_item(struct items *items, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_item(struct items *items, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+    int columns;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
+    va_end(arguments);
+    columns = vt_text_columns(text ? text : "");
+    if (items->column && items->column + 3 + columns > items->print->style->width) {
+        fputs("\n  ", items->print->stream);
+        items->column = 2;
+    } else if (items->column) {
+        fputs(" · ", items->print->stream);
+        items->column += 3;
+    }
+    fputs(text ? text : "", items->print->stream);
+    items->column += columns;
+    free(text);
+}
+
+static void print_losses(struct vt_print *print, const struct vt_trace_facts *facts)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < facts->loss_count; i++) {
+        const struct vt_loss *loss = &facts->losses[i];
+
+        if (!loss->detail[0])
+            continue;
+        vt_print_paragraph(print, 0, 0, "%s%s%s%s", loss->headline[0] ? VT_ALARM : "", loss->headline,
+                           loss->headline[0] ? VT_RESET : "", loss->detail);
+        any = true;
+    }
+    if (any)
+        fputc('\n', print->stream);
+}
+
+/* What is missing from a trace comes before all else. */
+void vt_text_header(struct vt_print *print, const char *command)
+{
+    const struct vt_report *report = print->report;
+    const struct vt_trace_facts *facts = &report->facts;
+    int left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command) -
+               vt_text_columns(facts->outcome);
+    char *who = command_line(facts, left > 24 ? left : 24);
+    const char *time = VT_DURATION(report->duration_ns);
+    struct items items = {.print = print};
+
+    add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
+    free(who);
+    if (!facts->complete)
+        add_item(&items, VT_ALARM "%s" VT_RESET, facts->outcome);
+    if (facts->dropped_events)
+        add_item(&items, VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(facts->dropped_events));
+    add_item(&items, "pid %u", facts->pid);
+    if (report->device_count == 1)
+        add_item(&items, "%s", device_name(&report->devices[0], (char[DEVICE_BYTES]){0}));
+    if (report->step_count)
+        add_item(&items, "%u step%s in %s", report->step_count, report->step_count > 1 ? "s" : "", time);
+    else if (report->duration_ns)
+        add_item(&items, "%s", time);
+    if (facts->complete)
+        add_item(&items, "%s", facts->outcome);
+    fputs("\n\n", print->stream);
+    print_losses(print, facts);
+}
+
+void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_instant *instant = device->shown;
+    uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
+             weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
+    char exact[80] = "exact (read from the live object)";
+    const struct {
+        uint64_t bytes;
+        const char *name;
+    } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], exact},
+                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
+                 {weak > unknown ? weak - unknown : 0, "weak"},
+                 {unknown, "unknown"}};
+    const char *join = VT_BOLD "Evidence:" VT_RESET " ";
+
+    if (print->report->facts.inspection_count)
+        snprintf(exact, sizeof exact, "exact (read from live objects in %zu inspection%s)",
+                 print->report->facts.inspection_count,
+                 print->report->facts.inspection_count == 1 ? "" : "s");
+    for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
+        whole += instant->evidence[i];
+    if (!whole)
+        return;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!parts[i].bytes)
+            continue;
+        fprintf(print->paragraph, "%s%s %s", join, VT_PERCENT(parts[i].bytes, whole), parts[i].name);
+        join = ", ";
+    }
+    if (print->report->facts.dropped_events)
+        fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(print->report->facts.dropped_events));
+    else
+        fputs(". No events were lost.", print->paragraph);
+    vt_end_paragraph(print, 0, 2);
+}
+
+int vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
+                 const char *command, const char *nothing, vt_text_section *section)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, report), finished;
+
+    if (result)
+        return result;
+    vt_text_header(&print, command);
+    if (!report->device_count)
+        nothing = "No GPU memory was held at any time of this trace.";
+    if (nothing)
+        vt_print_paragraph(&print, 0, 0, "%s", nothing);
+    for (size_t i = 0; !nothing && !result && i < report->device_count; i++) {
+        if (i)
+            fputc('\n', print.stream);
+        vt_text_device(&print, &report->devices[i]);
+        result = section(&print, &report->devices[i]);
+    }
+    finished = vt_print_finish(&print, out);
+    return result ? result : finished;
+}
