@@ -1,6 +1,6 @@
 /* --explain: what a name stands for, and why what it has counts as what it does. */
 #include "report/parts.h"
-#include "report/module_groups.h"
+#include "base/module_names.h"
 
 #include <errno.h>
 #include <inttypes.h>

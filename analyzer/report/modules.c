@@ -3,8 +3,8 @@
  * of one class under one parent apart. */
 #include "report/modules.h"
 
-#include "base/index.h"
-#include "report/module_groups.h"
+#include "base/module_names.h"
+#include "report/group_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -334,73 +334,30 @@ void vt_module_families_free(struct vt_module_families *families)
     *families = (struct vt_module_families){0};
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct vt_group *a = left, *b = right;
-
-    return strcmp(a->name, b->name);
-}
-
-/* Adds up groups of one name, which stand next to each other after sorting. */
-static void sum_names(struct vt_groups *groups)
-{
-    size_t kept = 0;
-
-    if (groups->count)
-        qsort(groups->items, groups->count, sizeof *groups->items, compare_names);
-    for (size_t i = 0; i < groups->count; i++) {
-        struct vt_group *last = kept ? &groups->items[kept - 1] : NULL;
-
-        if (!last || strcmp(last->name, groups->items[i].name)) {
-            groups->items[kept++] = groups->items[i];
-            continue;
-        }
-        last->bytes += groups->items[i].bytes;
-        free(groups->items[i].name);
-    }
-    groups->count = kept;
-}
-
-static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
-                        size_t *capacity)
-{
-    struct vt_module_level level = {0};
-
-    while (vt_module_next(group->name, &level)) {
-        size_t prefix_bytes = (size_t)(level.begin + level.bytes - group->name);
-        if (groups->count == *capacity) {
-            size_t larger = *capacity ? *capacity * 2 : 64;
-            struct vt_group *items = realloc(groups->items, larger * sizeof *items);
-            if (!items)
-                return -ENOMEM;
-            groups->items = items;
-            *capacity = larger;
-        }
-        groups->items[groups->count] =
-            (struct vt_group){.name = strndup(group->name, prefix_bytes), .bytes = bytes};
-        if (!groups->items[groups->count].name)
-            return -ENOMEM;
-        groups->count++;
-    }
-    return 0;
-}
-
 int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
 {
     struct vt_groups places = {0};
-    size_t capacity = 0;
+    struct vt_group_table table = {.groups = &places};
     int result = 0;
 
     *families = (struct vt_module_families){0};
-    for (size_t i = 0; !result && i < modules->count; i++)
-        if (modules->items[i].name[0] && modules->items[i].categories[category])
-            result =
-                add_prefixes(&modules->items[i], modules->items[i].categories[category], &places, &capacity);
-    sum_names(&places);
+    for (size_t i = 0; !result && i < modules->count; i++) {
+        const char *name = modules->items[i].name;
+        uint64_t bytes = modules->items[i].categories[category];
+        struct vt_module_level level = {0};
+
+        while (!result && bytes && name[0] && vt_module_next(name, &level)) {
+            struct vt_group *place = vt_group_named(&table, name, (size_t)(level.begin + level.bytes - name));
+
+            if (place)
+                place->bytes += bytes;
+            else
+                result = -ENOMEM;
+        }
+    }
+    vt_index_free(&table.index);
     if (!result)
         result = fold(&places, false, families);
-    for (size_t i = 0; i < places.count; i++)
-        free(places.items[i].name);
-    free(places.items);
+    vt_groups_free(&places);
     return result;
 }

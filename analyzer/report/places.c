@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "report/group_table.h"
+#include "base/hash.h"
 #include "trace/frameworks.h"
 
 #define FRAMES 512

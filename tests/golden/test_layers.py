@@ -11,7 +11,7 @@ ORDER = ["base", "trace", "replay", "attribute", "report", "diagnose", "view", "
 # Folders that may include less than that, also through what they include.
 ONLY = {"view": {"base", "report", "view"}}
 # Headers of these are for makers of the report only.
-PARTS = {"report/parts.h", "report/group_table.h", "report/module_groups.h", "report/owner_groups.h"}
+PARTS = {"report/parts.h", "report/group_table.h"}
 
 FILES = {str(path.relative_to(ANALYZER)): path for path in ANALYZER.rglob("*") if path.suffix in (".c", ".h", ".def")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
