@@ -33,10 +33,10 @@ struct vt_moment {
     uint64_t t_ns;  /* of a time, as it was asked for */
 };
 
-/* Reads `at` (see vt_report_options). -EINVAL with a reason in `error`. `label` is what the moment is called.
- */
-int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_moment *moment, char *label,
-                    size_t label_bytes, char *error, size_t error_bytes);
+/* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
+ * set only with has_at. -EINVAL with a reason in `error`. */
+int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
+                   struct vt_moment *moment, char *error, size_t error_bytes);
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
@@ -90,17 +90,10 @@ int vt_explain(const struct vt_report *report, const char *what, struct vt_devic
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
 
-/* Fills report->refusals; the last is the one shown. */
+/* Fills report->refusals, without what vt_complete_refusal finds. */
 int vt_find_refusals(struct vt_report *report);
-/* "oom" is the last, "oom#2" the second. -EINVAL with a reason in `error`. */
-int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
-                     size_t error_bytes);
-/* The one that `at` (see vt_report_options) means where only these are meant: the last in a step, the first
- * after a mark, the nearest to a time. -EINVAL with a reason in `error`. */
-int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
-                      size_t error_bytes);
-/* Shows that one, and completes what is known of it. */
-void vt_refusal_show(struct vt_report *report, size_t index);
+/* Completes the one that is shown. */
+void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal);
 /* Sets who asked for them. -ENOMEM. */
 int vt_find_askers(struct vt_report *report);
 

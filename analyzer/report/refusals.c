@@ -82,20 +82,27 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
 }
 
 /* Where the driver did not report what was free: what the card's size leaves beside this process. */
-static void complete(const struct vt_report *report, struct vt_refusal *refusal)
+static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
-    if (refusal->device_index < 0 ||
-        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) < 0)
-        return;
-    for (size_t i = 0; i < report->trace->device_count; i++) {
-        uint64_t total = report->trace->devices[i].total_bytes;
+    for (size_t i = 0; i < trace->device_count; i++) {
+        uint64_t total = trace->devices[i].total_bytes;
 
-        if (report->trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
+        if (trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
             continue;
         refusal->free_known = true;
         refusal->total_bytes = total;
         refusal->free_bytes = total > refusal->driver_bytes ? total - refusal->driver_bytes : 0;
     }
+}
+
+void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal)
+{
+    if (refusal->device_index >= 0 &&
+        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) >= 0)
+        estimate_free(report->trace, refusal);
+    refusal->went_on_ns = went_on(report->trace, refusal);
+    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
+        refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
 }
 
 /* The last event that asked for memory and got it, VT_NEVER = none. */
@@ -160,84 +167,4 @@ int vt_find_refusals(struct vt_report *report)
     if (!report->refusals)
         return -ENOMEM;
     return report->refusal_count ? vt_find_askers(report) : 0;
-}
-
-void vt_refusal_show(struct vt_report *report, size_t index)
-{
-    struct vt_refusal *refusal = &report->refusals[index];
-
-    report->shown_refusal = index;
-    complete(report, refusal);
-    refusal->went_on_ns = went_on(report->trace, refusal);
-    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
-        refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
-}
-
-int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
-                     size_t error_bytes)
-{
-    size_t count = report->refusal_count;
-    char *end = NULL;
-    unsigned long long number = count;
-
-    if (!strncmp(at, "oom#", 4) && at[4] >= '0' && at[4] <= '9')
-        number = strtoull(at + 4, &end, 10);
-    else if (strcmp(at, "oom"))
-        end = "?";
-    if (end && *end)
-        snprintf(error, error_bytes, "'%.64s' is not oom#NUMBER", at);
-    else if (!count)
-        snprintf(error, error_bytes, "the trace has no out-of-memory event");
-    else if (!number || number > count)
-        snprintf(error, error_bytes, "memory ran out %zu time%s in the trace: there is no %.64s", count,
-                 count > 1 ? "s" : "", at);
-    else
-        *index = (size_t)number - 1;
-    return (end && *end) || !number || number > count ? -EINVAL : 0;
-}
-
-static uint64_t apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
-                      size_t error_bytes)
-{
-    const struct vt_refusal *refusals = report->refusals;
-    size_t count = report->refusal_count, chosen = count;
-    struct vt_moment moment;
-    char label[256];
-    int result;
-
-    if (!count || !strncmp(at, "oom", 3))
-        return vt_refusal_parse(report, count ? at : "oom", index, error, error_bytes);
-    result = vt_moment_parse(report, at, &moment, label, sizeof label, error, error_bytes);
-    if (result)
-        return result;
-    if (moment.peak || moment.end) {
-        snprintf(
-            error, error_bytes,
-            "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that moment: "
-            "vramtrace report --at %s",
-            at);
-        return -EINVAL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t event = refusals[i].event_index;
-
-        if (moment.t_ns && (chosen == count ||
-                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
-            chosen = i;
-        if (!moment.t_ns && event >= moment.first &&
-            (moment.largest ? event <= moment.last : chosen == count))
-            chosen = i;
-    }
-    *index = chosen;
-    if (chosen < count)
-        return 0;
-    snprintf(error, error_bytes,
-             "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
-             moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
-    return -EINVAL;
 }
