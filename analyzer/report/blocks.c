@@ -1,5 +1,4 @@
 /* What counts as alive, and blocks one by one with all that is printed of them. */
-#include "report/modules.h"
 #include "report/parts.h"
 
 #include <errno.h>
@@ -30,13 +29,6 @@ const char *vt_shown_module(const struct vt_label *label)
         label->category == VT_CATEGORY_WORKSPACE || label->category == VT_CATEGORY_COMMUNICATION;
 
     return serves_all ? NULL : label->module;
-}
-
-bool vt_belongs_to_no_module(unsigned category)
-{
-    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
-           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
-           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
 }
 
 void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)

@@ -361,3 +361,10 @@ int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt
     vt_groups_free(&places);
     return result;
 }
+
+bool vt_belongs_to_no_module(unsigned category)
+{
+    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
+           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
+           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
+}

@@ -129,12 +129,15 @@ static int list_marks(struct vt_report *report)
     report->marks = calloc(count + 1, sizeof *report->marks);
     if (!report->marks)
         return -ENOMEM;
-    for (uint32_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].kind == VT_EVENT_MARK)
-            report->marks[report->mark_count++] =
-                (struct vt_mark){.name = vt_trace_string(trace, trace->events[i].detail),
-                                 .t_ns = vt_event_time(trace, i),
-                                 .event_index = i};
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const char *name;
+
+        if (trace->events[i].kind != VT_EVENT_MARK)
+            continue;
+        name = vt_trace_string(trace, trace->events[i].detail);
+        report->marks[report->mark_count++] =
+            (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
+    }
     return 0;
 }
 
