@@ -1,4 +1,4 @@
-/* --explain: what a name stands for, and why what it has counts as what it does. */
+/* --explain: what a name stands for, and why its bytes have their categories. */
 #include "report/parts.h"
 #include "base/module_names.h"
 
@@ -183,7 +183,7 @@ static int add_block(struct vt_explanation *explanation, const struct vt_attribu
     return 0;
 }
 
-/* What is printed of a reason beside its sums. */
+/* Fills what is printed of a reason, except its sums. */
 static void describe(const struct vt_report *report, struct vt_reason *reason)
 {
     const struct vt_attribution *attribution = report->attribution;

@@ -39,8 +39,7 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
     return group;
 }
 
-/* A stack of backward shows the node; where the forward operator is known, that is what tells one node from
- * another of its class. */
+/* A stack of backward shows the node; the forward operator, if known, distinguishes nodes of one class. */
 static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_group_table *table,
                                        const struct vt_allocation *allocation)
 {
@@ -135,7 +134,7 @@ static char *dtype_shape_of(const struct vt_owner *owner)
     return text;
 }
 
-/* One category to a group: what a name stands for may change its nature. */
+/* One category per group: what a name stands for may change its category. */
 static uint64_t hash_of(const char *name, const char *role, uint8_t category)
 {
     uint64_t hash = vt_hash_bytes(name, strlen(name) + 1, VT_HASH_START);
@@ -295,7 +294,7 @@ static int add_bytes(struct making *making, struct vt_group *group, const struct
     return making->by == VT_BY_KIND && module ? count_module(making, group, module) : 0;
 }
 
-/* A buffer may hold tensors of several modules: each has its share. */
+/* A buffer may hold tensors of several modules: each gets its share. */
 static int add_allocation(struct making *making, uint32_t index)
 {
     struct vt_grouper *grouper = making->grouper;

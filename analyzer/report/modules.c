@@ -1,6 +1,6 @@
-/* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
- * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
- * of one class under one parent apart. */
+/* Folds modules that differ only in the numbers of their names to one row. Their class must be the same where
+ * it is known, so that the parts of a Sequential are not folded. In a path of classes the number
+ * distinguishes instances of one class under one parent. */
 #include "report/modules.h"
 
 #include "base/module_names.h"
@@ -20,11 +20,10 @@ struct entry {
     char *pattern;
     unsigned numbers[VT_MODULE_NUMBERS];
     size_t number_count;
-    unsigned
-        kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
+    unsigned kept; /* the last number if it distinguishes roles (Linear#1 and Linear#2 of one block) */
 };
 
-/* True if a level's number tells instances apart: it is all of a dotted level, or follows '#'. */
+/* True if a level's number distinguishes instances: it is a whole dotted level, or follows '#'. */
 static bool has_number(const struct vt_module_level *level)
 {
     return level->digits && level->digits <= 8 &&
@@ -124,7 +123,7 @@ static void add(struct vt_module_family *family, const struct entry *entry)
         family->categories[c] += group->categories[c];
 }
 
-/* Adds entries of one family. Those that hold nothing now are no members of one that does. */
+/* Adds entries of one family. Entries that hold nothing are members only if all do. */
 static void add_all(struct vt_module_family *family, const struct entry *entries, size_t count)
 {
     bool any = false;
@@ -141,7 +140,7 @@ static void add_all(struct vt_module_family *family, const struct entry *entries
     }
 }
 
-/* The same for families that hold the same number of modules, and all of them the same bytes. */
+/* Equal for families with the same number of modules, each with the same bytes. */
 static uint64_t alike_key(const struct vt_module_family *family)
 {
     uint64_t hash = vt_hash_bytes(family->pattern, strlen(family->pattern) + 1, VT_HASH_START);
@@ -203,7 +202,7 @@ static int merge_alike(struct vt_module_families *families)
     return result;
 }
 
-/* "3", "0–31", "1,3", or "1…7" where some between are not there. */
+/* "3", "0–31", "1,3", or "1…7" where some are missing. */
 static void put_numbers(FILE *stream, const struct vt_module_numbers *numbers)
 {
     unsigned seen = 0;

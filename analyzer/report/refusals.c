@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR_NS 1000000000u /* what the driver told at most so long before or after counts as "then" */
+#define NEAR_NS 1000000000u /* a report of the driver this near counts as "then" */
 #define NEAR_EVENTS 256u
 
-/* True for what changes how much a device has free: beyond it, what the driver told is of another state. */
+/* True for events that change what a device has free: the driver's reports beyond them are of another state.
+ */
 static bool changes_free(const struct vt_event *event, int device_index)
 {
     if (event->layer == VT_LAYER_FRAMEWORK ||
@@ -46,7 +47,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
             if (i >= trace->event_count || changed[side]) /* also before the first */
                 continue;
             event = &trace->events[i];
-            /* The event itself has happened already; what was told before it is of the state before. */
+            /* The event itself has happened: reports before it are of the state before. */
             if (changes_free(event, device_index) && (!side || distance > 0))
                 changed[side] = true;
             if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
@@ -72,7 +73,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-/* How long the process went on to allocate after a refusal; 0 = it did not. */
+/* Time from a refusal to the last allocation after it; 0 = there was none. */
 static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
 {
     for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
@@ -81,7 +82,7 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
     return 0;
 }
 
-/* Where the driver did not report what was free: what the card's size leaves beside this process. */
+/* Where the driver did not report what was free: the card's size less what this process has. */
 static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -105,7 +106,7 @@ void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refu
         refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
 }
 
-/* The last event that asked for memory and got it, VT_NEVER = none. */
+/* The last event that obtained memory, VT_NEVER = none. */
 static uint32_t last_gain(const struct vt_trace *trace)
 {
     for (uint32_t i = (uint32_t)trace->event_count; i-- > 0;)
@@ -131,7 +132,7 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                    .driver_tries = driver_tries,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
-    /* the process asked for no device memory any more */
+    /* the process requested no device memory after it */
     refusal->ends_run =
         gain == VT_NEVER || gain <= event_index || (report->trace->events[gain].flags & VT_FLAG_HOST) != 0;
     refusal->free_told = refusal->free_known = vt_free_near(report->trace, event_index, event->device_index,
