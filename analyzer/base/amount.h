@@ -14,7 +14,7 @@ struct vt_amount {
     double part;    /* of a percentage: 0.02 */
 };
 
-/* `forms`: what is allowed beside a size. False if `text` is none of that. K, M, G and T, with or without iB,
+/* `forms`: the forms allowed besides a size. False if `text` is none of them. K, M, G and T, with or without iB,
  * are powers of 1024; kB, MB, GB, TB of 1000. */
 bool vt_amount_parse(const char *text, unsigned forms, struct vt_amount *amount);
 

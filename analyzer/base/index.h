@@ -1,6 +1,5 @@
-/* A hash map from 64-bit keys to 32-bit values, and a growable array helper: what the trace and the replay
- * look things up with. Keys come from an untrusted file, so the hash is seeded per map. Nothing is removed.
- */
+/* A hash map from 64-bit keys to 32-bit values, searches in sorted arrays, and growing arrays. Keys come from
+ * an untrusted file, so the hash is seeded per map. Keys are never removed. */
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
@@ -69,7 +68,7 @@ static inline int vt_order(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
-/* How many of `count` numbers in ascending order are not above `value`: the place of the first that is. */
+/* Of `count` ascending numbers: the index of the first above `value`, `count` if there is none. */
 static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint32_t value)
 {
     size_t low = 0;
@@ -83,7 +82,7 @@ static inline size_t vt_count_up_to(const uint32_t *numbers, size_t count, uint3
     return low;
 }
 
-/* The first of `count` sorted items that `compare` does not put before the key, `count` if there is none. */
+/* Of `count` sorted items: the index of the first that is not before the key, `count` if there is none. */
 static inline size_t vt_lower_bound(const void *items, size_t count, size_t item_bytes, const void *key,
                                     int (*compare)(const void *item, const void *key))
 {
@@ -98,7 +97,7 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
     return low;
 }
 
-/* Makes room for `needed` items in the array at *items, doubling it. Returns 0 or -ENOMEM. */
+/* Grows the array at *items by doubling until it holds `needed` items. Returns 0 or -ENOMEM. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
 
 #endif

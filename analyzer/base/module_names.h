@@ -1,6 +1,6 @@
 /* Names of modules, read level by level. Names of live objects are dotted: "layers.3.mlp". Names that stacks
- * show are of classes: "EncoderLayer#3 > Dropout#2", where the number tells modules of one class under one
- * parent apart. The second kind may follow the first: "layers.3 > Dropout". A role may follow the last level:
+ * show are of classes: "EncoderLayer#3 > Dropout#2", where the number distinguishes modules of one class under
+ * one parent. The second kind may follow the first: "layers.3 > Dropout". A role may follow the last level:
  * "layers.3.mlp · gradient". Bytes are counted without the NUL. */
 #ifndef VT_MODULE_NAMES_H
 #define VT_MODULE_NAMES_H

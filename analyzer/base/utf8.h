@@ -1,4 +1,4 @@
-/* UTF-8, the one check for all text: what a trace, a file name or a terminal gives us. */
+/* UTF-8: the one check for all text from traces, file names and the command line. */
 #ifndef VT_UTF8_H
 #define VT_UTF8_H
 
@@ -18,8 +18,8 @@ size_t vt_utf8_read(const char *text, size_t left, uint32_t *code);
  */
 size_t vt_utf8_next(const char *text, uint32_t *code);
 
-/* Letters that would move a terminal's cursor or turn the direction of its text, other than a line break, and
- * U+FFFD. */
+/* True for letters, other than a line break, that would move a terminal's cursor or change the direction of
+ * its text, and for U+FFFD. */
 bool vt_is_unsafe(uint32_t code);
 
 #endif

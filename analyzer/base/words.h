@@ -48,7 +48,7 @@ const char *vt_category_name(unsigned category);
 const char *vt_phase_name(unsigned phase);
 const char *vt_evidence_name(unsigned evidence);
 
-/* What people call a category: in a table ("optimizer"), in a sentence ("activations"). */
+/* Names of a category for people: in a table ("optimizer"), in a sentence ("activations"). */
 const char *vt_category_label(unsigned category);
 const char *vt_category_many(unsigned category);
 

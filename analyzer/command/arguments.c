@@ -1,17 +1,39 @@
-/* One table of options for all commands that read traces: parsing and help come from it. */
+/* The commands' names, and the options of those that read traces: parsing and help. */
 #include "command/command.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
+#define X(id, name, function, takes, arguments, summary)                                                     \
+    {name, arguments, summary, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
+    VT_COMMANDS(X)
+#undef X
+};
+
+const struct vt_command *vt_find_command(const char *name)
+{
+    for (int i = 0; i < VT_COMMAND_COUNT; i++)
+        if (!strcmp(vt_commands[i].name, name))
+            return &vt_commands[i];
+    return NULL;
+}
+
+static const char *colour_name(unsigned choice)
+{
+    static const char *const names[VT_COLOUR_CHOICES] = {"auto", "always", "never"};
+
+    return names[choice];
+}
+
+/* ---- The table ---- */
+
 #define REPORT (1u << VT_COMMAND_REPORT)
 #define TIMELINE (1u << VT_COMMAND_TIMELINE)
-#define LEAKS (1u << VT_COMMAND_LEAKS)
+#define SECTIONS (1u << VT_COMMAND_LEAKS | OOM | 1u << VT_COMMAND_FRAG) /* of the report, as commands */
 #define OOM (1u << VT_COMMAND_OOM)
 #define FRAG (1u << VT_COMMAND_FRAG)
-#define SECTIONS (LEAKS | OOM | FRAG) /* of the report, as commands */
 #define INFO (1u << VT_COMMAND_INFO)
 #define STEPS (1u << VT_COMMAND_STEPS)
 #define DIFF (1u << VT_COMMAND_DIFF)
@@ -19,103 +41,48 @@
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 
-enum option_id {
-    ALL,
-    ALLOW_LOST,
-    AT,
-    BASELINE,
-    BY,
-    COLOUR,
-    DEPTH,
-    DEVICE,
-    EVENTS,
-    EXPLAIN,
-    HELP,
-    JSON,
-    MAX_CACHED,
-    MAX_LEAK,
-    MAX_PEAK,
-    MAX_UNKNOWN,
-    OUT,
-    RULES,
-    STACKS,
-    TOLERANCE,
-    TOP,
-    VERIFY,
-    WIDTH
-};
+enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
+#define FLAG .type = TYPE_FLAG
+#define TEXT .type = TYPE_TEXT
+#define NUMBER(from, to) .type = TYPE_NUMBER, .low = from, .high = to
+#define CHOICE(function, count) .type = TYPE_CHOICE, .word = function, .words = count
+#define AMOUNT(of) .type = TYPE_AMOUNT, .forms = of
 
 static const struct option {
-    const char *name;
-    const char *value; /* NULL = takes none; -o is --out, -h is --help */
-    enum option_id id;
-    unsigned commands;
+    const char *name, *value; /* value "" = takes none */
+    size_t offset;            /* in struct vt_arguments */
+    unsigned commands;        /* bits */
     const char *help;
+    enum type type;
+    int low, high;                 /* of a number */
+    const char *(*word)(unsigned); /* of a choice: an int */
+    unsigned words;
+    unsigned forms; /* of an amount: enum vt_amount_form */
 } options[] = {
-    {"--at", "MOMENT", AT, REPORT | TIMELINE | FRAG,
-     "a moment beside the peak: peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, or a time such as "
-     "3.2s, "
-     "150ms"},
-    {"--at", "WHICH", AT, OOM,
-     "another time than the last that memory ran out: oom#2, step:N (the last in it), mark:NAME (the first "
-     "after "
-     "it), or a time such as 3.2s (the nearest)"},
-    {"--all", NULL, ALL, STEPS, "each step in a row of its own; without it, runs of like steps share one"},
-    {"--by", "WHAT", BY, REPORT | DIFF,
-     "one table instead of the usual ones: category, module, kind, owner, line, stack, op, block"},
-    {"--explain", "WHAT", EXPLAIN, REPORT,
-     "why a category, FILE:LINE, module or owner holds what it does: rules, looks, stacks"},
-    {"--depth", "N", DEPTH, REPORT | DIFF,
-     "modules to N levels of their names; what is below counts with its ancestor"},
-    {"--top", "N", TOP, REPORT | SECTIONS | DIFF,
-     "rows of each table (with --json: of each list; all without it)"},
-    {"--max-peak", "SIZE", MAX_PEAK, CHECK,
-     "bytes in use at the peak, as the report's first line has them: without the cache and the context"},
-    {"--max-leak", "SIZE[/step]", MAX_LEAK, CHECK,
-     "bytes of device memory that leaks hold when the last step begins, or what they take per step"},
-    {"--max-unknown", "SIZE|%", MAX_UNKNOWN, CHECK,
-     "bytes of unknown category at the peak; % of the framework's blocks then"},
-    {"--max-cached", "SIZE|%", MAX_CACHED, CHECK,
-     "bytes that the framework held unused at the peak; % of what the driver gave beside the context"},
-    {"--baseline", "TRACE", BASELINE, CHECK,
-     "a trace to compare with: the peak of each device, and of each category what it held at the peak"},
-    {"--tolerance", "SIZE|%", TOLERANCE, CHECK,
-     "how much more than the baseline each of them may be; % of the baseline's peak; else 2%"},
-    {"--allow-lost", NULL, ALLOW_LOST, CHECK,
-     "check a trace that lost events or has no end, which else is a breach itself"},
-    {"--device", "N", DEVICE, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK, "this GPU only"},
-    {"--rules", "FILE", RULES, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO,
-     "rules that come before the built-in ones"},
-    {"--json", NULL, JSON, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO,
-     "JSON instead of text"},
-    {"--out", "FILE", OUT, REPORT | TIMELINE | SECTIONS | STEPS | DIFF | CHECK | INFO | LIB,
-     "write to FILE, which is replaced when all is written; - is the standard output; -o FILE is the same"},
-    {"--events", NULL, EVENTS, INFO, "every event, one on a line"},
-    {"--stacks", NULL, STACKS, INFO, "with --events: all frames of each"},
-    {"--verify", NULL, VERIFY, INFO, "check after every event that the categories sum to the driver's bytes"},
-    {"--color", "WHEN", COLOUR, REPORT | TIMELINE | SECTIONS | STEPS | DIFF,
-     "auto (on a terminal, without NO_COLOR), always, never"},
-    {"--width", "N", WIDTH, REPORT | TIMELINE | SECTIONS | STEPS | DIFF,
-     "columns of the text; the terminal's, else 80"},
-    {"--help", NULL, HELP, EVERY, "this help"},
+#define X(name, value, type, member, commands, help)                                                         \
+    {name, value, offsetof(struct vt_arguments, member), commands, help, type},
+#include "command/options.def"
+#undef X
 };
 #define OPTION_COUNT (sizeof options / sizeof *options)
 
-int vt_wrong_use(const struct vt_command *command, const char *format, ...)
-{
-    va_list arguments;
-    char *text;
-    int result;
+/* Why some commands have no --at. */
+static const struct {
+    enum vt_command_id command;
+    const char *why;
+} without_at[] = {
+    {VT_COMMAND_LEAKS, "growth is judged over all steps; for what was alive at one moment: vramtrace report "
+                       "--at MOMENT"},
+    {VT_COMMAND_STEPS, "it lists every step; for one moment: vramtrace report --at step:N"},
+    {VT_COMMAND_CHECK,
+     "limits apply to the peak of the whole run; for one moment: vramtrace report --at MOMENT"},
+    {VT_COMMAND_DIFF, "each side has its own moment: vramtrace diff TRACE@step:2 TRACE@end"},
+    {VT_COMMAND_INFO, "it describes the whole trace; for one moment: vramtrace report --at MOMENT"},
+};
 
-    va_start(arguments, format);
-    result = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    vt_say(command, "%s", result < 0 ? "out of memory" : text);
-    free(result < 0 ? NULL : text);
-    return VT_EXIT_WRONG_USE;
-}
+/* ---- Parsing ---- */
 
-/* Letters to insert, leave out, change or swap with their neighbour to make `a` from `b`. */
+/* Edit distance: letters inserted, deleted, replaced, or swapped with a neighbour. */
 static size_t distance(const char *a, const char *b)
 {
     size_t rows[3][48], n = strlen(a), m = strlen(b);
@@ -145,12 +112,12 @@ static size_t distance(const char *a, const char *b)
 const char *vt_nearest(const char *word, const char *const *candidates)
 {
     const char *nearest = NULL;
-    size_t least = strlen(word) < 5 ? 2 : 3; /* must be under it */
+    size_t least = strlen(word) < 5 ? 2 : 3; /* the distance must be smaller */
 
     for (; *candidates; candidates++) {
         size_t apart = distance(word, *candidates);
         size_t length = strlen(word);
-        if (length > 3 && !strncmp(word, *candidates, length)) /* a beginning of it */
+        if (length > 3 && !strncmp(word, *candidates, length)) /* a prefix */
             apart = 1;
         if (apart < least) {
             least = apart;
@@ -160,30 +127,15 @@ const char *vt_nearest(const char *word, const char *const *candidates)
     return nearest;
 }
 
-/* Options that other commands have, and what takes their place. */
-static const struct {
-    enum option_id id;
-    unsigned commands;
-    const char *why;
-} missing[] = {
-    {AT, LEAKS,
-     "growth is judged over all steps, not at one moment; for what was alive then: vramtrace report --at "
-     "MOMENT"},
-    {AT, STEPS, "it lists every step; for one moment: vramtrace report --at step:N"},
-    {AT, CHECK, "limits hold for the peak of the whole run; for one moment: vramtrace report --at MOMENT"},
-    {AT, DIFF, "each side has its own moment: vramtrace diff TRACE@step:2 TRACE@end"},
-    {AT, INFO, "it tells about the whole trace; for one moment: vramtrace report --at MOMENT"},
-};
-
 static int not_an_option(const struct vt_command *command, const struct option *option)
 {
-    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-        if (missing[i].id == option->id && missing[i].commands & command->bit)
-            return vt_wrong_use(command, "no %s here: %s", option->name, missing[i].why);
+    for (size_t i = 0; i < sizeof without_at / sizeof *without_at; i++)
+        if (!strcmp(option->name, "--at") && command->bit == 1u << without_at[i].command)
+            return vt_wrong_use(command, "no --at here: %s", without_at[i].why);
     for (int i = 0; i < VT_COMMAND_COUNT; i++)
         if (option->commands & vt_commands[i].bit)
             return vt_wrong_use(command,
-                                "no %s here, it is for vramtrace %s; vramtrace help %s lists its options",
+                                "no %s here, it belongs to vramtrace %s; vramtrace help %s lists its options",
                                 option->name, vt_commands[i].name, command->name);
     return VT_EXIT_WRONG_USE;
 }
@@ -212,117 +164,69 @@ static int unknown_option(const struct vt_command *command, const char *text)
     return VT_EXIT_WRONG_USE;
 }
 
-static int read_number(const struct vt_command *command, const char *name, const char *text, int low,
-                       int high, int *number)
+static int read_number(const struct vt_command *command, const struct option *option, const char *text,
+                       int *number)
 {
     char *end;
     long value;
 
     errno = 0;
     value = strtol(text, &end, 10);
-    if (end == text || *end || errno || value < low || value > high)
-        return vt_wrong_use(command, "%s takes a number from %d to %d, not '%s'", name, low, high, text);
+    if (end == text || *end || errno || value < option->low || value > option->high)
+        return vt_wrong_use(command, "%s takes a number from %d to %d, not '%s'", option->name, option->low,
+                            option->high, text);
     *number = (int)value;
     return 0;
 }
 
-static int read_by(const struct vt_command *command, const char *text, int *by)
+static int read_choice(const struct vt_command *command, const struct option *option, const char *text,
+                       int *choice)
 {
-    for (int i = 0; i < VT_BY_CHOICES; i++) {
-        if (strcmp(text, vt_by_name((enum vt_by)i)))
-            continue;
-        *by = i;
-        return 0;
+    char words[128] = "";
+    size_t used = 0;
+
+    for (unsigned i = 0; i < option->words; i++) {
+        if (!strcmp(text, option->word(i))) {
+            *choice = (int)i;
+            return 0;
+        }
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s",
+                                 !i                      ? ""
+                                 : i + 1 < option->words ? ", "
+                                                         : " or ",
+                                 option->word(i));
     }
-    return vt_wrong_use(command,
-                        "--by takes category, module, kind, owner, line, stack, op or block, not '%s'", text);
+    return vt_wrong_use(command, "%s takes %s, not '%s'", option->name, words, text);
 }
 
-static int read_colour(const struct vt_command *command, const char *text, enum vt_colour_choice *colour)
-{
-    static const char *const names[] = {"auto", "always", "never"};
-
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(text, names[i]))
-            continue;
-        *colour = (enum vt_colour_choice)i;
-        return 0;
-    }
-    return vt_wrong_use(command, "--color takes auto, always or never, not '%s'", text);
-}
-
-static int read_amount(const struct vt_command *command, const char *name, const char *text, unsigned forms,
+static int read_amount(const struct vt_command *command, const struct option *option, const char *text,
                        struct vt_amount *amount)
 {
-    if (vt_amount_parse(text, forms, amount))
+    if (vt_amount_parse(text, option->forms, amount))
         return 0;
-    return vt_wrong_use(command, "%s takes a size such as 20GiB%s%s, not '%s'", name,
-                        forms & VT_AMOUNT_PER_STEP ? " or 64KiB/step" : "",
-                        forms & VT_AMOUNT_PERCENT ? " or a part such as 2%" : "", text);
+    return vt_wrong_use(command, "%s takes a size such as 20GiB%s%s, not '%s'", option->name,
+                        option->forms & VT_AMOUNT_PER_STEP ? " or 64KiB/step" : "",
+                        option->forms & VT_AMOUNT_PERCENT ? " or a percentage such as 2%" : "", text);
 }
 
-static int set_option(const struct vt_command *command, const struct option *option, const char *value,
+static int set_option(const struct vt_command *command, const struct option *option, const char *text,
                       struct vt_arguments *arguments)
 {
-    switch (option->id) {
-    case ALL:
-        arguments->all = true;
+    void *member = (char *)arguments + option->offset;
+
+    switch (option->type) {
+    case TYPE_FLAG:
+        *(bool *)member = true;
         return 0;
-    case ALLOW_LOST:
-        arguments->limits.allow_lost = true;
+    case TYPE_TEXT:
+        *(const char **)member = text;
         return 0;
-    case BASELINE:
-        arguments->baseline = value;
-        return 0;
-    case MAX_PEAK:
-        return read_amount(command, option->name, value, 0, &arguments->limits.max_peak);
-    case MAX_LEAK:
-        return read_amount(command, option->name, value, VT_AMOUNT_PER_STEP, &arguments->limits.max_leak);
-    case MAX_UNKNOWN:
-        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.max_unknown);
-    case MAX_CACHED:
-        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.max_cached);
-    case TOLERANCE:
-        return read_amount(command, option->name, value, VT_AMOUNT_PERCENT, &arguments->limits.tolerance);
-    case AT:
-        arguments->at = value;
-        return 0;
-    case EXPLAIN:
-        arguments->explain = value;
-        return 0;
-    case OUT:
-        arguments->output = value;
-        return 0;
-    case RULES:
-        arguments->rules = value;
-        return 0;
-    case BY:
-        return read_by(command, value, &arguments->by);
-    case COLOUR:
-        return read_colour(command, value, &arguments->colour);
-    case DEVICE:
-        return read_number(command, option->name, value, 0, (int)VT_MAX_DEVICES - 1, &arguments->device);
-    case DEPTH:
-        return read_number(command, option->name, value, 1, 100, &arguments->depth);
-    case TOP:
-        return read_number(command, option->name, value, 1, 1000000, &arguments->top);
-    case WIDTH:
-        return read_number(command, option->name, value, 40, 1000, &arguments->width);
-    case JSON:
-        arguments->json = true;
-        return 0;
-    case EVENTS:
-        arguments->events = true;
-        return 0;
-    case STACKS:
-        arguments->stacks = true;
-        return 0;
-    case VERIFY:
-        arguments->verify = true;
-        return 0;
-    case HELP:
-        arguments->help = true;
-        return 0;
+    case TYPE_NUMBER:
+        return read_number(command, option, text, member);
+    case TYPE_CHOICE:
+        return read_choice(command, option, text, member);
+    case TYPE_AMOUNT:
+        return read_amount(command, option, text, member);
     }
     return 0;
 }
@@ -355,24 +259,24 @@ static int parse_option(const struct vt_command *command, int argc, char **argv,
     }
     if (!option)
         return unknown_option(command, text);
-    if (!option->value && value)
+    if (!option->value[0] && value)
         return vt_wrong_use(command, "%s takes no value", option->name);
-    if (option->value && !value && *i + 1 >= argc)
+    if (option->value[0] && !value && *i + 1 >= argc)
         return vt_wrong_use(command, "%s needs a value: %s %s", text, text, option->value);
-    if (option->value && !value)
+    if (option->value[0] && !value)
         value = argv[++*i];
     return set_option(command, option, value, arguments);
 }
 
-/* What no option tells by itself. */
+/* Checks what no option can check by itself. */
 static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
 {
     const struct vt_limits *limits = &arguments->limits;
 
     if (arguments->stacks && !arguments->events)
-        return vt_wrong_use(command, "--stacks belongs to --events");
+        return vt_wrong_use(command, "--stacks needs --events");
     if (arguments->verify && (arguments->events || arguments->json))
-        return vt_wrong_use(command, "--verify has no %s: its exit status says what it found",
+        return vt_wrong_use(command, "--verify has no %s: its exit status is the result",
                             arguments->json ? "--json" : "--events");
     if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
         return vt_wrong_use(command, "it takes no arguments, but got '%s'", arguments->operands[0]);
@@ -385,7 +289,7 @@ static int check_together(const struct vt_command *command, const struct vt_argu
     if (command->bit != CHECK)
         return 0;
     if (limits->tolerance.given && !arguments->baseline)
-        return vt_wrong_use(command, "--tolerance goes with --baseline TRACE");
+        return vt_wrong_use(command, "--tolerance needs --baseline TRACE");
     if (!arguments->baseline && !limits->max_peak.given && !limits->max_unknown.given &&
         !limits->max_cached.given && !limits->max_leak.given)
         return vt_wrong_use(command,
@@ -415,7 +319,9 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
     return check_together(command, arguments);
 }
 
-/* Words from `column` on, further lines indented as far. */
+/* ---- Help ---- */
+
+/* Words from `column` on; further lines are indented to it. */
 static void put_wrapped(const char *text, int column, int width, FILE *out)
 {
     int at = column;
@@ -444,15 +350,14 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
     for (int printing = 0; printing < 2; printing++) {
         for (size_t i = 0; i < OPTION_COUNT; i++) {
             const struct option *option = &options[i];
-            size_t length = strlen(option->name) + (option->value ? 1 + strlen(option->value) : 0);
+            size_t length = strlen(option->name) + 1 + strlen(option->value);
 
             if (!(option->commands & command->bit))
                 continue;
             width = length > width ? length : width;
             if (!printing)
                 continue;
-            fprintf(out, "  %s%s%s%*s  ", option->name, option->value ? " " : "",
-                    option->value ? option->value : "", (int)(width - length), "");
+            fprintf(out, "  %s %s%*s  ", option->name, option->value, (int)(width - length), "");
             put_wrapped(option->help, (int)width + 4, columns, out);
         }
     }
@@ -460,13 +365,13 @@ void vt_print_command_help(const struct vt_command *command, FILE *out)
 
 void vt_print_help(FILE *out)
 {
-    fputs("vramtrace: what a process does with GPU memory, recorded and explained\n\n", out);
+    fputs("vramtrace: records and explains what a process does with GPU memory\n\n", out);
     for (int i = 0; i < VT_COMMAND_COUNT; i++) {
         fprintf(out, "  vramtrace %-8s  ", vt_commands[i].name);
         put_wrapped(vt_commands[i].summary, 22, vt_columns(out), out);
     }
     fputs("\nTo begin:  vramtrace run python train.py  &&  vramtrace report\n"
-          "vramtrace help COMMAND lists its options. Where no trace is named, the newest\n"
+          "vramtrace help COMMAND lists its options. If no trace is given, the newest\n"
           "vramtrace.*.vrt of the folder is read. Exit status: 0 good, 1 a check failed,\n"
           "2 wrong use, 3 unreadable trace, 4 could not write.\n",
           out);

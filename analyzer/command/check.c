@@ -9,19 +9,13 @@
 #include "view/text/print.h"
 
 static int load_report(const struct vt_command *command, const struct vt_arguments *arguments,
-                       const char *path, struct vt_loaded *loaded, struct vt_report **report)
+                       const char *path, struct vt_loaded *loaded)
 {
-    struct vt_report_options options = {
+    const struct vt_report_options options = {
         .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = 1};
-    unsigned wanted = arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0;
-    int result = vt_load(command, arguments, path, loaded);
 
-    *report = NULL;
-    if (!result)
-        result = vt_make_report(command, path, loaded, &options, wanted, report);
-    if (result)
-        vt_unload(loaded);
-    return result;
+    return vt_load_report(command, arguments, path, &options,
+                          arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0, loaded);
 }
 
 static void put_breaches(const char *path, const struct vt_checks *checks, FILE *out)
@@ -40,24 +34,22 @@ static int check_one(const struct vt_command *command, const struct vt_arguments
                      const struct vt_report *baseline, struct vt_checks *checks)
 {
     struct vt_loaded loaded;
-    struct vt_report *report;
-    int result = load_report(command, arguments, path, &loaded, &report);
+    int result = load_report(command, arguments, path, &loaded);
 
     if (result)
         return result;
-    result = vt_check_make(report, baseline, &arguments->limits, checks);
+    result = vt_check_make(loaded.report, baseline, &arguments->limits, checks);
     if (result) {
         vt_say(command, "out of memory");
         result = VT_EXIT_UNREADABLE;
     } else {
         result = checks->breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
     }
-    vt_report_free(report);
     vt_unload(&loaded);
     return result;
 }
 
-/* Every trace is checked; the status is the worst. Breaches are said as they are found, JSON at the end. */
+/* Checks every trace; the status is the worst. Breaches are printed when found, JSON at the end. */
 static int check_all(const struct vt_command *command, const struct vt_arguments *arguments,
                      const struct vt_report *baseline, struct vt_output *output)
 {
@@ -89,16 +81,13 @@ static int check_all(const struct vt_command *command, const struct vt_arguments
 int vt_command_check(const struct vt_command *command, struct vt_arguments *arguments,
                      struct vt_output *output)
 {
-    struct vt_loaded loaded = {0};
-    struct vt_report *baseline = NULL;
+    struct vt_loaded baseline = {0};
     int result = 0;
 
     if (arguments->baseline)
-        result = load_report(command, arguments, arguments->baseline, &loaded, &baseline);
-    if (result)
-        return result;
-    result = check_all(command, arguments, baseline, output);
-    vt_report_free(baseline);
-    vt_unload(&loaded);
+        result = load_report(command, arguments, arguments->baseline, &baseline);
+    if (!result)
+        result = check_all(command, arguments, baseline.report, output);
+    vt_unload(&baseline);
     return result;
 }

@@ -1,4 +1,4 @@
-/* info: what is in a trace, without judgement; and the checks on our own reading of it. */
+/* info: what a trace contains, without judgement; and checks of our own reading of it. */
 #include "command/command.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct verification {
     uint64_t breaches;
 };
 
-/* At an event, or of the trace as a whole (VT_NEVER). */
+/* `event_index` VT_NEVER = of the whole trace. */
 static void say_breach(void *context, uint32_t event_index, const char *what)
 {
     struct verification *verification = context;
@@ -110,15 +110,7 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
 int vt_command_info(const struct vt_command *command, struct vt_arguments *arguments,
                     struct vt_output *output)
 {
-    int worst = 0;
+    bool is_text = !arguments->json && !arguments->verify && !arguments->events;
 
-    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
-        int result;
-
-        if (i && !arguments->json && !arguments->verify && !arguments->events)
-            fputc('\n', output->stream);
-        result = info_one(command, arguments, arguments->operands[i], output);
-        worst = result > worst ? result : worst;
-    }
-    return worst;
+    return vt_for_each_trace(command, arguments, output, is_text ? "\n" : NULL, info_one);
 }

@@ -1,3 +1,4 @@
+/* Finds the command and runs it: options, the traces meant, -o and the exit status of writing. */
 #include "command/command.h"
 
 #include <locale.h>
@@ -8,22 +9,14 @@
 #include "vramtrace/format.h"
 #include "vramtrace/version.h"
 
-const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
-#define X(id, name, function, takes, arguments, summary)                                                     \
-    {name, arguments, summary, VT_TAKES_##takes, function, 1u << VT_COMMAND_##id},
+static int (*const functions[VT_COMMAND_COUNT])(const struct vt_command *, struct vt_arguments *,
+                                                struct vt_output *) = {
+#define X(id, name, function, takes, arguments, summary) function,
     VT_COMMANDS(X)
 #undef X
 };
 
-const struct vt_command *vt_find_command(const char *name)
-{
-    for (int i = 0; i < VT_COMMAND_COUNT; i++)
-        if (!strcmp(vt_commands[i].name, name))
-            return &vt_commands[i];
-    return NULL;
-}
-
-static int unknown_command(const char *name)
+static int unknown_command(const struct vt_command *command, const char *name)
 {
     const char *names[VT_COMMAND_COUNT + 1] = {0}, *nearest;
     size_t length = strlen(name);
@@ -32,13 +25,31 @@ static int unknown_command(const char *name)
         names[i] = vt_commands[i].name;
     nearest = vt_nearest(name, names);
     if (nearest)
-        return vt_wrong_use(NULL, "no command '%s'; did you mean '%s'?", name, nearest);
+        return vt_wrong_use(command, "no command '%s'; did you mean '%s'?", name, nearest);
     if (length > 4 && !strcmp(name + length - 4, ".vrt"))
-        return vt_wrong_use(NULL, "'%s' is no command; for a trace: vramtrace report %s", name, name);
-    return vt_wrong_use(NULL, "no command '%s'; vramtrace help lists them", name);
+        return vt_wrong_use(command, "'%s' is no command; for a trace: vramtrace report %s", name, name);
+    return vt_wrong_use(command, "no command '%s'; vramtrace help lists them", name);
 }
 
-/* A command that takes options of the table: all but its own work. */
+int vt_command_help(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
+{
+    const char *name = arguments->operands[0];
+    bool named = arguments->operand_count && name[0] != '-';
+    const struct vt_command *about = named ? vt_find_command(name) : NULL;
+
+    if (named && !about)
+        return unknown_command(command, name);
+    if (!about)
+        vt_print_help(output->stream);
+    else if (about->bit == 1u << VT_COMMAND_RUN)
+        vt_print_run_help(about, output->stream);
+    else
+        vt_print_command_help(about, output->stream);
+    return vt_written(command, output, 0);
+}
+
+/* A command whose options are in options.def: everything but its own work. */
 static int run_parsed(const struct vt_command *command, int argc, char **argv)
 {
     struct vt_arguments arguments;
@@ -55,7 +66,7 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
     if (!status) {
         status = vt_output_begin(command, arguments.output, &output);
         if (!status)
-            status = command->run(command, &arguments, &output);
+            status = functions[command - vt_commands](command, &arguments, &output);
         status = vt_output_end(command, &output, status);
     }
     free(arguments.found_path);
@@ -67,12 +78,13 @@ static int run_command(const struct vt_command *command, int argc, char **argv)
     struct vt_arguments words = {.operands = argv + 1, .operand_count = argc - 1};
     struct vt_output output = {.stream = stdout};
 
-    if (command->run == vt_command_run) /* signals as they are: what is traced inherits them */
-        return command->run(command, &words, &output);
-    signal(SIGPIPE, SIG_IGN); /* a write gives an error instead */
-    signal(SIGXFSZ, SIG_IGN);
-    return command->takes == VT_TAKES_WORDS ? command->run(command, &words, &output)
-                                            : run_parsed(command, argc, argv);
+    if (command->bit != 1u << VT_COMMAND_RUN) { /* the traced command inherits signals unchanged */
+        signal(SIGPIPE, SIG_IGN);               /* a write gives an error instead */
+        signal(SIGXFSZ, SIG_IGN);
+    }
+    if (command->takes != VT_TAKES_WORDS)
+        return run_parsed(command, argc, argv);
+    return functions[command - vt_commands](command, &words, &output);
 }
 
 int main(int argc, char **argv)
@@ -81,7 +93,7 @@ int main(int argc, char **argv)
     const struct vt_command *command = vt_find_command(name);
     struct vt_output output = {.stream = stdout};
 
-    setlocale(LC_CTYPE, ""); /* numbers stay as they are in C: JSON is made of them */
+    setlocale(LC_CTYPE, ""); /* LC_NUMERIC stays "C": JSON needs it */
     if (command)
         return run_command(command, argc - 1, argv + 1);
     if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
@@ -97,5 +109,5 @@ int main(int argc, char **argv)
     if (name[0] == '-')
         return vt_wrong_use(NULL, "unknown option '%s'; a command comes first: vramtrace COMMAND [OPTIONS]",
                             name);
-    return unknown_command(name);
+    return unknown_command(NULL, name);
 }

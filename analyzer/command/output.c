@@ -1,39 +1,97 @@
-/* Where commands write: the standard output, or the file of -o, which takes its name only when it is whole.
- */
+/* Where and how commands write: to the standard output, or to the file of -o, which gets its name only when
+ * it is complete. */
 #include "command/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <langinfo.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "view/text/print.h"
 #include "vramtrace/format.h"
 
-void vt_say(const struct vt_command *command, const char *format, ...)
+#define WIDEST 240 /* longer lines are hard to read */
+
+static void say(const struct vt_command *command, const char *format, va_list arguments)
 {
-    va_list arguments;
     char *text = NULL;
 
-    va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0)
         text = NULL;
-    va_end(arguments);
     fprintf(stderr, command ? "vramtrace %s: " : "vramtrace: ", command ? command->name : "");
     vt_put_clean(text ? text : "out of memory", stderr); /* it may quote a trace, or a file's name */
     fputc('\n', stderr);
     free(text);
 }
 
+void vt_say(const struct vt_command *command, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say(command, format, arguments);
+    va_end(arguments);
+}
+
+int vt_wrong_use(const struct vt_command *command, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say(command, format, arguments);
+    va_end(arguments);
+    return VT_EXIT_WRONG_USE;
+}
+
+/* ---- The terminal ---- */
+
+static bool wants_colour(int choice, int file)
+{
+    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    if (choice != VT_COLOUR_AUTO)
+        return choice == VT_COLOUR_ALWAYS;
+    return isatty(file) && !(no_colour && no_colour[0]) && term && strcmp(term, "dumb") != 0;
+}
+
+static bool terminal_size(FILE *out, struct winsize *size)
+{
+    return isatty(fileno(out)) && !ioctl(fileno(out), TIOCGWINSZ, size) && size->ws_col;
+}
+
+int vt_columns(FILE *out)
+{
+    const char *columns = getenv("COLUMNS");
+    struct winsize size;
+    int width = terminal_size(out, &size) ? size.ws_col : columns && atoi(columns) > 0 ? atoi(columns) : 80;
+
+    return width < 40 ? 40 : width > WIDEST ? WIDEST : width;
+}
+
+struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output)
+{
+    struct vt_view_style style = {.by = arguments->by, .top = arguments->top, .all = arguments->all};
+    struct winsize size;
+
+    style.colour = wants_colour(arguments->colour, fileno(output->stream));
+    style.unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    style.height = terminal_size(output->stream, &size) ? size.ws_row : 0;
+    style.width = arguments->width ? arguments->width : vt_columns(output->stream);
+    return style;
+}
+
+/* ---- The file ---- */
+
 static const char *advice(int error)
 {
     if (error == ENOSPC || error == EDQUOT)
-        return "; make room there, or write elsewhere with -o FILE";
-    return error == ENOENT ? "; make its folder first" : "";
+        return "; free some space, or write elsewhere with -o FILE";
+    return error == ENOENT ? "; create its folder first" : "";
 }
 
 static int cannot_write(const struct vt_command *command, struct vt_output *output, int error)
@@ -53,7 +111,7 @@ static mode_t new_file_mode(void)
     return 0666 & ~mask;
 }
 
-/* `vramtrace run -o` names a trace: the same habit here must not lose one. */
+/* `vramtrace run -o` names a trace: the same habit must not overwrite one here. */
 static bool is_trace(const char *path)
 {
     char magic[sizeof VT_MAGIC - 1];
@@ -97,17 +155,17 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     if (!path || !strcmp(path, "-"))
         return 0;
     if (!path[0])
-        return vt_wrong_use(command, "-o needs the name of a file, or - for the standard output");
+        return vt_wrong_use(command, "-o needs a file name, or - for the standard output");
     output->path = path;
     output->stream = NULL; /* until there is one */
     exists = !stat(path, &status);
     if (exists && S_ISDIR(status.st_mode)) {
-        vt_say(command, "cannot write %s: it is a folder; name a file in it: -o %s/%s.txt", path, path,
+        vt_say(command, "cannot write %s: it is a folder; give a file in it: -o %s/%s.txt", path, path,
                command->name);
         return VT_EXIT_NOT_WRITTEN;
     }
     if (exists && S_ISREG(status.st_mode) && is_trace(path))
-        return vt_wrong_use(command, "-o %s would overwrite a trace; name another file for the output", path);
+        return vt_wrong_use(command, "-o %s would overwrite a trace; give another file", path);
     /* Through links; a pipe or a device is written in place. */
     output->target = exists ? realpath(path, NULL) : strdup(path);
     if (!output->target)
@@ -140,7 +198,7 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
     return cannot_write(command, output, -result);
 }
 
-/* What was printed takes its name, or nothing does. */
+/* Gives the complete file its name. */
 static int keep(const struct vt_command *command, struct vt_output *output)
 {
     int file = fileno(output->stream), error = 0;
@@ -161,7 +219,7 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
 
     if (output->stream && !output->broken)
         result = vt_written(command, output, 0);
-    /* A command that failed before it printed anything leaves what was there. */
+    /* A command that failed before it printed anything leaves the old file. */
     if (output->path && output->stream && !output->broken &&
         (status <= VT_EXIT_CHECK_FAILED || ftell(output->stream) > 0))
         result = keep(command, output);

@@ -1,5 +1,5 @@
-/* report, timeline, and sections of the report that are commands: a report in memory, printed as text or
- * JSON. */
+/* report, timeline, and the commands that print a section of the report: a report in memory, printed as text
+ * or JSON. */
 #include "command/command.h"
 #include "diagnose/diagnose.h"
 #include "view/json/json.h"
@@ -80,33 +80,19 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     /* in text an explanation is all that is printed */
     unsigned findings = arguments->explain && !arguments->json ? 0 : page->findings;
     struct vt_loaded loaded;
-    struct vt_report *report = NULL;
-    int result = vt_load(command, arguments, path, &loaded);
+    int result = vt_load_report(command, arguments, path, &options, findings, &loaded);
 
     if (result)
         return result;
-    result = vt_make_report(command, path, &loaded, &options, findings, &report);
-    if (!result)
-        result = vt_written(command, output, print(report, arguments, page, output));
-    vt_report_free(report);
+    result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
 }
 
-/* Every trace is tried, as long as there is somewhere to write. The status is the worst. */
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
                       struct vt_output *output)
 {
-    bool unicode = vt_style(arguments, output).unicode;
-    int worst = 0;
+    const char *separator = vt_style(arguments, output).unicode ? "\n────────\n\n" : "\n--------\n\n";
 
-    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
-        int result;
-
-        if (i && !arguments->json)
-            fprintf(output->stream, "\n%s\n\n", unicode ? "────────" : "--------");
-        result = report_one(command, arguments, arguments->operands[i], output);
-        worst = result > worst ? result : worst;
-    }
-    return worst;
+    return vt_for_each_trace(command, arguments, output, arguments->json ? NULL : separator, report_one);
 }

@@ -1,4 +1,4 @@
-/* run: sets the preload and the shim's settings, then becomes the command. */
+/* run: sets the preload and the shim's settings, then becomes the command. lib: where the library is. */
 #include "command/command.h"
 
 #include <ctype.h>
@@ -10,8 +10,84 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXIT_CANNOT_RUN 126 /* as shells and env(1) have it */
+#define LIBRARY "libvramtrace.so"
+
+#define EXIT_CANNOT_RUN 126 /* as in shells and env(1) */
 #define EXIT_NOT_FOUND 127
+
+#ifndef VT_LIBDIR
+#define VT_LIBDIR "/usr/local/lib"
+#endif
+#ifndef VT_MULTIARCH
+#define VT_MULTIARCH ""
+#endif
+
+static bool executable_folder(char *folder, size_t bytes)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, bytes - 1);
+    char *slash;
+
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    return slash != NULL;
+}
+
+static char *find_beside(void)
+{
+    static const char *const places[] = {"../lib/" VT_MULTIARCH "/" LIBRARY, "../lib/" LIBRARY,
+                                         "../lib64/" LIBRARY, "../preload/" LIBRARY};
+    char folder[PATH_MAX], path[PATH_MAX + 64];
+
+    if (executable_folder(folder, sizeof folder)) {
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            char *real;
+            snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+            real = realpath(path, NULL);
+            if (real)
+                return real;
+        }
+    }
+    return realpath(VT_LIBDIR "/" LIBRARY, NULL);
+}
+
+/* The caller frees it; NULL with a line in `error`. */
+static char *library_path(char *error, size_t error_bytes)
+{
+    const char *chosen = getenv("VRAMTRACE_LIBRARY");
+    char *path = chosen && chosen[0] ? realpath(chosen, NULL) : find_beside();
+
+    if (!path && chosen && chosen[0])
+        snprintf(error, error_bytes, "VRAMTRACE_LIBRARY names %s: %s", chosen, strerror(errno));
+    else if (!path)
+        snprintf(error, error_bytes,
+                 LIBRARY " is neither beside this program nor in " VT_LIBDIR
+                         "; set VRAMTRACE_LIBRARY to its path");
+    else if (access(path, R_OK))
+        snprintf(error, error_bytes, "%s cannot be read: %s", path, strerror(errno));
+    else if (strpbrk(path, " :")) /* LD_PRELOAD is split there */
+        snprintf(error, error_bytes,
+                 "%s: a path with a space or a colon cannot be preloaded; link it elsewhere", path);
+    else
+        return path;
+    free(path);
+    return NULL;
+}
+
+int vt_command_lib(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+{
+    char error[PATH_MAX + 256], *path = library_path(error, sizeof error);
+
+    (void)arguments;
+    if (!path)
+        return vt_wrong_use(command, "%s", error);
+    fprintf(output->stream, "%s\n", path); /* not cleaned: it goes into LD_PRELOAD */
+    free(path);
+    return vt_written(command, output, 0);
+}
 
 /* The shim's settings are its own table: each becomes an option here. */
 static const struct setting {
@@ -36,12 +112,12 @@ static char *option_name(const struct setting *setting, char *text, size_t bytes
 void vt_print_run_help(const struct vt_command *command, FILE *out)
 {
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
-    fputs("  -o PATH   the same as --out\n"
-          "  --help    this help\n\n"
-          "The command begins at the first word that is no option; -- may stand before it.\n"
-          "The recorder's settings, as options here or as variables of the environment (a SWITCH alone is "
-          "1):\n",
-          out);
+    fputs(
+        "  -o PATH   the same as --out\n"
+        "  --help    this help\n\n"
+        "The command starts at the first word that is not an option, or after --.\n"
+        "Settings of the recorder, as options or as environment variables (a SWITCH without a value is 1):\n",
+        out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         char name[64];
         fprintf(out, "  %s %s, VRAMTRACE_%s (%s)\n      %s\n", option_name(&settings[i], name, sizeof name),
@@ -49,7 +125,7 @@ void vt_print_run_help(const struct vt_command *command, FILE *out)
     }
 }
 
-/* A path that still holds after the command changed its folder, in a place that exists. */
+/* Stores an absolute path, since the command may change its folder; its folder must exist. */
 static int set_output(const struct vt_command *command, const char *path)
 {
     char full[PATH_MAX * 2], folder[PATH_MAX], *slash;
@@ -66,10 +142,10 @@ static int set_output(const struct vt_command *command, const char *path)
         slash = strrchr(full, '/');
         *slash = '\0';
         if (strchr(full, '%'))
-            return 0; /* known only when the trace is made */
+            return 0; /* its parts are known only when the trace is made */
     }
     if (full[0] && (stat(full, &status) || !S_ISDIR(status.st_mode)))
-        vt_say(command, "-o %s: there is no folder %s; make it first", path, full);
+        vt_say(command, "-o %s: there is no folder %s; create it first", path, full);
     else if (full[0] && access(full, W_OK | X_OK))
         vt_say(command, "-o %s: cannot write in %s: %s", path, full, strerror(errno));
     else
@@ -105,7 +181,7 @@ static int unknown_option(const struct vt_command *command, const char *text)
     return vt_wrong_use(command, "unknown option '%s'; vramtrace help run lists them", word);
 }
 
-/* The words that the recorder understands (preload/options.c). */
+/* Values that the recorder understands (preload/options.c). */
 static bool is_switch_value(const char *word)
 {
     static const char *const words[] = {"0", "1", "no", "yes", "off", "on", "false", "true"};
@@ -116,7 +192,7 @@ static bool is_switch_value(const char *word)
     return false;
 }
 
-/* --name=value, --name value, -o value. What stands after a switch may be the command. */
+/* --name=value, --name value, -o value. The word after a switch may be the command. */
 static int parse_option(const struct vt_command *command, char **words, int count, int *i)
 {
     const char *text = words[*i], *next = *i + 1 < count ? words[*i + 1] : NULL;
@@ -144,7 +220,7 @@ static int parse_option(const struct vt_command *command, char **words, int coun
 
 static int set_preload(const struct vt_command *command)
 {
-    char error[PATH_MAX + 256], *library = vt_library_path(error, sizeof error), *preload = NULL;
+    char error[PATH_MAX + 256], *library = library_path(error, sizeof error), *preload = NULL;
     const char *before = getenv("LD_PRELOAD");
     int failed;
 

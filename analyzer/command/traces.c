@@ -1,5 +1,6 @@
-/* Which trace is meant: the newest of a folder where none is named, and word of one that is newer. */
+/* Which trace is meant (the newest of a folder where none is named), and opening it. */
 #include "command/command.h"
+#include "diagnose/diagnose.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,8 +19,8 @@
 struct search {
     const char *folder;
     bool (*matches)(const struct search *search, const char *name);
-    const char *base;           /* of siblings: what stands before the number */
-    const struct stat *without; /* a file that is not meant; NULL = none */
+    const char *base;           /* of siblings: the name before the number */
+    const struct stat *without; /* a file to ignore; NULL = none */
     char *path;                 /* the newest, NULL = none; the caller frees it */
     uint64_t start_ns;          /* its start, CLOCK_REALTIME */
     unsigned count;             /* traces that match */
@@ -198,8 +199,10 @@ static bool is_named(const struct vt_arguments *arguments, const char *path)
     return arguments->baseline && !strcmp(arguments->baseline, path);
 }
 
-void vt_warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const char *path)
+/* A line on stderr if there is a newer trace of that name: a recorder whose "x.vrt" is taken writes
+ * "x.1.vrt". */
+static void warn_of_newer(const struct vt_command *command, const struct vt_arguments *arguments,
+                          const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(""),
@@ -220,4 +223,107 @@ void vt_warn_of_newer(const struct vt_command *command, const struct vt_argument
     free(search.path);
     free(folder);
     free(stem);
+}
+
+/* ---- Opening ---- */
+
+/* What to do about a trace that cannot be read. */
+static const char *advice(int error)
+{
+    switch (error) {
+    case -ENOENT:
+        return "; vramtrace run COMMAND makes a trace, and its last line names it";
+    case -EACCES:
+        return "; only the user who recorded a trace may read it: chmod +r it as that user";
+    case -ENODATA:
+        return "; run it again: its last line may say why it ended";
+    default:
+        return "";
+    }
+}
+
+int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+            struct vt_loaded *loaded)
+{
+    const char *rules = arguments->rules;
+    char error[PATH_MAX + 512] = "";
+    struct stat status;
+    int result;
+
+    *loaded = (struct vt_loaded){0};
+    if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
+        vt_say(command, "%s is a folder; name the traces in it: vramtrace %s %s/*.vrt", path, command->name,
+               path);
+        return VT_EXIT_UNREADABLE;
+    }
+    warn_of_newer(command, arguments, path);
+    result = vt_trace_open(path, &loaded->trace, error, sizeof error);
+    if (result) {
+        vt_say(command, "%s%s", error[0] ? error : strerror(-result), advice(result));
+        return VT_EXIT_UNREADABLE;
+    }
+    result = vt_replay_make(loaded->trace, &loaded->replay);
+    if (!result)
+        result =
+            vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, error, sizeof error);
+    if (!result)
+        return 0;
+    vt_say(command, "%s: %s", rules && error[0] ? "--rules" : path, error[0] ? error : strerror(-result));
+    vt_unload(loaded);
+    return rules && error[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
+void vt_unload(struct vt_loaded *loaded)
+{
+    vt_report_free(loaded->report);
+    vt_attribution_free(loaded->attribution);
+    vt_replay_free(loaded->replay);
+    vt_trace_close(loaded->trace);
+    *loaded = (struct vt_loaded){0};
+}
+
+int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
+                   const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
+{
+    char error[512];
+    int result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
+
+    if (!result) {
+        snprintf(error, sizeof error, "out of memory");
+        result = vt_diagnose(*report, wanted);
+    }
+    if (!result)
+        return 0;
+    vt_say(command, "%s: %s", path, error);
+    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
+int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                   const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded)
+{
+    int result = vt_load(command, arguments, path, loaded);
+
+    if (!result)
+        result = vt_make_report(command, path, loaded, options, wanted, &loaded->report);
+    if (result)
+        vt_unload(loaded);
+    return result;
+}
+
+int vt_for_each_trace(const struct vt_command *command, const struct vt_arguments *arguments,
+                      struct vt_output *output, const char *separator,
+                      int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
+                                 const char *path, struct vt_output *output))
+{
+    int worst = 0;
+
+    for (int i = 0; i < arguments->operand_count && !output->broken; i++) {
+        int result;
+
+        if (i && separator)
+            fputs(separator, output->stream);
+        result = run(command, arguments, arguments->operands[i], output);
+        worst = result > worst ? result : worst;
+    }
+    return worst;
 }

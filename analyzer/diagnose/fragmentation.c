@@ -4,7 +4,6 @@
 
 #include "base/index.h"
 #include "diagnose/finders.h"
-#include "report/group_table.h"
 #include "report/parts.h"
 
 /* PyTorch keeps requests up to 1 MiB in segments of 2 MiB and serves larger ones from others; a hole of one

@@ -1,5 +1,5 @@
-/* Who asked for what was refused: the stack that tells a person, and the module. Memory may run out very
- * often, so all refusals are gone through together. */
+/* Who made the refused requests: the stack to show, and the module. Memory may run out very often, so all
+ * refusals are handled in one pass. */
 #include "base/index.h"
 #include "report/parts.h"
 
@@ -16,7 +16,7 @@
 
 /* Where autograd's nodes were made. */
 struct nodes {
-    struct vt_index events; /* sequence → the first event that tells of the node */
+    struct vt_index events; /* sequence → the first event of the node */
     struct vt_index blocks; /* sequence → the first block of the operator that made it */
 };
 
@@ -52,7 +52,7 @@ static uint32_t forward_stack(const struct vt_replay *replay, const struct nodes
     uint64_t sequence = trace->events[event_index].sequence;
     uint32_t at;
 
-    /* a node made in backward belongs to that which ran, whose maker may be such again */
+    /* a node made in backward belongs to the node that ran then, which may itself be made in backward */
     for (int hops = 0; hops < HOPS && is_backward(sequence); hops++) {
         at = vt_index_get(&nodes->events, sequence - 1);
         if (at == VT_INDEX_NONE || at >= event_index)
@@ -112,7 +112,7 @@ static uint64_t *list_selves(const struct vt_trace *trace)
     return selves;
 }
 
-/* Notes an allocation that bears its module's name as the latest of that module. */
+/* Stores an allocation that has a module's name as the latest of that module. */
 static int note_module(const struct vt_report *report, const uint64_t *selves, size_t at,
                        struct vt_index *latest)
 {
@@ -130,41 +130,32 @@ static uint64_t asking_self(const struct vt_report *report, const uint64_t *selv
     return refusal->asker_stack < report->trace->stack_count ? selves[refusal->asker_stack] : 0;
 }
 
-/* What was refused has no allocation that bears a module's name; another one of the same module has: the
- * latest before it, else the next. Further on, another module may lie at the address. */
-static int find_modules(struct vt_report *report, const uint64_t *selves)
+/* A refused request has no allocation, so its module's name comes from another allocation of the same module:
+ * the latest before it, else (`after`) the next. Farther away, another module may be at that address. */
+static int find_modules(struct vt_report *report, const uint64_t *selves, bool after)
 {
     const struct vt_replay *replay = report->attribution->replay;
-    struct vt_index before = {0}, after = {0};
-    size_t next = 0;
+    size_t count = replay->allocation_count, passed = 0; /* allocations, from the end for `after` */
+    struct vt_index latest = {0};
     int result = 0;
 
     for (size_t i = 0; !result && i < report->refusal_count; i++) {
-        struct vt_refusal *refusal = &report->refusals[i];
+        struct vt_refusal *refusal = &report->refusals[after ? report->refusal_count - 1 - i : i];
         uint32_t at;
 
-        for (; !result && next < replay->allocation_count &&
-               replay->allocations[next].alloc_event <= refusal->event_index;
-             next++)
-            result = note_module(report, selves, next, &before);
-        at = vt_index_get(&before, asking_self(report, selves, refusal));
-        if (at != VT_INDEX_NONE && next - at < NEAR)
-            refusal->asker_module = vt_shown_module(&report->attribution->labels[at]);
-    }
-    next = replay->allocation_count;
-    for (size_t i = report->refusal_count; !result && i-- > 0;) {
-        struct vt_refusal *refusal = &report->refusals[i];
-        uint32_t at;
+        for (; !result && passed < count; passed++) {
+            size_t next = after ? count - 1 - passed : passed;
 
-        for (; !result && next > 0 && replay->allocations[next - 1].alloc_event > refusal->event_index;
-             next--)
-            result = note_module(report, selves, next - 1, &after);
-        at = vt_index_get(&after, asking_self(report, selves, refusal));
-        if (!refusal->asker_module && at != VT_INDEX_NONE && at - next < NEAR)
+            if ((replay->allocations[next].alloc_event > refusal->event_index) != after)
+                break;
+            result = note_module(report, selves, next, &latest);
+        }
+        at = vt_index_get(&latest, asking_self(report, selves, refusal));
+        if (!refusal->asker_module && at != VT_INDEX_NONE &&
+            (after ? at + passed - count : passed - at) < NEAR)
             refusal->asker_module = vt_shown_module(&report->attribution->labels[at]);
     }
-    vt_index_free(&before);
-    vt_index_free(&after);
+    vt_index_free(&latest);
     return result;
 }
 
@@ -179,14 +170,14 @@ static const char *name_asker(struct vt_places *places, const struct vt_refusal 
 
     if (refusal->asker_stack == refusal->stack_id || !forward)
         return user ? user->name : "a call without a recorded stack";
-    /* Some other function of the engine means nothing to a person. */
+    /* Other functions of the engine mean nothing to the reader. */
     node = user && user->frame.kind == VT_FRAME_NATIVE && strstr(user->frame.function, "Backward");
     snprintf(text, sizeof text, "%.64s%sthe backward of %.180s%s", node ? user->frame.function : "",
              node ? ", " : "", forward->name, node ? "," : "");
     return vt_places_text(places, text);
 }
 
-/* Those that repeat, one after the other, share a name. */
+/* Equal neighbours share a name. */
 static int name_askers(struct vt_report *report)
 {
     for (size_t i = 0; i < report->refusal_count; i++) {
@@ -210,7 +201,9 @@ int vt_find_askers(struct vt_report *report)
     int result = selves ? find_stacks(report) : -ENOMEM;
 
     if (!result)
-        result = find_modules(report, selves);
+        result = find_modules(report, selves, false);
+    if (!result)
+        result = find_modules(report, selves, true);
     free(selves);
     return result ? result : name_askers(report);
 }

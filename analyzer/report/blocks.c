@@ -1,8 +1,35 @@
-/* Blocks one by one, with all that is printed of them. */
+/* What counts as alive, and blocks one by one with all that is printed of them. */
 #include "report/parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+bool vt_is_grouped(const struct vt_allocation *allocation)
+{
+    return !vt_is_container(allocation) && allocation->kind != VT_ALLOCATION_CONTEXT &&
+           allocation->kind != VT_ALLOCATION_HOST && !(allocation->flags & VT_FLAG_FOREIGN);
+}
+
+bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
+{
+    return allocation->device_index == device_index && vt_alive_at(allocation, event_index) &&
+           vt_is_grouped(allocation);
+}
+
+uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
+{
+    uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
+
+    return forward ? forward : allocation->stack_id;
+}
+
+const char *vt_shown_module(const struct vt_label *label)
+{
+    bool serves_all =
+        label->category == VT_CATEGORY_WORKSPACE || label->category == VT_CATEGORY_COMMUNICATION;
+
+    return serves_all ? NULL : label->module;
+}
 
 void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_block *block)
 {

@@ -1,13 +1,13 @@
-/* --explain: what a name stands for, and why what it has counts as what it does. */
+/* --explain: what a name stands for, and why its bytes have their categories. */
 #include "report/parts.h"
-#include "report/module_groups.h"
+#include "base/module_names.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a person typed, read in one way. */
+/* The text on the command line, taken apart. */
 struct wanted {
     const struct vt_attribution *attribution;
     const char *what;
@@ -51,53 +51,41 @@ static bool is_part(const char *name, const char *what)
     return strstr(name, what) != NULL;
 }
 
-static bool any_owner(const struct wanted *wanted, uint32_t allocation,
-                      bool (*is)(const char *, const char *))
+/* True if the name of an owner of the allocation agrees, or that of a module (`of_module`). */
+static bool any_name(const struct wanted *wanted, uint32_t allocation, bool of_module,
+                     bool (*agrees)(const char *, const char *))
 {
     size_t count;
     const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
-    const char *owner = wanted->attribution->labels[allocation].owner;
+    const struct vt_label *label = &wanted->attribution->labels[allocation];
+    const char *name = of_module ? vt_shown_module(label) : label->owner;
 
-    for (size_t i = 0; i < count; i++)
-        if (is(owners[i].name, wanted->what))
-            return true;
-    return owner && is(owner, wanted->what);
-}
-
-static bool any_module(const struct wanted *wanted, uint32_t allocation,
-                       bool (*is)(const char *, const char *))
-{
-    size_t count;
-    const struct vt_owner *owners = vt_owners_of(wanted->attribution, allocation, &count);
-    const char *module = vt_shown_module(&wanted->attribution->labels[allocation]);
-
-    for (size_t i = 0; i < count; i++)
-        if (owners[i].module && is(owners[i].module, wanted->what))
-            return true;
-    return module && is(module, wanted->what);
+    for (size_t i = 0; !(name && agrees(name, wanted->what)) && i < count; i++)
+        name = of_module ? owners[i].module : owners[i].name;
+    return name && agrees(name, wanted->what);
 }
 
 static bool is_owner(const struct wanted *wanted, uint32_t allocation)
 {
-    return any_owner(wanted, allocation, is_same);
+    return any_name(wanted, allocation, false, is_same);
 }
 
 static bool is_module(const struct wanted *wanted, uint32_t allocation)
 {
-    return any_module(wanted, allocation, vt_module_is_inside);
+    return any_name(wanted, allocation, true, vt_module_is_inside);
 }
 
 static bool is_part_of_owner(const struct wanted *wanted, uint32_t allocation)
 {
-    return any_owner(wanted, allocation, is_part);
+    return any_name(wanted, allocation, false, is_part);
 }
 
 static bool is_part_of_module(const struct wanted *wanted, uint32_t allocation)
 {
-    return any_module(wanted, allocation, is_part);
+    return any_name(wanted, allocation, true, is_part);
 }
 
-/* Ways to read what was typed, in order: the first that something alive agrees with is taken. */
+/* Ways to read the text, in order: the first that matches something alive is taken. */
 static const struct {
     const char *name, *label;
     bool (*holds)(const struct wanted *wanted, uint32_t allocation);
@@ -195,7 +183,7 @@ static int add_block(struct vt_explanation *explanation, const struct vt_attribu
     return 0;
 }
 
-/* What is printed of a reason beside its sums. */
+/* Fills what is printed of a reason, except its sums. */
 static void describe(const struct vt_report *report, struct vt_reason *reason)
 {
     const struct vt_attribution *attribution = report->attribution;

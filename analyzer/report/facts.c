@@ -1,4 +1,4 @@
-/* What a trace says of itself, and the one account of what it lacks. */
+/* Facts of a trace, and the one list of what it lacks. */
 #include "report/facts.h"
 
 #include <stdarg.h>

@@ -40,14 +40,14 @@ struct vt_leak {
     uint64_t bytes_per_step;
     uint32_t first_step, last_step; /* that made it: the first and the last that were seen */
     uint32_t forecast_step;     /* in which memory runs out if all leaks of the device go on; 0 = not known */
-    uint32_t stack_id;          /* of the block that holds the rest, or the largest; 0 = none */
+    uint32_t stack_id;          /* of the block that keeps the others alive, or of the largest; 0 = none */
     bool rebuilt;               /* one tensor, made anew and larger in each step */
     const char *owner, *module; /* of that block, NULL = not known */
     struct vt_leak_holder holder;
     const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;
                                              NULL = none, or all the same */
     uint64_t owned_blocks;                /* with such a name */
-    struct vt_place lines[VT_LEAK_LINES]; /* to look at, the likeliest first */
+    struct vt_place lines[VT_LEAK_LINES]; /* to check, the likeliest first */
     size_t line_count;
     struct vt_leak_part *parts; /* largest first; owned */
     size_t part_count;
@@ -96,8 +96,8 @@ struct vt_segment {
     const struct vt_block *blocks; /* by address */
     const struct vt_hole *holes;
     uint32_t block_count, hole_count;
-    /* The block in it that stays longest after the instant, of those that stay for ever the oldest: without
-     * it and what goes before it the segment could be returned. NULL = no block is in it. */
+    /* The block in it that lives longest after the instant; of those never freed, the oldest. The segment
+     * cannot be returned before it is freed. NULL = no block is in it. */
     const struct vt_block *pin;
     uint32_t pin_count; /* 0 or 1 */
     const char *pool;   /* "small" or "large", after the requests that it serves */

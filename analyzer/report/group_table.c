@@ -1,72 +1,38 @@
-/* Groups being made: a hash table of their names over a growing array. */
+/* Groups while they are made, and what modules had for a moment only. */
 #include "report/group_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int grow(struct vt_group_table *table)
-{
-    size_t capacity = table->capacity ? table->capacity * 2 : 64, slot_count = capacity * 2;
-    struct vt_group *items = realloc(table->groups->items, capacity * sizeof *items);
-    uint64_t *hashes;
-    uint32_t *slots;
+#include "base/module_names.h"
 
-    if (!items)
-        return -ENOMEM;
-    table->groups->items = items;
-    hashes = realloc(table->hashes, capacity * sizeof *hashes);
-    if (!hashes)
-        return -ENOMEM;
-    table->hashes = hashes;
-    slots = calloc(slot_count, sizeof *slots);
-    if (!slots)
-        return -ENOMEM;
-    for (size_t i = 0; i < table->groups->count; i++) {
-        size_t slot = hashes[i] & (slot_count - 1);
-        while (slots[slot])
-            slot = (slot + 1) & (slot_count - 1);
-        slots[slot] = (uint32_t)i + 1;
-    }
-    free(table->slots);
-    table->slots = slots;
-    table->slot_count = slot_count;
-    table->capacity = capacity;
-    return 0;
+static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
+{
+    struct vt_groups *groups = table->groups;
+    uint32_t at = vt_index_get(&table->index, hash);
+    struct vt_group *group;
+
+    if (at != VT_INDEX_NONE)
+        return &groups->items[at];
+    if (vt_reserve(&groups->items, &table->capacity, groups->count + 1, sizeof *groups->items))
+        return NULL;
+    group = &groups->items[groups->count];
+    *group = (struct vt_group){.name = strndup(name, bytes)};
+    if (!group->name)
+        return NULL;
+    groups->count++;
+    return vt_index_put(&table->index, hash, (uint32_t)groups->count - 1) ? NULL : group;
 }
 
 struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name)
 {
-    struct vt_groups *groups = table->groups;
-    struct vt_group *group;
-    size_t slot;
-
-    if (groups->count == table->capacity && grow(table))
-        return NULL;
-    for (slot = hash & (table->slot_count - 1); table->slots[slot];
-         slot = (slot + 1) & (table->slot_count - 1))
-        if (table->hashes[table->slots[slot] - 1] == hash)
-            return &groups->items[table->slots[slot] - 1];
-    group = &groups->items[groups->count];
-    *group = (struct vt_group){.name = strdup(name)};
-    if (!group->name)
-        return NULL;
-    table->hashes[groups->count++] = hash;
-    table->slots[slot] = (uint32_t)groups->count;
-    return group;
+    return group_in(table, hash, name, strlen(name));
 }
 
-struct vt_group *vt_group_named(struct vt_group_table *table, const char *name)
+struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes)
 {
-    return vt_group_in(table, vt_hash_bytes(name, strlen(name), VT_HASH_START), name);
-}
-
-void vt_group_table_free(struct vt_group_table *table)
-{
-    free(table->slots);
-    free(table->hashes);
-    table->slots = NULL;
-    table->hashes = NULL;
+    return group_in(table, vt_hash_bytes(name, bytes, VT_HASH_START), name, bytes);
 }
 
 void vt_groups_free(struct vt_groups *groups)
@@ -77,4 +43,95 @@ void vt_groups_free(struct vt_groups *groups)
     }
     free(groups->items);
     *groups = (struct vt_groups){0};
+}
+
+/* ---- Modules ---- */
+
+/* "" = not known. */
+static const char *class_of(const struct vt_attribution *attribution, const char *module)
+{
+    const char *name = module ? vt_module_class(attribution, module) : NULL;
+
+    return name ? name : "";
+}
+
+struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, unsigned depth,
+                                    struct vt_group_table *table, enum vt_by by, const char *module)
+{
+    const char *name = by == VT_BY_KIND ? class_of(attribution, module) : module ? module : "";
+    size_t bytes = by == VT_BY_KIND || !depth ? strlen(name) : vt_module_prefix(name, depth);
+    struct vt_group *group = vt_group_named(table, name, bytes);
+
+    if (by != VT_BY_KIND && group && group->name[0] && !group->class_name) {
+        group->class_name = class_of(attribution, group->name);
+        group->depth = vt_module_levels(group->name);
+    }
+    return group;
+}
+
+/* The module of a temporary, or of a workspace given back in its step; NULL = anything else. */
+static const char *module_of_temporary(const struct vt_attribution *attribution,
+                                       const struct vt_allocation *allocation)
+{
+    const struct vt_label *label = vt_label_of(attribution, allocation);
+    bool temporary = label->category == VT_CATEGORY_TEMPORARY ||
+                     (label->category == VT_CATEGORY_WORKSPACE && allocation->free_event != VT_NEVER &&
+                      vt_span_at(attribution, allocation->free_event)->step == label->step);
+
+    return temporary && vt_is_grouped(allocation) ? label->module : NULL;
+}
+
+struct change {
+    uint32_t event, group;
+    uint64_t bytes; /* modulo 2^64 */
+};
+
+/* What an event frees comes before what it makes. */
+static int compare_changes(const void *left, const void *right)
+{
+    const struct change *a = left, *b = right;
+
+    if (a->event != b->event)
+        return a->event < b->event ? -1 : 1;
+    return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+}
+
+int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
+                            enum vt_by by, struct vt_groups *peaks)
+{
+    const struct vt_replay *replay = attribution->replay;
+    struct vt_group_table table = {.groups = peaks};
+    struct change *changes = calloc(replay->allocation_count * 2 + 1, sizeof *changes);
+    uint64_t *now = NULL;
+    size_t count = 0;
+    int result = changes ? 0 : -ENOMEM;
+
+    for (size_t i = 0; !result && i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        const char *module = module_of_temporary(attribution, allocation);
+        struct vt_group *group;
+        uint32_t at;
+
+        if (!module || allocation->device_index != device_index)
+            continue;
+        group = vt_group_of_module(attribution, depth, &table, by, module);
+        result = group ? 0 : -ENOMEM;
+        at = group ? (uint32_t)(group - peaks->items) : 0;
+        changes[count++] = (struct change){allocation->alloc_event, at, allocation->bytes};
+        changes[count++] = (struct change){allocation->free_event, at, -allocation->bytes};
+    }
+    now = calloc(peaks->count + 1, sizeof *now);
+    result = result || now ? result : -ENOMEM;
+    if (!result)
+        qsort(changes, count, sizeof *changes, compare_changes);
+    for (size_t i = 0; !result && i < count; i++) {
+        struct vt_group *group = &peaks->items[changes[i].group];
+        uint64_t bytes = now[changes[i].group] += changes[i].bytes;
+
+        group->bytes = bytes > group->bytes ? bytes : group->bytes;
+    }
+    vt_index_free(&table.index);
+    free(changes);
+    free(now);
+    return result;
 }

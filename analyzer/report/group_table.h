@@ -1,22 +1,30 @@
-/* Finds groups by a hash while they are made. */
+/* Groups while they are made: found by a hash, or by module. */
 #ifndef VT_GROUP_TABLE_H
 #define VT_GROUP_TABLE_H
 
-#include "base/hash.h"
+#include "base/index.h"
 #include "report/parts.h"
 
-/* Over `groups`, which stay when the table is freed. */
+/* Over `groups`, which stay when the index is freed. */
 struct vt_group_table {
     struct vt_groups *groups;
-    uint64_t *hashes; /* of items */
-    uint32_t *slots;  /* index + 1, 0 = free */
-    size_t capacity, slot_count;
+    struct vt_index index; /* hash → item */
+    size_t capacity;
 };
 /* The group with this hash, made with `name` if there is none; NULL without memory. Pointers hold until the
  * next group is made. */
 struct vt_group *vt_group_in(struct vt_group_table *table, uint64_t hash, const char *name);
-/* By the hash of its name. */
-struct vt_group *vt_group_named(struct vt_group_table *table, const char *name);
-void vt_group_table_free(struct vt_group_table *table);
+/* By the hash of its name, the first `bytes` of `name`. */
+struct vt_group *vt_group_named(struct vt_group_table *table, const char *name, size_t bytes);
+
+/* The group of a module (NULL = of none) by name, cut to `depth` levels (0 = all), or by class. NULL without
+ * memory. */
+struct vt_group *vt_group_of_module(const struct vt_attribution *attribution, unsigned depth,
+                                    struct vt_group_table *table, enum vt_by by, const char *module);
+
+/* Makes groups whose `bytes` are the most that their modules had at once of temporaries, and of workspaces
+ * that they gave back. */
+int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
+                            enum vt_by by, struct vt_groups *peaks);
 
 #endif

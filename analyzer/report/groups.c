@@ -1,15 +1,13 @@
 /* What is alive at one instant, grouped in the ways that the tables show. */
 #include "report/group_table.h"
-#include "report/module_groups.h"
 #include "report/modules.h"
-#include "report/owner_groups.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 512
+#define NAME_BYTES 1024
 
 struct vt_grouper {
     const struct vt_attribution *attribution;
@@ -18,13 +16,6 @@ struct vt_grouper {
     struct vt_groups peaks[VT_BY_COUNT]; /* of peaks_device */
     int peaks_device[VT_BY_COUNT];       /* -1 = none yet */
 };
-
-uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
-{
-    uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
-
-    return forward ? forward : allocation->stack_id;
-}
 
 static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_group_table *table,
                                       const struct vt_allocation *allocation)
@@ -48,15 +39,14 @@ static struct vt_group *group_by_line(struct vt_grouper *grouper, struct vt_grou
     return group;
 }
 
-/* A stack of backward shows the node; where the forward operator is known, that is what tells one node from
- * another of its class. */
+/* A stack of backward shows the node; the forward operator, if known, distinguishes nodes of one class. */
 static struct vt_group *group_by_stack(struct vt_grouper *grouper, struct vt_group_table *table,
                                        const struct vt_allocation *allocation)
 {
     const struct vt_stack_name *names = vt_stack_name_of(grouper->places, allocation->stack_id), *forward;
     uint32_t forward_id = vt_label_of(grouper->attribution, allocation)->forward_stack_id;
     const char *name = names->text ? names->text : "";
-    char joined[NAME_BYTES * 4];
+    char joined[NAME_BYTES * 2];
     uint64_t hash = names->hash;
     struct vt_group *group;
 
@@ -77,21 +67,6 @@ static bool has_python(const struct vt_grouper *grouper, uint32_t stack_id)
     const struct vt_trace *trace = grouper->attribution->trace;
 
     return stack_id < trace->stack_count && trace->stacks[stack_id].python_count;
-}
-
-const char *vt_shown_module(const struct vt_label *label)
-{
-    bool serves_all =
-        label->category == VT_CATEGORY_WORKSPACE || label->category == VT_CATEGORY_COMMUNICATION;
-
-    return serves_all ? NULL : label->module;
-}
-
-bool vt_belongs_to_no_module(unsigned category)
-{
-    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
-           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
-           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
 }
 
 static struct vt_group *group_by_module(struct vt_grouper *grouper, struct vt_group_table *table,
@@ -130,8 +105,122 @@ static struct vt_group *group_for(struct vt_grouper *grouper, struct vt_group_ta
         break;
     }
     name = name ? name : "";
-    return vt_group_named(table, name);
+    return vt_group_named(table, name, strlen(name));
 }
+
+/* ---- Owners ---- */
+
+static void add_owned(struct vt_group *group, uint32_t stack_id, uint8_t category, uint64_t bytes,
+                      uint64_t tensor_bytes, uint8_t evidence)
+{
+    group->evidence = !group->blocks || evidence < group->evidence ? evidence : group->evidence;
+    group->bytes += bytes;
+    group->tensor_bytes += tensor_bytes;
+    group->blocks++;
+    group->categories[category] += bytes;
+    group->category = group->bytes ? category : VT_CATEGORY_UNKNOWN;
+    if (!group->stack_id)
+        group->stack_id = stack_id;
+}
+
+/* "float32 1024x256", "float32" for a scalar. */
+static char *dtype_shape_of(const struct vt_owner *owner)
+{
+    size_t bytes = strlen(owner->dtype) + strlen(owner->shape) + 2;
+    char *text = malloc(bytes);
+
+    if (text)
+        snprintf(text, bytes, "%s%s%s", owner->dtype, owner->shape[0] ? " " : "", owner->shape);
+    return text;
+}
+
+/* One category per group: what a name stands for may change its category. */
+static uint64_t hash_of(const char *name, const char *role, uint8_t category)
+{
+    uint64_t hash = vt_hash_bytes(name, strlen(name) + 1, VT_HASH_START);
+
+    hash = vt_hash_bytes(role, strlen(role) + 1, hash);
+    return vt_hash_bytes(&category, 1, hash);
+}
+
+static void set_module(const struct vt_attribution *attribution, struct vt_group *group, const char *module)
+{
+    if (group->module != module)
+        group->module_class = module ? vt_module_class(attribution, module) : NULL;
+    group->module = module;
+}
+
+static int add_owner(const struct vt_attribution *attribution, const struct vt_owner *owner,
+                     uint32_t stack_id, uint8_t category, struct vt_group_table *table)
+{
+    struct vt_group *group = vt_group_in(table, hash_of(owner->name, owner->role, category), owner->name);
+
+    if (group && !group->role) {
+        group->role = owner->role;
+        group->dtype = owner->dtype;
+        group->shape = owner->shape;
+        group->dtype_shape = dtype_shape_of(owner);
+        set_module(attribution, group, owner->module);
+    }
+    if (!group || !group->dtype_shape)
+        return -ENOMEM;
+    add_owned(group, stack_id, category, owner->share_bytes, owner->bytes, owner->evidence);
+    return 0;
+}
+
+/* "layers.3.mlp · activation", "train.py:88 main · input", "workspace"; "" = nothing is known. */
+static void name_nameless(const struct vt_attribution *attribution, struct vt_places *places,
+                          const struct vt_allocation *allocation, char name[NAME_BYTES + 64])
+{
+    uint8_t category = vt_label_of(attribution, allocation)->category;
+    bool of_device = category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
+    const char *module = vt_shown_module(vt_label_of(attribution, allocation));
+    const struct vt_place *line =
+        module || of_device ? NULL : vt_place_of(places, vt_telling_stack(attribution, allocation));
+    const char *place = module ? module : line ? line->name : "";
+
+    if (!place[0] && category == VT_CATEGORY_UNKNOWN)
+        name[0] = '\0';
+    else
+        snprintf(name, NAME_BYTES + 64, "%s%s%s", place, place[0] ? " · " : "", vt_category_label(category));
+}
+
+static int add_nameless(const struct vt_attribution *attribution, struct vt_places *places,
+                        const struct vt_allocation *allocation, struct vt_group_table *table)
+{
+    const struct vt_label *label = vt_label_of(attribution, allocation);
+    char name[NAME_BYTES + 64];
+    struct vt_group *group;
+
+    if (label->owner)
+        snprintf(name, sizeof name, "%s", label->owner);
+    else
+        name_nameless(attribution, places, allocation, name);
+    group = vt_group_in(table, hash_of(name, "", label->category), name);
+    if (!group)
+        return -ENOMEM;
+    set_module(attribution, group, vt_shown_module(label));
+    add_owned(group, allocation->stack_id, label->category, allocation->bytes, 0, label->evidence);
+    return 0;
+}
+
+/* Adds an allocation to the groups of its owners, its share to each: all groups together have all bytes. One
+ * without an owner goes to a group of its module or line and category ("layers.3.mlp · activation"). */
+static int add_to_owners(const struct vt_attribution *attribution, struct vt_places *places,
+                         uint32_t allocation, struct vt_group_table *table)
+{
+    const struct vt_allocation *block = &attribution->replay->allocations[allocation];
+    size_t count;
+    const struct vt_owner *owners = vt_owners_of(attribution, allocation, &count);
+    int result = count ? 0 : add_nameless(attribution, places, block, table);
+
+    for (size_t i = 0; i < count && !result; i++)
+        result = add_owner(attribution, &owners[i], block->stack_id, attribution->labels[allocation].category,
+                           table);
+    return result;
+}
+
+/* ---- All ways ---- */
 
 static int compare_groups(const void *left, const void *right)
 {
@@ -140,18 +229,6 @@ static int compare_groups(const void *left, const void *right)
     if (a->bytes != b->bytes)
         return a->bytes > b->bytes ? -1 : 1;
     return strcmp(a->name, b->name);
-}
-
-bool vt_is_grouped(const struct vt_allocation *allocation)
-{
-    return !vt_is_container(allocation) && allocation->kind != VT_ALLOCATION_CONTEXT &&
-           allocation->kind != VT_ALLOCATION_HOST && !(allocation->flags & VT_FLAG_FOREIGN);
-}
-
-bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index)
-{
-    return allocation->device_index == device_index && vt_alive_at(allocation, event_index) &&
-           vt_is_grouped(allocation);
 }
 
 static bool is_by_module(enum vt_by by)
@@ -174,7 +251,7 @@ static int add_temporary_peaks(struct vt_grouper *grouper, int device_index, enu
     for (size_t i = 0; !result && i < peaks->count; i++) {
         const char *name = peaks->items[i].name;
         struct vt_group *group =
-            by == VT_BY_KIND ? vt_group_named(table, name) /* a class already */
+            by == VT_BY_KIND ? vt_group_named(table, name, strlen(name)) /* a class already */
                              : vt_group_of_module(grouper->attribution, grouper->depth, table, by, name);
 
         if (group)
@@ -198,7 +275,7 @@ static int count_module(struct making *making, struct vt_group *group, const cha
 {
     size_t before = making->modules.count;
 
-    if (!vt_group_named(&making->modules_met, module))
+    if (!vt_group_named(&making->modules_met, module, strlen(module)))
         return -ENOMEM;
     group->modules += making->modules.count - before;
     return 0;
@@ -217,7 +294,7 @@ static int add_bytes(struct making *making, struct vt_group *group, const struct
     return making->by == VT_BY_KIND && module ? count_module(making, group, module) : 0;
 }
 
-/* A buffer may hold tensors of several modules: each has its share. */
+/* A buffer may hold tensors of several modules: each gets its share. */
 static int add_allocation(struct making *making, uint32_t index)
 {
     struct vt_grouper *grouper = making->grouper;
@@ -227,7 +304,7 @@ static int add_allocation(struct making *making, uint32_t index)
     int result = 0;
 
     if (making->by == VT_BY_OWNER)
-        return vt_add_to_owners(grouper->attribution, grouper->places, index, &making->table);
+        return add_to_owners(grouper->attribution, grouper->places, index, &making->table);
     if (is_by_module(making->by))
         owners = vt_owners_of(grouper->attribution, index, &count);
     if (count < 2)
@@ -258,8 +335,8 @@ static int make_groups(struct vt_grouper *grouper, int device_index, enum vt_by 
     }
     if (!result && is_by_module(by))
         result = add_temporary_peaks(grouper, device_index, by, &making.table);
-    vt_group_table_free(&making.table);
-    vt_group_table_free(&making.modules_met);
+    vt_index_free(&making.table.index);
+    vt_index_free(&making.modules_met.index);
     vt_groups_free(&making.modules);
     if (!result && groups->count)
         qsort(groups->items, groups->count, sizeof *groups->items, compare_groups);

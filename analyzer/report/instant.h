@@ -80,7 +80,7 @@ struct vt_block {
     const char *owner, *module, *operator_name; /* NULL = not known */
     const struct vt_place *place,
         *forward_place;                 /* of its stack, of the forward operator's; NULL = not known */
-    const struct vt_place *shown_place; /* the one of the two that tells a person more */
+    const struct vt_place *shown_place; /* the one of the two to show */
 };
 
 /* One instant of one device. */
@@ -102,7 +102,7 @@ struct vt_reason {
     const char *owner;                               /* NULL = not known */
     const char *stack, *forward_stack;               /* folded; "" = not recorded */
     const char *how;                                 /* "rule", "look" or "kind" */
-    /* By rule: as it was written; "rules.def" is the built-in table. NULL = by another way. */
+    /* By rule: as written; "rules.def" is the built-in table. NULL = by another way. */
     const char *rule_name, *rule_file, *rule_text;
     int rule_line;
     /* By inspection: its number, from 1, and what it saw. 0 = by another way. */
@@ -120,7 +120,7 @@ struct vt_explanation {
     size_t count;
 };
 
-/* Each column holds the largest state inside it, without the cache, so that no peak is lost. */
+/* Each column holds the largest state of its time, without the cache, so that no peak is lost. */
 struct vt_timeline {
     size_t columns;
     uint64_t *t_ns; /* since recording began */

@@ -1,10 +1,10 @@
-/* Modules that differ only in the numbers of their names, folded to one row: those of one class where it is
- * known, so that a Sequential's parts are not one repetition. In a path of classes the number tells instances
- * of one class under one parent apart. */
+/* Folds modules that differ only in the numbers of their names to one row. Their class must be the same where
+ * it is known, so that the parts of a Sequential are not folded. In a path of classes the number
+ * distinguishes instances of one class under one parent. */
 #include "report/modules.h"
 
-#include "base/index.h"
-#include "report/module_groups.h"
+#include "base/module_names.h"
+#include "report/group_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,11 +20,10 @@ struct entry {
     char *pattern;
     unsigned numbers[VT_MODULE_NUMBERS];
     size_t number_count;
-    unsigned
-        kept; /* the last number if it tells one role from another (Linear#1 and Linear#2 of one block) */
+    unsigned kept; /* the last number if it distinguishes roles (Linear#1 and Linear#2 of one block) */
 };
 
-/* True if a level's number tells instances apart: it is all of a dotted level, or follows '#'. */
+/* True if a level's number distinguishes instances: it is a whole dotted level, or follows '#'. */
 static bool has_number(const struct vt_module_level *level)
 {
     return level->digits && level->digits <= 8 &&
@@ -124,7 +123,7 @@ static void add(struct vt_module_family *family, const struct entry *entry)
         family->categories[c] += group->categories[c];
 }
 
-/* Adds entries of one family. Those that hold nothing now are no members of one that does. */
+/* Adds entries of one family. Entries that hold nothing are members only if all do. */
 static void add_all(struct vt_module_family *family, const struct entry *entries, size_t count)
 {
     bool any = false;
@@ -141,7 +140,7 @@ static void add_all(struct vt_module_family *family, const struct entry *entries
     }
 }
 
-/* The same for families that hold the same number of modules, and all of them the same bytes. */
+/* Equal for families with the same number of modules, each with the same bytes. */
 static uint64_t alike_key(const struct vt_module_family *family)
 {
     uint64_t hash = vt_hash_bytes(family->pattern, strlen(family->pattern) + 1, VT_HASH_START);
@@ -203,7 +202,7 @@ static int merge_alike(struct vt_module_families *families)
     return result;
 }
 
-/* "3", "0–31", "1,3", or "1…7" where some between are not there. */
+/* "3", "0–31", "1,3", or "1…7" where some are missing. */
 static void put_numbers(FILE *stream, const struct vt_module_numbers *numbers)
 {
     unsigned seen = 0;
@@ -334,73 +333,37 @@ void vt_module_families_free(struct vt_module_families *families)
     *families = (struct vt_module_families){0};
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    const struct vt_group *a = left, *b = right;
-
-    return strcmp(a->name, b->name);
-}
-
-/* Adds up groups of one name, which stand next to each other after sorting. */
-static void sum_names(struct vt_groups *groups)
-{
-    size_t kept = 0;
-
-    if (groups->count)
-        qsort(groups->items, groups->count, sizeof *groups->items, compare_names);
-    for (size_t i = 0; i < groups->count; i++) {
-        struct vt_group *last = kept ? &groups->items[kept - 1] : NULL;
-
-        if (!last || strcmp(last->name, groups->items[i].name)) {
-            groups->items[kept++] = groups->items[i];
-            continue;
-        }
-        last->bytes += groups->items[i].bytes;
-        free(groups->items[i].name);
-    }
-    groups->count = kept;
-}
-
-static int add_prefixes(const struct vt_group *group, uint64_t bytes, struct vt_groups *groups,
-                        size_t *capacity)
-{
-    struct vt_module_level level = {0};
-
-    while (vt_module_next(group->name, &level)) {
-        size_t prefix_bytes = (size_t)(level.begin + level.bytes - group->name);
-        if (groups->count == *capacity) {
-            size_t larger = *capacity ? *capacity * 2 : 64;
-            struct vt_group *items = realloc(groups->items, larger * sizeof *items);
-            if (!items)
-                return -ENOMEM;
-            groups->items = items;
-            *capacity = larger;
-        }
-        groups->items[groups->count] =
-            (struct vt_group){.name = strndup(group->name, prefix_bytes), .bytes = bytes};
-        if (!groups->items[groups->count].name)
-            return -ENOMEM;
-        groups->count++;
-    }
-    return 0;
-}
-
 int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families)
 {
     struct vt_groups places = {0};
-    size_t capacity = 0;
+    struct vt_group_table table = {.groups = &places};
     int result = 0;
 
     *families = (struct vt_module_families){0};
-    for (size_t i = 0; !result && i < modules->count; i++)
-        if (modules->items[i].name[0] && modules->items[i].categories[category])
-            result =
-                add_prefixes(&modules->items[i], modules->items[i].categories[category], &places, &capacity);
-    sum_names(&places);
+    for (size_t i = 0; !result && i < modules->count; i++) {
+        const char *name = modules->items[i].name;
+        uint64_t bytes = modules->items[i].categories[category];
+        struct vt_module_level level = {0};
+
+        while (!result && bytes && name[0] && vt_module_next(name, &level)) {
+            struct vt_group *place = vt_group_named(&table, name, (size_t)(level.begin + level.bytes - name));
+
+            if (place)
+                place->bytes += bytes;
+            else
+                result = -ENOMEM;
+        }
+    }
+    vt_index_free(&table.index);
     if (!result)
         result = fold(&places, false, families);
-    for (size_t i = 0; i < places.count; i++)
-        free(places.items[i].name);
-    free(places.items);
+    vt_groups_free(&places);
     return result;
+}
+
+bool vt_belongs_to_no_module(unsigned category)
+{
+    return category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_BUFFER ||
+           category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE ||
+           category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
 }

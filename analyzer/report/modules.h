@@ -14,7 +14,7 @@ struct vt_module_numbers {
 };
 
 /* Modules that differ only in the numbers of their names, as one. The last number of a path of classes is
- * kept apart where nothing lies in it and sizes differ: two Linear of one block are no repetition. */
+ * not folded where the module contains nothing and sizes differ: two Linear of one block are not repeats. */
 struct vt_module_family {
     char *name; /* "layers.0–31.mlp", "EncoderLayer#1–6 > Dropout#2"; owned */
     const char
@@ -35,12 +35,12 @@ struct vt_module_families {
 
 /* -ENOMEM. The groups must outlive the families. */
 int vt_fold_modules(const struct vt_groups *modules, struct vt_module_families *families);
-/* Where a category is: its modules and those that they lie in, each with all that is in it, whatever their
- * numbers. Bytes are the category's. */
+/* Where a category is: its modules and those that contain them, each with everything inside. All numbers are
+ * folded. Bytes are the category's. */
 int vt_fold_places(const struct vt_groups *modules, unsigned category, struct vt_module_families *families);
 void vt_module_families_free(struct vt_module_families *families);
 
-/* True for what is a whole model's, or a device's: which module was running when it was made says nothing. */
+/* True for categories of a whole model or device: the module that was running says nothing about them. */
 bool vt_belongs_to_no_module(unsigned category);
 
 #endif

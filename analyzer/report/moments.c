@@ -1,9 +1,10 @@
-/* --at: from what a person typed to an event. */
+/* --at: from the text on the command line to an event, or to one of the times that memory ran out. */
 #include "report/parts.h"
 #include "base/format.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,27 +19,36 @@ uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index)
     return t_ns > start ? t_ns - start : 0;
 }
 
-static const char *mark_name(const struct vt_trace *trace, const struct vt_event *event)
-{
-    const char *name = vt_trace_string(trace, event->detail);
+/* Where a parser writes its reason. */
+struct reason {
+    char *text;
+    size_t bytes;
+};
 
-    return name ? name : "";
+static int fail(struct reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int fail(struct reason reason, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(reason.text, reason.bytes, format, arguments);
+    va_end(arguments);
+    return -EINVAL;
 }
 
+/* ---- Marks ---- */
+
 /* Lists the names of marks, each once, as far as they fit. */
-static void list_marks(const struct vt_trace *trace, char *text, size_t bytes)
+static void list_marks(const struct vt_report *report, char *text, size_t bytes)
 {
     const char *listed[8];
     size_t count = 0, used = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < trace->event_count && count < 8; i++) {
-        const char *name;
+    for (size_t i = 0; i < report->mark_count && count < 8; i++) {
+        const char *name = report->marks[i].name;
         bool known = false;
 
-        if (trace->events[i].kind != VT_EVENT_MARK)
-            continue;
-        name = mark_name(trace, &trace->events[i]);
         for (size_t k = 0; k < count; k++)
             known |= !strcmp(listed[k], name);
         if (known || used + strlen(name) + 16 > bytes)
@@ -50,27 +60,23 @@ static void list_marks(const struct vt_trace *trace, char *text, size_t bytes)
         snprintf(text + used, bytes - used, ", ...");
 }
 
-static int no_mark(const struct vt_trace *trace, const char *name, uint64_t number, uint64_t found,
-                   char *error, size_t error_bytes)
+static int no_mark(const struct vt_report *report, const char *name, int length, uint64_t number,
+                   uint64_t found, struct reason reason)
 {
     char marks[256];
 
-    if (found) {
-        snprintf(error, error_bytes, "the trace has mark '%.64s' only %" PRIu64 " times, not %" PRIu64, name,
-                 found, number);
-        return -EINVAL;
-    }
-    list_marks(trace, marks, sizeof marks);
-    if (marks[0])
-        snprintf(error, error_bytes, "no mark '%.64s' in the trace; it has %s", name, marks);
-    else
-        snprintf(error, error_bytes, "no mark '%.64s' in the trace; it has no marks at all", name);
-    return -EINVAL;
+    length = length < 64 ? length : 64;
+    if (found)
+        return fail(reason, "the trace has mark '%.*s' only %" PRIu64 " times, not %" PRIu64, length, name,
+                    found, number);
+    list_marks(report, marks, sizeof marks);
+    return fail(reason, "no mark '%.*s' in the trace; it has %s", length, name,
+                marks[0] ? marks : "no marks at all");
 }
 
 /* NAME or NAME#k. A mark may be called "a#2" itself: the whole text is tried first. */
-static int find_mark(const struct vt_trace *trace, const char *text, struct vt_moment *moment, char *error,
-                     size_t error_bytes)
+static int find_mark(const struct vt_report *report, const char *text, struct vt_moment *moment,
+                     struct reason reason)
 {
     const char *hash = strrchr(text, '#');
     char *end = NULL;
@@ -79,14 +85,11 @@ static int find_mark(const struct vt_trace *trace, const char *text, struct vt_m
 
     for (int pass = 0; pass < 2; pass++) {
         found = 0;
-        for (size_t i = 0; i < trace->event_count; i++) {
-            const char *name;
+        for (size_t i = 0; i < report->mark_count; i++) {
+            const struct vt_mark *mark = &report->marks[i];
 
-            if (trace->events[i].kind != VT_EVENT_MARK)
-                continue;
-            name = mark_name(trace, &trace->events[i]);
-            if (strlen(name) == length && !memcmp(name, text, length) && ++found == number) {
-                moment->first = moment->last = (uint32_t)i;
+            if (strlen(mark->name) == length && !memcmp(mark->name, text, length) && ++found == number) {
+                moment->first = moment->last = mark->event_index;
                 return 0;
             }
         }
@@ -97,24 +100,21 @@ static int find_mark(const struct vt_trace *trace, const char *text, struct vt_m
             break;
         length = (size_t)(hash - text);
     }
-    char *name = strndup(text, length);
-    int result = no_mark(trace, name ? name : "", number, found, error, error_bytes);
-    free(name);
-    return result;
+    return no_mark(report, text, (int)length, number, found, reason);
 }
 
-static int find_step(const struct vt_report *report, const char *text, struct vt_moment *moment, char *error,
-                     size_t error_bytes)
+/* ---- Steps and times ---- */
+
+static int find_step(const struct vt_report *report, const char *text, struct vt_moment *moment,
+                     struct reason reason)
 {
     const struct vt_attribution *attribution = report->attribution;
     char *end;
     unsigned long step = strtoul(text, &end, 10);
     bool found = false;
 
-    if (end == text || *end || text[0] == '-') {
-        snprintf(error, error_bytes, "'step:%.32s' is not step:NUMBER", text);
-        return -EINVAL;
-    }
+    if (end == text || *end || text[0] == '-')
+        return fail(reason, "'step:%.32s' is not step:NUMBER", text);
     for (size_t i = 0; i < attribution->span_count; i++) {
         const struct vt_span *span = &attribution->spans[i];
         if (span->step != step)
@@ -127,13 +127,9 @@ static int find_step(const struct vt_report *report, const char *text, struct vt
     if (found)
         return 0;
     if (attribution->step_count)
-        snprintf(error, error_bytes,
-                 "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)", step,
-                 attribution->step_count);
-    else
-        snprintf(error, error_bytes, "no step %lu in the trace: no training steps were recognised in it",
-                 step);
-    return -EINVAL;
+        return fail(reason, "no step %lu in the trace; it has steps 1 to %u (and 0, before the first)", step,
+                    attribution->step_count);
+    return fail(reason, "no step %lu in the trace: no training steps were recognised in it", step);
 }
 
 /* "3.2s", "150ms", "2min", "1.5 h" since recording began. */
@@ -160,27 +156,22 @@ static bool parse_time(const char *text, double *seconds)
     return false;
 }
 
-static int find_time(const struct vt_report *report, const char *text, struct vt_moment *moment, char *error,
-                     size_t error_bytes)
+static int find_time(const struct vt_report *report, const char *text, struct vt_moment *moment,
+                     struct reason reason)
 {
     const struct vt_trace *trace = report->trace;
     size_t low = 0, high = trace->event_count;
     double seconds;
     char duration[32];
 
-    if (!parse_time(text, &seconds)) {
-        snprintf(error, error_bytes,
-                 "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a time "
-                 "such as "
-                 "3.2s or 150ms",
-                 text);
-        return -EINVAL;
-    }
-    if (seconds * 1e9 > (double)report->duration_ns) {
-        snprintf(error, error_bytes, "%.64s is after the end of the trace, which is %s long", text,
-                 vt_format_duration(report->duration_ns, duration));
-        return -EINVAL;
-    }
+    if (!parse_time(text, &seconds))
+        return fail(reason,
+                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a "
+                    "time such as 3.2s or 150ms",
+                    text);
+    if (seconds * 1e9 > (double)report->duration_ns)
+        return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
+                    vt_format_duration(report->duration_ns, duration));
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if ((double)vt_event_time(trace, (uint32_t)middle) <= seconds * 1e9)
@@ -193,39 +184,129 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     return 0;
 }
 
-int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_moment *moment, char *label,
-                    size_t label_bytes, char *error, size_t error_bytes)
-{
-    *moment = (struct vt_moment){0};
-    snprintf(label, label_bytes, "%s", at);
-    if (!strcmp(at, "peak") || !strcmp(at, "end"))
-        snprintf(label, label_bytes, "the %s", at);
-    if (!strcmp(at, "peak")) {
-        moment->peak = true;
-        return 0;
-    }
-    if (!strcmp(at, "end")) {
-        moment->end = true;
-        return 0;
-    }
-    if (!strcmp(at, "oom") || !strncmp(at, "oom#", 4)) {
-        size_t index = 0;
-        int result = vt_refusal_parse(report, at, &index, error, error_bytes);
+/* ---- Out of memory ---- */
 
-        if (result)
-            return result;
-        moment->first = moment->last = report->refusals[index].event_index;
-        snprintf(label, label_bytes, "the moment when memory ran out");
+/* "oom" is the last, "oom#2" the second. */
+static int find_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
+{
+    size_t count = report->refusal_count;
+    char *end = NULL;
+    unsigned long long number = count;
+
+    if (!strncmp(at, "oom#", 4) && at[4] >= '0' && at[4] <= '9')
+        number = strtoull(at + 4, &end, 10);
+    else if (strcmp(at, "oom"))
+        end = "?";
+    if (end && *end)
+        return fail(reason, "'%.64s' is not oom#NUMBER", at);
+    if (!count)
+        return fail(reason, "the trace has no out-of-memory event");
+    if (!number || number > count)
+        return fail(reason, "memory ran out %zu time%s in the trace: there is no %.64s", count,
+                    count > 1 ? "s" : "", at);
+    *index = (size_t)number - 1;
+    return 0;
+}
+
+static int parse(const struct vt_report *report, const char *at, struct vt_moment *moment, const char **label,
+                 struct reason reason)
+{
+    size_t index = 0;
+    int result;
+
+    *moment = (struct vt_moment){.peak = !strcmp(at, "peak"), .end = !strcmp(at, "end")};
+    *label = moment->peak ? "the peak" : moment->end ? "the end" : "the moment asked for";
+    if (moment->peak || moment->end)
         return 0;
+    if (!strcmp(at, "oom") || !strncmp(at, "oom#", 4)) {
+        *label = "the moment when memory ran out";
+        result = find_refusal(report, at, &index, reason);
+        if (!result)
+            moment->first = moment->last = report->refusals[index].event_index;
+        return result;
     }
-    if (!strncmp(at, "mark:", 5)) {
-        snprintf(label, label_bytes, "mark '%.200s'", at + 5);
-        return find_mark(report->trace, at + 5, moment, error, error_bytes);
-    }
+    if (!strncmp(at, "mark:", 5))
+        return find_mark(report, at + 5, moment, reason);
     if (!strncmp(at, "step:", 5)) {
-        snprintf(label, label_bytes, "the step's largest moment");
-        return find_step(report, at + 5, moment, error, error_bytes);
+        *label = "the step's largest moment";
+        return find_step(report, at + 5, moment, reason);
     }
-    snprintf(label, label_bytes, "the moment asked for");
-    return find_time(report, at, moment, error, error_bytes);
+    return find_time(report, at, moment, reason);
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The refusal that `at` means where only these are meant: the last in a step, the first after a mark, the
+ * nearest to a time. */
+static int choose_refusal(const struct vt_report *report, const char *at, size_t *index, struct reason reason)
+{
+    const struct vt_refusal *refusals = report->refusals;
+    size_t count = report->refusal_count, chosen = count;
+    struct vt_moment moment;
+    const char *label;
+    int result;
+
+    if (!count || !strncmp(at, "oom", 3))
+        return find_refusal(report, count ? at : "oom", index, reason);
+    result = parse(report, at, &moment, &label, reason);
+    if (result)
+        return result;
+    if (moment.peak || moment.end)
+        return fail(reason,
+                    "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that "
+                    "moment: vramtrace report --at %s",
+                    at);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t event = refusals[i].event_index;
+
+        if (moment.t_ns && (chosen == count ||
+                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
+            chosen = i;
+        if (!moment.t_ns && event >= moment.first &&
+            (moment.largest ? event <= moment.last : chosen == count))
+            chosen = i;
+    }
+    *index = chosen;
+    if (chosen < count)
+        return 0;
+    return fail(reason, "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
+                moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
+}
+
+/* ---- The moment shown ---- */
+
+int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
+                   struct vt_moment *moment, char *error, size_t error_bytes)
+{
+    const struct reason reason = {error, error_bytes};
+    const char *at = options->at, *label = "the peak";
+    size_t count = report->refusal_count;
+    char numbered[32];
+    int result = 0;
+
+    report->shown_refusal = count ? count - 1 : 0;
+    if (at && options->oom == VT_AT_OOM_ONLY) {
+        result = choose_refusal(report, at, &report->shown_refusal, reason);
+        snprintf(numbered, sizeof numbered, "oom#%zu", report->shown_refusal + 1);
+        at = numbered;
+    } else if (at && count && !strncmp(at, "oom", 3)) {
+        result = find_refusal(report, at, &report->shown_refusal, reason);
+    }
+    if (result)
+        return result;
+    if (!at && count &&
+        (options->oom == VT_AT_OOM_ONLY ||
+         (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN && report->refusals[report->shown_refusal].ends_run)))
+        at = "oom";
+    report->has_at = at != NULL;
+    if (at)
+        result = parse(report, at, moment, &label, reason);
+    if (at && !strncmp(at, "mark:", 5))
+        snprintf(report->at_label, sizeof report->at_label, "mark '%.200s'", at + 5);
+    else
+        snprintf(report->at_label, sizeof report->at_label, "%s", label);
+    return result;
 }

@@ -30,20 +30,20 @@ struct vt_moment {
     uint32_t first, last;
     bool largest;
     bool peak, end; /* the device's own */
-    uint64_t t_ns;  /* of a time, as it was asked for */
+    uint64_t t_ns;  /* the time asked for; 0 = another moment */
 };
 
-/* Reads `at` (see vt_report_options). -EINVAL with a reason in `error`. `label` is what the moment is called.
- */
-int vt_moment_parse(const struct vt_report *report, const char *at, struct vt_moment *moment, char *label,
-                    size_t label_bytes, char *error, size_t error_bytes);
+/* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
+ * set only with has_at. -EINVAL with a reason in `error`. */
+int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
+                   struct vt_moment *moment, char *error, size_t error_bytes);
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 
 /* ---- Instants (instants.c, groups.c, blocks.c, explanations.c) ---- */
 
-/* What the peak goes by: block bytes if a framework had blocks, else driver bytes that are not cached. */
+/* The measure of the peak: block bytes if a framework had blocks, else driver bytes that are not cached. */
 uint64_t vt_state_measure(const struct vt_state *state, bool has_blocks);
 /* Copies an event's sums; vt_state_finish does the rest. */
 void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt_sums *sums);
@@ -63,16 +63,16 @@ int vt_group_instant(struct vt_grouper *grouper, int device_index, unsigned grou
                      struct vt_instant *instant);
 void vt_groups_free(struct vt_groups *groups);
 
-/* True if an allocation has bytes of its own: not the cache, which is what blocks leave of segments and
- * pools, nor a context, which is nobody's. */
+/* True if an allocation has bytes of its own: not segments and pools, whose rest is the cache, and not a
+ * context, which nobody owns. */
 bool vt_is_grouped(const struct vt_allocation *allocation);
 /* ... and is alive on the device just after the event. */
 bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uint32_t event_index);
-/* The stack that shows a person where an allocation was made: for one of backward, that of the forward
- * operator whose node made it, where that is known. */
+/* The stack to show for an allocation: in backward, that of the forward operator whose node made it, if
+ * known. */
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation);
-/* The module that an allocation is shown with, or NULL: what serves all modules is no module's, even if one
- * was the first to need it. */
+/* The module that an allocation is shown with, or NULL: workspaces and communication buffers serve all
+ * modules, even if one was the first to need them. */
 const char *vt_shown_module(const struct vt_label *label);
 
 /* All that is printed of an allocation, but its number. */
@@ -85,23 +85,16 @@ int vt_explain(const struct vt_report *report, const char *what, struct vt_devic
 
 /* ---- Out of memory (refusals.c, askers.c) ---- */
 
-/* What the driver said was free on the whole card within a second of an event, with nothing in between that
- * changed it; false if nobody asked it. */
+/* What the driver reported as free on the whole card within a second of an event, with no change in between;
+ * false without such a report. */
 bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device_index, uint64_t *free_bytes,
                   uint64_t *total_bytes);
 
-/* Fills report->refusals; the last is the one shown. */
+/* Fills report->refusals, without what vt_complete_refusal finds. */
 int vt_find_refusals(struct vt_report *report);
-/* "oom" is the last, "oom#2" the second. -EINVAL with a reason in `error`. */
-int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
-                     size_t error_bytes);
-/* The one that `at` (see vt_report_options) means where only these are meant: the last in a step, the first
- * after a mark, the nearest to a time. -EINVAL with a reason in `error`. */
-int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
-                      size_t error_bytes);
-/* Shows that one, and completes what is known of it. */
-void vt_refusal_show(struct vt_report *report, size_t index);
-/* Sets who asked for them. -ENOMEM. */
+/* Completes the one that is shown. */
+void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal);
+/* Sets the askers of all refusals. -ENOMEM. */
 int vt_find_askers(struct vt_report *report);
 
 #endif

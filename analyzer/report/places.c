@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "report/group_table.h"
+#include "base/hash.h"
 #include "trace/frameworks.h"
 
 #define FRAMES 512
@@ -133,14 +133,14 @@ const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id)
 
 /* ---- Names of stacks ---- */
 
-/* Objects that stand between a program and what it asked for. */
+/* Frames between a program and what it called. */
 static bool is_folded(const struct vt_frame *frame)
 {
     return !strcmp(frame->function, "_start") || (vt_object_kinds(frame->module) & VT_OBJECT_FOLDED);
 }
 
-/* Folds a stack for a line or two of text: the innermost frame that means something, then those that a person
- * wrote. Native frames are shown only where there is no Python. */
+/* Folds a stack to a line or two of text: the innermost frame with a meaning, then those of the user's code.
+ * Native frames are shown only without Python frames. */
 static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames, size_t count,
                  char *text, size_t bytes)
 {
@@ -169,7 +169,7 @@ static void fold(struct vt_places *places, uint32_t stack_id, const struct vt_fr
     }
 }
 
-/* Stacks are the same for a person if their lines are: threads and objects make no difference. */
+/* Stacks with the same lines share a name: threads and objects make no difference. */
 static void name_stack(struct vt_places *places, uint32_t stack_id, struct vt_stack_name *stack)
 {
     struct vt_frame frames[FRAMES];

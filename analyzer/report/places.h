@@ -16,7 +16,7 @@ struct vt_place {
 
 struct vt_places; /* of one trace; by one thread at a time */
 
-/* Frames of a stack, innermost first. Returns how many there are, of which at most `capacity` are written. */
+/* Frames of a stack, innermost first. Returns their number; writes at most `capacity`. */
 size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else NULL,

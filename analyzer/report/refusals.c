@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAR_NS 1000000000u /* what the driver told at most so long before or after counts as "then" */
+#define NEAR_NS 1000000000u /* a report of the driver this near counts as "then" */
 #define NEAR_EVENTS 256u
 
-/* True for what changes how much a device has free: beyond it, what the driver told is of another state. */
+/* True for events that change what a device has free: the driver's reports beyond them are of another state.
+ */
 static bool changes_free(const struct vt_event *event, int device_index)
 {
     if (event->layer == VT_LAYER_FRAMEWORK ||
@@ -46,7 +47,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
             if (i >= trace->event_count || changed[side]) /* also before the first */
                 continue;
             event = &trace->events[i];
-            /* The event itself has happened already; what was told before it is of the state before. */
+            /* The event itself has happened: reports before it are of the state before. */
             if (changes_free(event, device_index) && (!side || distance > 0))
                 changed[side] = true;
             if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
@@ -72,7 +73,7 @@ static int count_until(void *context, uint32_t event_index, const struct vt_sums
     return 0;
 }
 
-/* How long the process went on to allocate after a refusal; 0 = it did not. */
+/* Time from a refusal to the last allocation after it; 0 = there was none. */
 static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *refusal)
 {
     for (size_t i = trace->event_count; i-- > refusal->event_index + 1;)
@@ -81,16 +82,13 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
     return 0;
 }
 
-/* Where the driver did not report what was free: what the card's size leaves beside this process. */
-static void complete(const struct vt_report *report, struct vt_refusal *refusal)
+/* Where the driver did not report what was free: the card's size less what this process has. */
+static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
-    if (refusal->device_index < 0 ||
-        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) < 0)
-        return;
-    for (size_t i = 0; i < report->trace->device_count; i++) {
-        uint64_t total = report->trace->devices[i].total_bytes;
+    for (size_t i = 0; i < trace->device_count; i++) {
+        uint64_t total = trace->devices[i].total_bytes;
 
-        if (report->trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
+        if (trace->devices[i].index != refusal->device_index || !total || refusal->free_told)
             continue;
         refusal->free_known = true;
         refusal->total_bytes = total;
@@ -98,7 +96,17 @@ static void complete(const struct vt_report *report, struct vt_refusal *refusal)
     }
 }
 
-/* The last event that asked for memory and got it, VT_NEVER = none. */
+void vt_complete_refusal(const struct vt_report *report, struct vt_refusal *refusal)
+{
+    if (refusal->device_index >= 0 &&
+        vt_category_walk(report->attribution, refusal->device_index, count_until, refusal) >= 0)
+        estimate_free(report->trace, refusal);
+    refusal->went_on_ns = went_on(report->trace, refusal);
+    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
+        refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
+}
+
+/* The last event that obtained memory, VT_NEVER = none. */
 static uint32_t last_gain(const struct vt_trace *trace)
 {
     for (uint32_t i = (uint32_t)trace->event_count; i-- > 0;)
@@ -124,7 +132,7 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                    .driver_tries = driver_tries,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
-    /* the process asked for no device memory any more */
+    /* the process requested no device memory after it */
     refusal->ends_run =
         gain == VT_NEVER || gain <= event_index || (report->trace->events[gain].flags & VT_FLAG_HOST) != 0;
     refusal->free_told = refusal->free_known = vt_free_near(report->trace, event_index, event->device_index,
@@ -160,84 +168,4 @@ int vt_find_refusals(struct vt_report *report)
     if (!report->refusals)
         return -ENOMEM;
     return report->refusal_count ? vt_find_askers(report) : 0;
-}
-
-void vt_refusal_show(struct vt_report *report, size_t index)
-{
-    struct vt_refusal *refusal = &report->refusals[index];
-
-    report->shown_refusal = index;
-    complete(report, refusal);
-    refusal->went_on_ns = went_on(report->trace, refusal);
-    if (refusal->free_known && refusal->total_bytes > refusal->free_bytes + refusal->driver_bytes)
-        refusal->other_bytes = refusal->total_bytes - refusal->free_bytes - refusal->driver_bytes;
-}
-
-int vt_refusal_parse(const struct vt_report *report, const char *at, size_t *index, char *error,
-                     size_t error_bytes)
-{
-    size_t count = report->refusal_count;
-    char *end = NULL;
-    unsigned long long number = count;
-
-    if (!strncmp(at, "oom#", 4) && at[4] >= '0' && at[4] <= '9')
-        number = strtoull(at + 4, &end, 10);
-    else if (strcmp(at, "oom"))
-        end = "?";
-    if (end && *end)
-        snprintf(error, error_bytes, "'%.64s' is not oom#NUMBER", at);
-    else if (!count)
-        snprintf(error, error_bytes, "the trace has no out-of-memory event");
-    else if (!number || number > count)
-        snprintf(error, error_bytes, "memory ran out %zu time%s in the trace: there is no %.64s", count,
-                 count > 1 ? "s" : "", at);
-    else
-        *index = (size_t)number - 1;
-    return (end && *end) || !number || number > count ? -EINVAL : 0;
-}
-
-static uint64_t apart(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-int vt_refusal_choose(const struct vt_report *report, const char *at, size_t *index, char *error,
-                      size_t error_bytes)
-{
-    const struct vt_refusal *refusals = report->refusals;
-    size_t count = report->refusal_count, chosen = count;
-    struct vt_moment moment;
-    char label[256];
-    int result;
-
-    if (!count || !strncmp(at, "oom", 3))
-        return vt_refusal_parse(report, count ? at : "oom", index, error, error_bytes);
-    result = vt_moment_parse(report, at, &moment, label, sizeof label, error, error_bytes);
-    if (result)
-        return result;
-    if (moment.peak || moment.end) {
-        snprintf(
-            error, error_bytes,
-            "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that moment: "
-            "vramtrace report --at %s",
-            at);
-        return -EINVAL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t event = refusals[i].event_index;
-
-        if (moment.t_ns && (chosen == count ||
-                            apart(refusals[i].t_ns, moment.t_ns) < apart(refusals[chosen].t_ns, moment.t_ns)))
-            chosen = i;
-        if (!moment.t_ns && event >= moment.first &&
-            (moment.largest ? event <= moment.last : chosen == count))
-            chosen = i;
-    }
-    *index = chosen;
-    if (chosen < count)
-        return 0;
-    snprintf(error, error_bytes,
-             "memory did not run out %s %.64s; it ran out %zu time%s: vramtrace oom lists them",
-             moment.largest ? "in" : "after", at, count, count > 1 ? "s" : "");
-    return -EINVAL;
 }

@@ -129,12 +129,15 @@ static int list_marks(struct vt_report *report)
     report->marks = calloc(count + 1, sizeof *report->marks);
     if (!report->marks)
         return -ENOMEM;
-    for (uint32_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].kind == VT_EVENT_MARK)
-            report->marks[report->mark_count++] =
-                (struct vt_mark){.name = vt_trace_string(trace, trace->events[i].detail),
-                                 .t_ns = vt_event_time(trace, i),
-                                 .event_index = i};
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const char *name;
+
+        if (trace->events[i].kind != VT_EVENT_MARK)
+            continue;
+        name = vt_trace_string(trace, trace->events[i].detail);
+        report->marks[report->mark_count++] =
+            (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
+    }
     return 0;
 }
 
@@ -158,37 +161,6 @@ static int list_step_starts(struct vt_report *report)
     for (size_t id = 0; id < report->trace->stack_count && !report->has_operators; id++)
         report->has_operators = vt_operator_of(attribution, (uint32_t)id) != NULL;
     return 0;
-}
-
-/* What --at means, and which of the times that memory ran out is shown. */
-static int find_moment(struct vt_report *report, const struct vt_report_options *options,
-                       struct vt_moment *at, char *error, size_t error_bytes)
-{
-    const char *moment = options->at;
-    size_t count = report->refusal_count, shown = count - 1;
-    char numbered[32];
-    int result = 0;
-
-    if (moment && options->oom == VT_AT_OOM_ONLY) {
-        result = vt_refusal_choose(report, moment, &shown, error, error_bytes);
-        snprintf(numbered, sizeof numbered, "oom#%zu", shown + 1);
-        moment = numbered;
-    }
-    if (!result && moment && count && !strncmp(moment, "oom", 3))
-        result = vt_refusal_parse(report, moment, &shown, error, error_bytes);
-    if (result)
-        return result;
-    if (count)
-        vt_refusal_show(report, shown);
-    if (!moment && count &&
-        (options->oom == VT_AT_OOM_ONLY ||
-         (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN && report->refusals[shown].ends_run)))
-        moment = "oom";
-    report->has_at = moment != NULL;
-    snprintf(report->at_label, sizeof report->at_label, "the peak");
-    return moment ? vt_moment_parse(report, moment, at, report->at_label, sizeof report->at_label, error,
-                                    error_bytes)
-                  : 0;
 }
 
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
@@ -215,7 +187,9 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     if (!result)
         result = vt_find_refusals(report);
     if (!result)
-        result = find_moment(report, options, &at, error, error_bytes);
+        result = vt_find_moment(report, options, &at, error, error_bytes);
+    if (!result && report->refusal_count)
+        vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report)) {
         snprintf(error, error_bytes, "no device %d in the trace; the highest is %d", options->device_index,
                  known_devices(report) - 1);

@@ -38,14 +38,14 @@ struct vt_refusal {
     int device_index;
     uint8_t phase, layer; /* enum vt_layer */
     bool of_framework;
-    /* What the card had free then: as the driver reported just before or after; else what its size leaves
-     * beside this process, which other processes may have taken. */
-    bool free_told; /* by the driver */
+    /* What the card had free then: as the driver reported just before or after; else its size less what this
+     * process had, of which other processes may hold some. */
+    bool free_told; /* the driver reported it */
     bool free_known;
     uint64_t free_bytes, total_bytes; /* of the card, where free_known */
-    uint32_t
-        driver_tries; /* requests that the driver refused for it: of a framework, 0 = it refused by itself */
-    bool ends_run;    /* nothing was allocated after it */
+    uint32_t driver_tries; /* requests that the driver refused for it; of a framework, 0 = the framework
+                              refused by itself */
+    bool ends_run;         /* nothing was allocated after it */
     uint32_t stack_id;
     /* Who asked; NULL = not known. The place is of the forward operator where it was asked in backward. */
     const char *asker; /* in words; never NULL */
@@ -86,15 +86,15 @@ struct vt_report {
     /* Out of memory, in order: what the framework reported, and what the driver refused to others. */
     struct vt_refusal *refusals;
     size_t refusal_count;
-    size_t shown_refusal;  /* index: the last, or the one of --at */
-    size_t survived_count; /* what the driver refused first and gave when the framework had freed its cache */
+    size_t shown_refusal;    /* index: the last, or that of --at */
+    size_t survived_count;   /* requests that the driver granted after the framework had freed its cache */
     uint64_t survived_bytes; /* the largest of them */
     struct vt_shortage shortage;
     bool has_at;        /* a moment is shown beside the peak */
     char at_label[256]; /* of what is shown: "mark 'warm'", "the step's largest moment", "the peak" */
 };
 
-/* ONLY: `at` itself chooses among the times that memory ran out. */
+/* ONLY: `at` chooses among the times that memory ran out. */
 enum vt_at_oom { VT_AT_OOM_NEVER, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_ONLY };
 
 struct vt_report_options {

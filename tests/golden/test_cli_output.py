@@ -40,7 +40,7 @@ def test_full_disk(command, trace):
         result = run_into(full, words(command, trace))
     assert result.returncode == 4
     (line,) = result.stderr.splitlines()
-    assert line.startswith(f"vramtrace {command[0]}: cannot write to the standard output: No space left on device; make room")
+    assert line.startswith(f"vramtrace {command[0]}: cannot write to the standard output: No space left on device; free some space")
     result = run(*words(command, trace), "-o", "/dev/full")
     assert (result.returncode, result.stdout) == (4, "")
     (line,) = result.stderr.splitlines()
@@ -173,7 +173,7 @@ def test_output_never_replaces_a_trace(trace, tmp_path):
 
 
 def test_output_that_cannot_be(trace, tmp_path):
-    check_refused(run("report", trace, "-o", tmp_path / "none" / "out"), 4, "none/out", "No such file", "make its folder")
+    check_refused(run("report", trace, "-o", tmp_path / "none" / "out"), 4, "none/out", "No such file", "create its folder")
     check_refused(run("report", trace, "-o", tmp_path), 4, "is a folder", "report.txt")
     check_refused(run("report", trace, "-o", ""), 2, "-o needs")
     check_refused(run("report", trace, "-o"), 2, "-o needs a value: -o FILE")
