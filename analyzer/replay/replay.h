@@ -54,6 +54,24 @@ static inline bool vt_is_container(const struct vt_allocation *allocation)
            allocation->holds_blocks;
 }
 
+/* It counts as driver memory by itself. */
+static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
+{
+    if (allocation->flags & VT_FLAG_FOREIGN)
+        return false;
+    switch (allocation->kind) {
+    case VT_ALLOCATION_SEGMENT:
+    case VT_ALLOCATION_DRIVER:
+    case VT_ALLOCATION_POOL:
+    case VT_ALLOCATION_CONTEXT:
+        return true;
+    case VT_ALLOCATION_BLOCK:
+        return allocation->parent == VT_NEVER;
+    default:
+        return false;
+    }
+}
+
 /* What it adds by itself to the sums while it is alive: 0 for containers and for foreign memory. */
 static inline uint64_t vt_allocation_own_bytes(const struct vt_allocation *allocation)
 {
