@@ -28,24 +28,30 @@ static int compare_beginning(const void *item, const void *event)
     return *(const uint32_t *)item <= *(const uint32_t *)event ? -1 : 1;
 }
 
+static long last_before(const void *items, size_t count, size_t item_bytes, uint32_t event)
+{
+    return (long)vt_lower_bound(items, count, item_bytes, &event, compare_beginning) - 1;
+}
+
 long vt_pass_before(const struct vt_phases *phases, uint32_t event)
 {
-    return (long)vt_lower_bound(phases->passes, phases->pass_count, sizeof *phases->passes, &event,
-                                compare_beginning) -
-           1;
+    return last_before(phases->passes, phases->pass_count, sizeof *phases->passes, event);
 }
 
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
 {
-    return (long)vt_lower_bound(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes,
-                                &event, compare_beginning) -
-           1;
+    return last_before(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes, event);
 }
 
 size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
 {
-    size_t after = vt_lower_bound(spans, count, sizeof *spans, &event, compare_beginning);
-    return after ? after - 1 : 0;
+    long found = last_before(spans, count, sizeof *spans, event);
+    return found < 0 ? 0 : (size_t)found;
+}
+
+uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event)
+{
+    return phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
 }
 
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)

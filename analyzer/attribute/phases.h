@@ -47,6 +47,7 @@ void vt_phases_free(struct vt_phases *phases);
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
 size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event); /* 0 instead of -1 */
+uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 

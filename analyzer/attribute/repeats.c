@@ -133,10 +133,7 @@ static bool is_repeated(const struct vt_label *label)
 
 static uint32_t step_at(const struct finder *finder, uint32_t event)
 {
-    const struct vt_phases *phases = finder->phases;
-    return event >= VT_NEVER - 1
-               ? UINT32_MAX
-               : phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
+    return event >= VT_NEVER - 1 ? UINT32_MAX : vt_step_at(finder->phases, event);
 }
 
 /* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. */
