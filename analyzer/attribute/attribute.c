@@ -348,9 +348,9 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
-    if (rule == VT_RULE_INSPECTION)
-        return "seen by an inspection";
-    return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
+    struct vt_rule_source source;
+    vt_rules_source(attribution->rules, rule, &source);
+    return rule == VT_RULE_INSPECTION ? "seen by an inspection" : source.name;
 }
 
 void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)

@@ -31,6 +31,11 @@ static const char *const condition_names[] = {"python", "name",      "native", "
                                               "op",     "innermost", "trait",  "phase",  "kind",
                                               "life",   "bytes",     NULL};
 static const char *const clause_names[] = {"rule", "trait", "code", NULL}; /* vt_clause_kind */
+static const char *const own_trait_names[] = {
+#define X(id, name) name,
+    VT_OWN_TRAITS(X)
+#undef X
+};
 static const char *const code_names[] = {
 #define X(id, name) name,
     VT_CODE_CLASSES(X)
@@ -135,14 +140,9 @@ static int parse_names(struct parser *parser, struct vt_condition *condition, ch
                                : condition->kind == VT_CONDITION_PHASE   ? vt_phase_names
                                : condition->kind == VT_CONDITION_KIND    ? kind_names
                                : condition->kind == VT_CONDITION_LIFE    ? life_names
-                                                                         : NULL;
+                                                                         : rules->trait_names;
     for (char *word; (word = next_word(&line));) {
-        int found = -1;
-        if (names)
-            found = find_name(names, word);
-        for (size_t i = 0; !names && i < rules->trait_count; i++)
-            if (strcmp(rules->trait_names[i], word) == 0)
-                found = (int)i;
+        int found = find_name(names, word);
         if (found < 0)
             return fail(parser, "'%s' is no %s that is known here", word, condition_names[condition->kind]);
         condition->bits |= UINT64_C(1) << found;
@@ -216,20 +216,16 @@ static int parse_category(struct parser *parser, char *line)
 
 static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
 {
-    struct vt_rules *rules = parser->rules;
+    const char **names = parser->rules->trait_names;
     size_t i = 0;
-    while (i < rules->trait_count && strcmp(rules->trait_names[i], name) != 0)
+    while (names[i] && strcmp(names[i], name) != 0)
         i++;
     if (i == VT_TRAIT_LIMIT)
         return fail(parser, "more than %u traits", VT_TRAIT_LIMIT);
-    if (i == rules->trait_count) {
-        rules->trait_names[i] = vt_arena_text(&rules->arena, name, strlen(name));
-        if (!rules->trait_names[i])
-            return -ENOMEM;
-        rules->trait_count++;
-    }
     *bit = (uint8_t)i;
-    return 0;
+    if (!names[i])
+        names[i] = vt_arena_text(&parser->rules->arena, name, strlen(name));
+    return names[i] ? 0 : -ENOMEM;
 }
 
 static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
@@ -359,23 +355,6 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* Own traits of the analysis have fixed bits. */
-static int name_own_traits(struct vt_rules *rules)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_OWN_TRAITS(X)
-#undef X
-    };
-    for (size_t i = 0; i < VT_OWN_TRAIT_COUNT; i++) {
-        rules->trait_names[i] = vt_arena_text(&rules->arena, names[i], strlen(names[i]));
-        if (!rules->trait_names[i])
-            return -ENOMEM;
-    }
-    rules->trait_count = VT_OWN_TRAIT_COUNT;
-    return 0;
-}
-
 /* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
  * the text, so that they can use the built-in traits, but are tried first. */
 static int put_last_first(struct vt_clauses *rules, size_t count)
@@ -399,9 +378,8 @@ int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, si
     *made = NULL;
     if (!rules)
         return -ENOMEM;
-    int error = name_own_traits(rules);
-    if (!error)
-        error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
+    memcpy(rules->trait_names, own_trait_names, sizeof own_trait_names); /* these have fixed bits */
+    int error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
     size_t builtin = rules->clauses[VT_CLAUSE_RULE].count;
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);
@@ -426,12 +404,6 @@ void vt_rules_free(struct vt_rules *rules)
     free(rules->alternatives);
     vt_arena_free(&rules->arena);
     free(rules);
-}
-
-const char *vt_rules_name(const struct vt_rules *rules, size_t rule)
-{
-    const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
-    return rule < clauses->count ? clauses->items[rule].name : "";
 }
 
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)
