@@ -6,14 +6,14 @@
 #include "base/index.h"
 #include "trace/trace.h"
 
-/* What is known of a symbol beside the public part; names are made when first asked for. */
+/* What is known of a symbol beside the public part. Names are made on first use. */
 struct vt_symbol_entry {
     struct vt_trace_symbol symbol;
     bool named;   /* symbol.name and symbol.short_name are set */
-    bool refined; /* file and line, and a name where there was none, were looked for */
+    bool refined; /* searched for file and line, and for a name where there was none */
     const char *file;
     int32_t line;
-    const char *node; /* of an autograd node's function: the node's name; NULL = not asked for */
+    const char *node; /* of an autograd node's function: the node's name, NULL until first use */
 };
 
 struct vt_module_entry {
@@ -21,7 +21,7 @@ struct vt_module_entry {
     const uint8_t *build_id;
     uint32_t build_id_bytes;
     const char *path;
-    struct vt_debug_file *debug; /* opened when first asked for */
+    struct vt_debug_file *debug; /* opened on first use */
     bool debug_tried;
 };
 
@@ -43,25 +43,24 @@ struct vt_trace_tables {
     size_t module_count, module_capacity;
     struct vt_index threads; /* kernel id → texts */
 
-    const struct vt_inspection_part *
-        *inspection_parts; /* as read, in the file's order till vt_inspections_read */
+    const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_index lines;    /* (code, offset) → line + 1 */
-    uint8_t *code_is_library; /* by code id: 0 not asked yet, 1 no, 2 yes */
+    uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */
 };
 
 /* definitions.c: takes a run of definition records. `data` is 8-byte aligned and lives as long as the trace.
- * Stops quietly at the first that does not fit. Returns 0, -EBADMSG if something did not fit, or -ENOMEM. */
+ * Stops at a length that makes no sense. Returns 0, -EBADMSG if any record was bad, or -ENOMEM. */
 int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes);
-/* One record, already known to lie whole at `record`. */
+/* Takes one record, all of whose bytes are at `record`. */
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
 /* inspections.c: keeps one record, which lives as long as the trace; then, once all events are there, reads
  * all. */
-int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part);
+int vt_inspection_add(struct vt_trace *trace, const void *part);
 int vt_inspections_read(struct vt_trace *trace);
 
 /* stacks.c: what lies behind the loop of autograd's engine is the same for all of backward, and is recorded
