@@ -9,13 +9,9 @@
 static int begin_pass(struct vt_finder *finder, uint32_t event)
 {
     struct vt_phases *phases = finder->phases;
-    int error =
-        vt_reserve(&phases->passes, &phases->pass_capacity, phases->pass_count + 1, sizeof *phases->passes);
-    if (error)
-        return error;
-    phases->passes[phases->pass_count++] = (struct vt_pass){.first_event = event, .last_event = event};
     finder->engine_seen = false;
-    return 0;
+    return VT_APPEND(phases->passes, phases->pass_count, phases->pass_capacity,
+                     (struct vt_pass){.first_event = event, .last_event = event});
 }
 
 /* Sets the label after an event; begins and extends passes. */
@@ -148,12 +144,9 @@ static int make_spans(struct vt_finder *finder)
             span->last_event = i;
             continue;
         }
-        error =
-            vt_reserve(&phases->spans, &phases->span_capacity, phases->span_count + 1, sizeof *phases->spans);
-        if (!error) {
-            span = &phases->spans[phases->span_count++];
-            *span = (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label};
-        }
+        error = VT_APPEND(phases->spans, phases->span_count, phases->span_capacity,
+                          (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label});
+        span = error ? NULL : &phases->spans[phases->span_count - 1];
     }
     phases->step_count = step;
     free(begins_step);
@@ -168,13 +161,10 @@ static int find_recomputes(struct vt_finder *finder)
         if (finder->signs[i] != SIGN_BACKWARD)
             continue;
         bool again = (vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(RECOMPUTE)) != 0;
-        if (again && !inside) {
-            int error = vt_reserve(&phases->recomputes, &phases->recompute_capacity,
-                                   phases->recompute_count + 1, sizeof *phases->recomputes);
-            if (error)
-                return error;
-            phases->recomputes[phases->recompute_count++] = (struct vt_recompute){.first_event = i};
-        }
+        if (again && !inside &&
+            VT_APPEND(phases->recomputes, phases->recompute_count, phases->recompute_capacity,
+                      (struct vt_recompute){.first_event = i}))
+            return -ENOMEM;
         if (again)
             phases->recomputes[phases->recompute_count - 1].last_event = i;
         inside = again;

@@ -23,7 +23,6 @@ struct lives {
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
-    uint32_t *pass_steps;             /* by pass: its step */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
     uint32_t last_made; /* event that made the last block: frees after it are the program's end */
     struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
@@ -74,18 +73,16 @@ static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
     const struct vt_phases *phases = lives->phases;
-    lives->pass_steps = calloc(phases->pass_count + 1, sizeof *lives->pass_steps);
     lives->last_passes = calloc(phases->pass_count + 1, sizeof *lives->last_passes);
     lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
     lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
     lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
-    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps ||
-        !lives->last_passes)
+    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->last_passes)
         return -ENOMEM;
-    for (size_t i = 0; i < phases->pass_count; i++)
-        lives->pass_steps[i] = vt_step_at(phases, phases->passes[i].first_event);
     for (size_t i = phases->pass_count; i-- > 0;) {
-        bool ends_step = i + 1 == phases->pass_count || lives->pass_steps[i + 1] != lives->pass_steps[i];
+        bool ends_step =
+            i + 1 == phases->pass_count || vt_step_at(phases, phases->passes[i + 1].first_event) !=
+                                               vt_step_at(phases, phases->passes[i].first_event);
         lives->last_passes[i] = ends_step ? (uint32_t)i : lives->last_passes[i + 1];
     }
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
@@ -195,7 +192,8 @@ struct profile {
     bool not_parameter;
 };
 #define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
-static const struct profile left_by_backward = {.trait = VT_TRAIT(BACKWARD), .not_traits = VT_TRAIT(WORKSPACE)};
+static const struct profile left_by_backward = {.trait = VT_TRAIT(BACKWARD),
+                                                .not_traits = VT_TRAIT(WORKSPACE)};
 /* State that a script made for its own optimizer. */
 static const struct profile early_zeros = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true};
 
@@ -203,8 +201,9 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
 {
     uint32_t life = lives->bits[i];
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && (life & profile->life) == profile->life && !(life & profile->not_life) &&
-           has_trait(lives, block, profile->trait) && !has_trait(lives, block, profile->not_traits) &&
+    return is_holder(lives, block) && (life & profile->life) == profile->life &&
+           !(life & profile->not_life) && has_trait(lives, block, profile->trait) &&
+           !has_trait(lives, block, profile->not_traits) &&
            !(profile->not_parameter && is_parameter(lives, i));
 }
 
@@ -422,7 +421,6 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);
-    free(lives.pass_steps);
     free(lives.last_passes);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);

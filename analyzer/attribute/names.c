@@ -42,9 +42,9 @@ struct vt_names {
     struct text *texts;
     struct vt_named *named;
     struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
-    uint32_t *eras; /* events at which eras but the first begin */
-    size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
-        era_count, era_capacity;
+    uint32_t *eras;           /* events at which eras but the first begin */
+    size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity, era_count,
+        era_capacity;
 };
 
 /* Index in `texts`, NONE if it is not there. *key: of text_index. */
@@ -62,13 +62,11 @@ static int add_text(struct vt_names *names, const char *text, uint32_t *at)
     if (*at != NONE)
         return 0;
     const char *copy = vt_arena_text(&names->arena, text, strlen(text));
+    *at = (uint32_t)names->text_count;
     if (!copy ||
-        vt_reserve(&names->texts, &names->text_capacity, names->text_count + 1, sizeof *names->texts) ||
-        vt_index_put(&names->text_index, key, (uint32_t)names->text_count))
+        VT_APPEND(names->texts, names->text_count, names->text_capacity, (struct text){.text = copy}))
         return -ENOMEM;
-    *at = (uint32_t)names->text_count++;
-    names->texts[*at] = (struct text){.text = copy};
-    return 0;
+    return vt_index_put(&names->text_index, key, *at);
 }
 
 const char *vt_names_text(struct vt_names *names, const char *text)
@@ -284,22 +282,18 @@ static int add_meaning(struct vt_names *names, const struct vt_inspection *inspe
     uint32_t at = vt_index_get(&names->address_index, module->address); /* before the sort: the latest */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
-    error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
-                       sizeof *names->meanings);
-    if (error)
-        return error;
-    uint32_t added = (uint32_t)names->meaning_count++;
-    names->meanings[added] = (struct meaning){
-        .address = module->address, .module = name, .event_index = inspection->event_index, .order = added};
-    error = vt_index_put(&names->address_index, module->address, added);
+    struct meaning added = {.address = module->address,
+                            .module = name,
+                            .event_index = inspection->event_index,
+                            .order = (uint32_t)names->meaning_count};
+    error = VT_APPEND(names->meanings, names->meaning_count, names->meaning_capacity, added);
+    if (!error)
+        error = vt_index_put(&names->address_index, module->address, added.order);
     if (error || at == VT_INDEX_NONE)
         return error;
     if (names->era_count > 0 && names->eras[names->era_count - 1] == inspection->event_index)
         return 0;
-    error = vt_reserve(&names->eras, &names->era_capacity, names->era_count + 1, sizeof *names->eras);
-    if (!error)
-        names->eras[names->era_count++] = inspection->event_index;
-    return error;
+    return VT_APPEND(names->eras, names->era_count, names->era_capacity, inspection->event_index);
 }
 
 static int compare_meanings(const void *a, const void *b)
@@ -394,19 +388,12 @@ static int add_named(struct vt_names *names, const struct vt_inspection_tensor *
         if (!named.text || !named.module)
             return -ENOMEM;
     }
-    int error =
-        vt_reserve(&names->named, &names->named_capacity, names->named_count + 1, sizeof *names->named);
-    if (!error)
-        error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path),
-                             (uint32_t)names->named_count);
-    if (error)
-        return error;
-    *found = (uint32_t)names->named_count++;
+    *found = (uint32_t)names->named_count;
     named.joined = named.text;
     named.leader = named.last = *found;
     named.next = NONE;
-    names->named[*found] = named;
-    return 0;
+    int error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path), *found);
+    return error ? error : VT_APPEND(names->named, names->named_count, names->named_capacity, named);
 }
 
 static uint32_t leader_of(struct vt_named *named, uint32_t at)

@@ -103,17 +103,15 @@ static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char 
             return 0;
         }
     }
-    int error =
-        vt_reserve(&patterns->items, &patterns->capacity, patterns->count + 1, sizeof *patterns->items);
-    if (error)
-        return error;
-    struct vt_pattern *added = &patterns->items[patterns->count];
-    added->text = vt_arena_text(&parser->rules->arena, text, strlen(text));
-    added->function = function ? vt_arena_text(&parser->rules->arena, function, strlen(function)) : NULL;
-    if (!added->text || (function && !added->function))
+    struct vt_arena *arena = &parser->rules->arena;
+    struct vt_pattern added = {
+        .text = vt_arena_text(arena, text, strlen(text)),
+        .function = function ? vt_arena_text(arena, function, strlen(function)) : NULL,
+    };
+    if (!added.text || (function && !added.function))
         return -ENOMEM;
-    *index = (uint32_t)patterns->count++;
-    return 0;
+    *index = (uint32_t)patterns->count;
+    return VT_APPEND(patterns->items, patterns->count, patterns->capacity, added);
 }
 
 static int parse_patterns(struct parser *parser, struct vt_condition *condition, char *line)
@@ -124,11 +122,10 @@ static int parse_patterns(struct parser *parser, struct vt_condition *condition,
         uint32_t index = 0;
         int error = pattern_index(parser, (enum vt_pattern_kind)condition->kind, word, &index);
         if (!error)
-            error = vt_reserve(&rules->alternatives, &rules->alternative_capacity,
-                               rules->alternative_count + 1, sizeof *rules->alternatives);
+            error =
+                VT_APPEND(rules->alternatives, rules->alternative_count, rules->alternative_capacity, index);
         if (error)
             return error;
-        rules->alternatives[rules->alternative_count++] = index;
     }
     return condition->count ? 0 : fail(parser, "a pattern is missing");
 }
@@ -188,11 +185,9 @@ static int parse_condition(struct parser *parser, char *line)
                 : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
                                              : parse_names(parser, &condition, line);
     if (!error)
-        error = vt_reserve(&rules->conditions, &rules->condition_capacity, rules->condition_count + 1,
-                           sizeof *rules->conditions);
+        error = VT_APPEND(rules->conditions, rules->condition_count, rules->condition_capacity, condition);
     if (error)
         return error;
-    rules->conditions[rules->condition_count++] = condition;
     parser->clause->count++;
     parser->clause->has_kind |= kind == VT_CONDITION_KIND;
     return 0;
@@ -273,13 +268,10 @@ static int begin_clause(struct parser *parser, char *line)
         error = code_bit(parser, name, &clause.bit);
     clause.name = vt_arena_text(&rules->arena, name, strlen(name));
     if (!error)
-        error = clause.name ? vt_reserve(&clauses->items, &clauses->capacity, clauses->count + 1,
-                                         sizeof *clauses->items)
-                            : -ENOMEM;
+        error = clause.name ? VT_APPEND(clauses->items, clauses->count, clauses->capacity, clause) : -ENOMEM;
     if (error)
         return error;
-    parser->clause = &clauses->items[clauses->count++];
-    *parser->clause = clause;
+    parser->clause = &clauses->items[clauses->count - 1];
     parser->clause_text = parser->text;
     return 0;
 }

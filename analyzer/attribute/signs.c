@@ -31,13 +31,10 @@ static int number_threads(struct vt_finder *finder)
         uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
         if (number == VT_INDEX_NONE) {
             number = (uint32_t)finder->thread_count;
-            int error = vt_reserve(&finder->threads, &finder->thread_capacity, finder->thread_count + 1,
-                                   sizeof *finder->threads);
-            if (!error)
-                error = vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number);
-            if (error)
-                return error;
-            finder->threads[finder->thread_count++] = (struct vt_finder_thread){0};
+            if (vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number) ||
+                VT_APPEND(finder->threads, finder->thread_count, finder->thread_capacity,
+                          (struct vt_finder_thread){0}))
+                return -ENOMEM;
         }
         finder->thread_of_stack[id] = number;
     }
@@ -148,13 +145,9 @@ static int read_events(struct vt_finder *finder)
             phases->grad_mode[i] = 0;
         finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
         begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD))) {
-            int error = vt_reserve(&phases->module_events, &phases->module_event_capacity,
-                                   phases->module_event_count + 1, sizeof *phases->module_events);
-            if (error)
-                return error;
-            phases->module_events[phases->module_event_count++] = i;
-        }
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD)) &&
+            VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i))
+            return -ENOMEM;
     }
     return 0;
 }

@@ -4,6 +4,7 @@
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -94,5 +95,11 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
 
 /* Makes room for `needed` items in the array at *items, doubling it. Returns 0 or -ENOMEM. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+
+/* Appends the item that comes last to a growable array. 0 or -ENOMEM. */
+#define VT_APPEND(items, count, capacity, ...)                                                               \
+    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items))                                         \
+         ? -ENOMEM                                                                                           \
+         : ((items)[(count)++] = (__VA_ARGS__), 0))
 
 #endif

@@ -19,12 +19,7 @@ int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t 
 {
     struct vt_replay *replay = build->replay;
     const struct vt_event *event = &replay->trace->events[build->event_index];
-    int error = vt_reserve(&replay->allocations, &build->allocation_capacity, replay->allocation_count + 1,
-                           sizeof *replay->allocations);
-    if (error)
-        return error;
-    *made = (uint32_t)replay->allocation_count++;
-    replay->allocations[*made] = (struct vt_allocation){
+    struct vt_allocation added = {
         .bytes = bytes,
         .sequence = event->sequence,
         .alloc_event = build->event_index,
@@ -35,6 +30,9 @@ int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t 
         .kind = (uint8_t)kind,
         .flags = event->flags,
     };
+    *made = (uint32_t)replay->allocation_count;
+    if (VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added))
+        return -ENOMEM;
     /* a block is accounted when its parent is known */
     if (kind != VT_ALLOCATION_BLOCK)
         account(build, &replay->allocations[*made], true);
@@ -199,15 +197,12 @@ int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, in
     if (growth->bytes >= bytes)
         return 0;
     uint32_t made;
-    int error = vt_reserve(&growth->items, &growth->capacity, growth->count + 1, sizeof *growth->items);
-    if (!error)
-        error = vt_build_add(build, kind, bytes - growth->bytes, device_index, &made);
+    int error = vt_build_add(build, kind, bytes - growth->bytes, device_index, &made);
     if (error)
         return error;
     build->replay->allocations[made].flags = 0;
-    growth->items[growth->count++] = made;
     growth->bytes = bytes;
-    return 0;
+    return VT_APPEND(growth->items, growth->count, growth->capacity, made);
 }
 
 int vt_build_settle_pools(struct vt_build *build, int device_index)

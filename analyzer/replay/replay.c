@@ -39,11 +39,7 @@ static int driver_alloc(struct vt_build *build, const struct vt_event *event)
     if (error || kind == VT_ALLOCATION_POOLED)
         return error;
     struct vt_build_device *device = vt_build_device(build, event->device_index);
-    error =
-        vt_reserve(&device->owned, &device->owned_capacity, device->owned_count + 1, sizeof *device->owned);
-    if (!error)
-        device->owned[device->owned_count++] = made;
-    return error;
+    return VT_APPEND(device->owned, device->owned_count, device->owned_capacity, made);
 }
 
 static int driver_free(struct vt_build *build, const struct vt_event *event)
@@ -116,14 +112,11 @@ static int pool(struct vt_build *build, const struct vt_event *event)
     uint32_t index = vt_index_get(&build->pool_index, event->address);
     uint64_t reserved = event->kind == VT_EVENT_POOL_DESTROY ? 0 : event->total_bytes;
     if (index == VT_INDEX_NONE) {
-        int error =
-            vt_reserve(&build->pools, &build->pool_capacity, build->pool_count + 1, sizeof *build->pools);
         index = (uint32_t)build->pool_count;
-        if (!error)
-            error = vt_index_put(&build->pool_index, event->address, index);
-        if (error)
-            return error;
-        build->pools[build->pool_count++] = (struct vt_build_pool){.device_index = event->device_index};
+        if (vt_index_put(&build->pool_index, event->address, index) ||
+            VT_APPEND(build->pools, build->pool_count, build->pool_capacity,
+                      (struct vt_build_pool){.device_index = event->device_index}))
+            return -ENOMEM;
     }
     struct vt_build_pool *known = &build->pools[index];
     if ((event->flags & VT_FLAG_HOST) || known->device_index < 0)
@@ -170,14 +163,10 @@ static int context_create(struct vt_build *build, const struct vt_event *event)
         build->contexts[index].references++;
         return 0;
     }
-    int error = vt_reserve(&build->contexts, &build->context_capacity, build->context_count + 1,
-                           sizeof *build->contexts);
-    if (!error)
-        error = vt_index_put(&build->context_index, event->address, (uint32_t)build->context_count);
-    if (error)
-        return error;
-    build->contexts[build->context_count++] =
-        (struct vt_build_context){.references = 1, .device_index = event->device_index};
+    if (vt_index_put(&build->context_index, event->address, (uint32_t)build->context_count) ||
+        VT_APPEND(build->contexts, build->context_count, build->context_capacity,
+                  (struct vt_build_context){.references = 1, .device_index = event->device_index}))
+        return -ENOMEM;
     vt_build_device(build, event->device_index)->contexts++;
     build->context_total++;
     return 0;

@@ -39,15 +39,10 @@ static int add_text(struct vt_trace *trace, struct vt_index *index, uint64_t id,
                     size_t bytes)
 {
     struct vt_trace_tables *tables = trace->tables;
-    int error =
-        vt_reserve(&tables->texts, &tables->text_capacity, tables->text_count + 1, sizeof *tables->texts);
-    if (error)
-        return error;
     const char *copy = vt_arena_text(&tables->arena, text, bytes);
-    if (!copy)
+    if (!copy || VT_APPEND(tables->texts, tables->text_count, tables->text_capacity, copy))
         return -ENOMEM;
-    tables->texts[tables->text_count] = copy;
-    return vt_index_put(index, id, (uint32_t)tables->text_count++);
+    return vt_index_put(index, id, (uint32_t)tables->text_count - 1);
 }
 
 static int add_string(struct vt_trace *trace, const void *record)
@@ -102,9 +97,8 @@ static int add_process(struct vt_trace *trace, const void *record)
     while (text < end && count < WORDS_LIMIT && !error) {
         const char *stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
-        error = vt_reserve(&words, &capacity, count + 1, sizeof *words);
-        if (!error && !(words[count++] = vt_arena_text(arena, text, (size_t)(stop - text))))
-            error = -ENOMEM;
+        const char *word = vt_arena_text(arena, text, (size_t)(stop - text));
+        error = word ? VT_APPEND(words, count, capacity, word) : -ENOMEM;
         text = stop + 1;
     }
     size_t arguments = process->argument_count < count ? process->argument_count : count;
@@ -217,15 +211,11 @@ static int add_module(struct vt_trace *trace, const void *record)
     uint64_t needed = (uint64_t)module->build_id_bytes + module->path_bytes;
     if (needed > module->head.bytes - sizeof *module || module->end_address < module->start_address)
         return -EBADMSG;
-    int error = vt_reserve(&tables->modules, &tables->module_capacity, tables->module_count + 1,
-                           sizeof *tables->modules);
-    if (error)
-        return error;
     const uint8_t *build_id = (const uint8_t *)(module + 1);
     const char *path = vt_arena_text(&tables->arena, build_id + module->build_id_bytes, module->path_bytes);
     if (!path)
         return -ENOMEM;
-    tables->modules[tables->module_count++] = (struct vt_module_entry){
+    struct vt_module_entry entry = {
         .base = module->base,
         .start_address = module->start_address,
         .end_address = module->end_address,
@@ -233,7 +223,7 @@ static int add_module(struct vt_trace *trace, const void *record)
         .build_id_bytes = module->build_id_bytes,
         .path = path,
     };
-    return 0;
+    return VT_APPEND(tables->modules, tables->module_count, tables->module_capacity, entry);
 }
 
 /* By kind: the bytes that the record has at least, and what takes it. */

@@ -32,11 +32,8 @@ struct reading {
 int vt_inspection_add(struct vt_trace *trace, const void *part)
 {
     struct vt_trace_tables *tables = trace->tables;
-    int error = vt_reserve(&tables->inspection_parts, &tables->inspection_part_capacity,
-                           tables->inspection_part_count + 1, sizeof *tables->inspection_parts);
-    if (!error)
-        tables->inspection_parts[tables->inspection_part_count++] = part;
-    return error;
+    return VT_APPEND(tables->inspection_parts, tables->inspection_part_count,
+                     tables->inspection_part_capacity, part);
 }
 
 static int by_inspection_and_part(const void *a, const void *b)
@@ -60,13 +57,9 @@ static int intern(struct reading *reading, const char *text, size_t bytes, const
         return 0;
     }
     *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
-    int error = *interned ? vt_reserve(&reading->known, &reading->known_capacity, reading->known_count + 1,
-                                       sizeof *reading->known)
-                          : -ENOMEM;
-    if (error)
-        return error;
-    reading->known[reading->known_count] = *interned;
-    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count++);
+    if (!*interned || VT_APPEND(reading->known, reading->known_count, reading->known_capacity, *interned))
+        return -ENOMEM;
+    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count - 1);
 }
 
 /* Undoes escapes in place. */
@@ -136,13 +129,11 @@ static int find_root(struct reading *reading, bool optimizer, const struct field
         return -EBADMSG;
     uint32_t at = vt_index_get(numbers, number);
     if (at == VT_INDEX_NONE) {
-        int error = vt_reserve(roots, &reading->root_capacity[optimizer], *count + 1, sizeof **roots);
-        if (!error)
-            error = vt_index_put(numbers, number, (uint32_t)*count);
-        if (error)
-            return error;
-        at = (uint32_t)(*count)++;
-        (*roots)[at] = (struct vt_inspection_root){.class_name = "", .holder = ""};
+        at = (uint32_t)*count;
+        if (VT_APPEND(*roots, *count, reading->root_capacity[optimizer],
+                      (struct vt_inspection_root){.class_name = "", .holder = ""}) ||
+            vt_index_put(numbers, number, at))
+            return -ENOMEM;
     }
     *found = (int32_t)at;
     return 0;
@@ -177,14 +168,9 @@ static int read_module(struct reading *reading, struct field *fields, size_t cou
     int error = find_root(reading, false, &fields[1], &root);
     if (!error)
         error = TAKE_TEXTS(reading, fields, {3, &module.class_name}, {4, &module.path});
-    if (!error)
-        error = vt_reserve(&reading->modules, &reading->module_capacity, reading->module_count + 1,
-                           sizeof *reading->modules);
-    if (error)
-        return error;
-    module.root = (uint32_t)root;
-    reading->modules[reading->module_count++] = module;
-    return 0;
+    module.root = error ? 0 : (uint32_t)root;
+    return error ? error
+                 : VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
 }
 
 static int read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
@@ -237,12 +223,7 @@ static int read_holder(struct reading *reading, struct field *fields, size_t cou
         return -EBADMSG;
     int error = TAKE_TEXTS(reading, fields, {1, &seen.kind}, {2, &seen.holder}, {3, &seen.way},
                            {8, &seen.dtype}, {9, &seen.shape}, {11, &seen.node}, {12, &seen.nodes});
-    if (!error)
-        error = vt_reserve(&reading->holders, &reading->holder_capacity, reading->holder_count + 1,
-                           sizeof *reading->holders);
-    if (!error)
-        reading->holders[reading->holder_count++] = seen;
-    return error;
+    return error ? error : VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
 }
 
 static int read_tensor(struct reading *reading, struct field *fields, size_t count)
@@ -264,12 +245,8 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
         error = find_root(reading, true, &fields[11], &tensor.optimizer);
     if (!error)
         error = TAKE_TEXTS(reading, fields, {3, &tensor.path}, {8, &tensor.dtype}, {9, &tensor.shape});
-    if (!error)
-        error = vt_reserve(&reading->tensors, &reading->tensor_capacity, reading->tensor_count + 1,
-                           sizeof *reading->tensors);
-    if (!error)
-        reading->tensors[reading->tensor_count++] = tensor;
-    return error;
+    return error ? error
+                 : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }
 
 static int read_failure(struct reading *reading, struct field *fields, size_t count)

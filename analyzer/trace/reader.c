@@ -42,7 +42,8 @@ static int check_header(const struct vt_file_header *header, const struct messag
                     header->format_version, VT_FORMAT_VERSION);
     uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
     if (unknown_features)
-        return fail(message, -EPROTO, "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
+        return fail(message, -EPROTO,
+                    "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
                     (unsigned long long)unknown_features);
     if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header: header of %u bytes, slots of %u bytes",
@@ -153,10 +154,11 @@ static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t star
     for (uint64_t at = 0; at < count;) {
         const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
         uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
-        bool whole = record->slots > 0 && record->slots <= count - at &&
-                     (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
-                     (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
-                      (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
+        bool whole =
+            record->slots > 0 && record->slots <= count - at &&
+            (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
+            (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
+             (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
         if (!whole) { /* reserved, head not stored; a run of such slots is told as one record */
             trace->unfinished_records += !in_hole;
             in_hole = true;
@@ -218,8 +220,8 @@ static void settle_events(struct vt_trace *trace)
     }
 }
 
-/* A stack belongs to one thread from here on: what is told of it (its phase, its engine) is told of that thread. The
- * frames are not copied. */
+/* A stack belongs to one thread from here on: what is told of it (its phase, its engine) is told of that
+ * thread. The frames are not copied. */
 static int split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
@@ -237,15 +239,13 @@ static int split_by_thread(struct vt_trace *trace)
             uint32_t own = vt_index_get(&known, key);
             if (own == VT_INDEX_NONE) {
                 own = (uint32_t)trace->stack_count;
-                error = vt_reserve(&trace->stacks, &trace->tables->stack_capacity, trace->stack_count + 1,
-                                   sizeof *trace->stacks);
+                struct vt_trace_stack copy = *stack;
+                copy.thread_id = event->thread_id;
+                error = VT_APPEND(trace->stacks, trace->stack_count, trace->tables->stack_capacity, copy);
                 if (!error)
                     error = vt_index_put(&known, key, own);
                 if (error)
                     break;
-                trace->stacks[own] = trace->stacks[event->stack_id];
-                trace->stacks[own].thread_id = event->thread_id;
-                trace->stack_count++;
             }
             event->stack_id = own;
         }

@@ -195,10 +195,10 @@ static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt
 
 static uint64_t hash_stack(const struct vt_trace_stack *stack)
 {
-    uint64_t parts[] = {(uint64_t)stack->thread_id << 32 | stack->flags,
-                        (uint64_t)stack->function << 32 | stack->label,
-                        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
-                        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    uint64_t parts[] = {
+        (uint64_t)stack->thread_id << 32 | stack->flags, (uint64_t)stack->function << 32 | stack->label,
+        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
