@@ -15,7 +15,7 @@
 struct finder {
     const struct vt_trace *trace;
     bool framework;               /* a framework recorded its blocks */
-    const char *objects[OBJECTS]; /* libraries that asked for its segments */
+    const char *objects[OBJECTS]; /* libraries that requested its segments */
     int object_count;
 };
 

@@ -141,7 +141,7 @@ static int parse_names(struct parser *parser, struct vt_condition *condition, ch
     for (char *word; (word = next_word(&line));) {
         int found = find_name(names, word);
         if (found < 0)
-            return fail(parser, "'%s' is no %s that is known here", word, condition_names[condition->kind]);
+            return fail(parser, "'%s' is not a known %s", word, condition_names[condition->kind]);
         condition->bits |= UINT64_C(1) << found;
     }
     return condition->bits ? 0 : fail(parser, "a name is missing");
@@ -152,16 +152,16 @@ static int parse_bytes(struct parser *parser, struct vt_condition *condition, ch
     static const char *const units[] = {"", "KiB", "MiB", "GiB", NULL};
     const char *comparison = next_word(&line), *number = next_word(&line);
     if (!comparison || !number || (strcmp(comparison, ">=") != 0 && strcmp(comparison, "<") != 0))
-        return fail(parser, "'bytes' wants '>=' or '<', then a number");
+        return fail(parser, "'bytes' needs '>=' or '<', then a number");
     char *unit;
     errno = 0;
     unsigned long long value = strtoull(number, &unit, 10);
     int power = find_name(units, unit);
     if (unit == number || errno || power < 0 || number[0] == '-' || value > UINT64_MAX >> (10 * power))
-        return fail(parser, "'%s' is no number of bytes", number);
+        return fail(parser, "'%s' is not a number of bytes", number);
     condition->bits = (uint64_t)value << (10 * power);
     condition->at_least = comparison[0] == '>';
-    return next_word(&line) ? fail(parser, "something follows the number") : 0;
+    return next_word(&line) ? fail(parser, "text after the number") : 0;
 }
 
 static int parse_condition(struct parser *parser, char *line)
@@ -175,11 +175,11 @@ static int parse_condition(struct parser *parser, char *line)
     }
     int kind = word ? find_name(condition_names, word) : -1;
     if (kind < 0)
-        return fail(parser, "'%s' is no condition", word ? word : "");
+        return fail(parser, "'%s' is not a condition", word ? word : "");
     if (parser->kind == VT_CLAUSE_TRAIT && kind >= VT_FIRST_SUBJECT_CONDITION)
-        return fail(parser, "'%s' says nothing of a stack: traits cannot have it", word);
+        return fail(parser, "'%s' is not about a stack: a trait cannot have it", word);
     if (parser->kind == VT_CLAUSE_CODE && kind >= VT_FIRST_STACK_CONDITION)
-        return fail(parser, "'%s' says nothing of a Python function: code cannot have it", word);
+        return fail(parser, "'%s' is not about a Python function: code cannot have it", word);
     condition.kind = (uint8_t)kind;
     int error = kind < VT_PATTERN_KINDS      ? parse_patterns(parser, &condition, line)
                 : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
@@ -200,9 +200,9 @@ static int parse_category(struct parser *parser, char *line)
     const char *evidence_word = next_word(&line);
     int evidence = evidence_word ? find_name(vt_evidence_names, evidence_word) : -1;
     if (category < 0 || category == VT_CATEGORY_CACHED || category == VT_CATEGORY_HOST_PINNED)
-        return fail(parser, "'%s' is no category that a rule can give", word);
+        return fail(parser, "'%s' is not a category that a rule can give", word);
     if (evidence < 0 || next_word(&line))
-        return fail(parser, "after the category stands the evidence: weak, strong or exact");
+        return fail(parser, "the evidence must follow the category: weak, strong or exact");
     parser->clause->category = (uint8_t)category;
     parser->clause->evidence = (uint8_t)evidence;
     parser->has_category = true;
@@ -227,7 +227,7 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 {
     int found = find_name(code_names, name);
     *bit = (uint8_t)found;
-    return found < 0 ? fail(parser, "'%s' is no class of code that is known here", name) : 0;
+    return found < 0 ? fail(parser, "'%s' is not a known class of code", name) : 0;
 }
 
 static int end_clause(struct parser *parser)
@@ -254,7 +254,7 @@ static int begin_clause(struct parser *parser, char *line)
     if (kind < 0)
         return fail(parser, "'%s': expected 'rule', 'trait' or 'code'", word);
     if (!name || next_word(&line))
-        return fail(parser, "'%s' wants one name", word);
+        return fail(parser, "'%s' needs one name", word);
     parser->kind = (enum vt_clause_kind)kind;
     parser->has_category = false;
     struct vt_clauses *clauses = &rules->clauses[kind];

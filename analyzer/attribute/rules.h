@@ -27,13 +27,13 @@
  *     life NAME…                    VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
- * In a pattern `*` stands for any text, also none. A pattern has no blanks. */
+ * In a pattern `*` matches any text, also none. A pattern has no blanks. */
 #ifndef VT_RULES_H
 #define VT_RULES_H
 
 #include "attribute/sites.h"
 
-/* What is known of the life of a block, as bits. A backward pass ends with the last event of its engine. */
+/* Facts about the life of a block, as bits. A backward pass ends with the last event of its engine. */
 #define VT_LIVES(X)                                                                                          \
     X(FREED, "freed") /* before the trace ended */                                                           \
     X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \

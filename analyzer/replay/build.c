@@ -1,4 +1,4 @@
-/* Allocations while events are replayed: their beginning and end, and what lies in what. */
+/* Begins, ends and nests allocations while events are replayed. */
 #include "replay/build.h"
 
 /* The sums that the replay itself needs. */
@@ -102,7 +102,8 @@ int vt_build_enter(struct vt_build *build, uint32_t index)
     return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, index);
 }
 
-/* A block's place: its parent if driver memory covers it whole, and all that it lies in become segments. */
+/* Sets a block's parent if driver memory covers the whole block. All driver memory under it becomes segments.
+ */
 static void find_parent(struct vt_build *build, struct vt_allocation *block)
 {
     struct vt_build_device *device = vt_build_device(build, block->device_index);

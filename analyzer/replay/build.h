@@ -107,7 +107,7 @@ int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
 void vt_build_end(struct vt_build *build, uint32_t allocation);
 /* Undoes the end of driver memory: it was alive all the time. */
 int vt_build_revive(struct vt_build *build, uint32_t allocation);
-/* The same for what lies in other memory, whose place may have been used since: it begins again now. */
+/* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
 int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
 /* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
 int vt_build_enter(struct vt_build *build, uint32_t allocation);

@@ -126,9 +126,8 @@ static int pool(struct vt_build *build, const struct vt_event *event)
     return vt_build_settle_pools(build, known->device_index);
 }
 
-/* The first look at a device's free memory tells what contexts, libraries and other processes hold: what is
- * used and was in no event until then. It comes before the first allocation, or else what is known is taken
- * off. */
+/* The first reading of a device's free memory shows what contexts, libraries and other processes hold: used
+ * bytes that no event accounts for. */
 static int memory_info(struct vt_build *build, const struct vt_event *event)
 {
     struct vt_build_device *device = vt_build_device(build, event->device_index);
@@ -195,13 +194,13 @@ static int context_destroy(struct vt_build *build, const struct vt_event *event)
         vt_build_device(build, device_index)->contexts--;
         build->context_total--;
     } else if (device_index < 0) {
-        return 0; /* one that was never told, on no device that we know */
+        return 0; /* its creation was not recorded, and its device is unknown */
     }
     if (vt_build_device(build, device_index)->contexts > 0)
         return 0;
     end_owned(build, device_index);
     if (build->context_total == 0)
-        end_owned(build, -1); /* page-locked memory whose device was not told */
+        end_owned(build, -1); /* page-locked memory of an unknown device */
     vt_build_device(build, device_index)->info_seen = false;
     return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, 0);
 }

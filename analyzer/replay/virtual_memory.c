@@ -38,7 +38,7 @@ static void end_if_unused(struct vt_build *build, uint32_t index)
     }
 }
 
-/* Memory that has become an object since it was bound is held by nobody. */
+/* False for memory that became an object after it was bound: nothing holds it. */
 static bool is_bindable(const struct vt_build *build, uint32_t memory)
 {
     return memory != NO_HANDLE && !build->handles[memory].is_object;
@@ -52,7 +52,7 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
     end_if_unused(build, memory);
 }
 
-/* It is in use again, or was all the time. */
+/* Marks a handle as in use, again or all the time. */
 static int use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
@@ -223,7 +223,7 @@ static int unmap(struct vt_build *build, const struct vt_event *event)
 {
     uint64_t at = event->address, end = event->address + event->bytes;
     bool found = false;
-    do { /* one call may take back several mappings that lie side by side */
+    do { /* one call may unmap several adjacent mappings */
         uint32_t index = vt_index_get(&build->mapping_index, at);
         if (index == VT_INDEX_NONE || build->mappings[index].unmap_event != VT_NEVER)
             break;
@@ -313,7 +313,7 @@ static int bind(struct vt_build *build, const struct vt_event *event)
     return vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
 }
 
-/* A device that the binding did not tell has a place of its own. */
+/* The binding may not have had a device: then it is in the place of device -1. */
 static int unbind(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);

@@ -137,7 +137,7 @@ static int verify_event(void *context, uint32_t event_index, const struct vt_cou
     return -EINVAL;
 }
 
-/* Every block lies in its parent's life. */
+/* Checks that each block's life is within its parent's. */
 static int verify_nesting(const struct vt_replay *replay, int device_index, const struct verification *check)
 {
     for (size_t i = 0; i < replay->allocation_count; i++) {

@@ -92,7 +92,7 @@ static int add_process(struct vt_trace *trace, const void *record)
     const char **words = NULL;
     size_t count = 0, capacity = 0;
     int error = 0;
-    if (trace->tables->process_known) /* there is one */
+    if (trace->tables->process_known) /* a trace has one */
         return 0;
     while (text < end && count < WORDS_LIMIT && !error) {
         const char *stop = memchr(text, 0, (size_t)(end - text));

@@ -1,4 +1,4 @@
-/* Stacks as frames with names and lines, and the frame that a person would name. */
+/* Frames of stacks with names and lines, and the frame that a person would name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,7 +168,7 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
 
 /* ---- Stacks from before the shim knew the loop of autograd's engine ---- */
 
-/* By what the trace itself says: where the process had not looked a name up yet, the shim did not know it. */
+/* By the names in the trace alone: the shim knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);

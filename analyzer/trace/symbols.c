@@ -1,10 +1,9 @@
-/* Names of native functions: what the trace recorded, demangled and shortened when first asked for. */
+/* Names of native functions: recorded by the trace, demangled and shortened on first use. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/symbols.h"
 #include "trace/tables.h"
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */

@@ -63,9 +63,9 @@ void vt_definitions_finish(struct vt_trace *trace);
 int vt_inspection_add(struct vt_trace *trace, const void *part);
 int vt_inspections_read(struct vt_trace *trace);
 
-/* stacks.c: what lies behind the loop of autograd's engine is the same for all of backward, and is recorded
- * only until the shim knows that loop. Ends the stacks from before there too, and gives events whose stacks
- * are the same then one id. With stack ids in range and all symbols there. Returns 0 or -ENOMEM. */
+/* stacks.c: the shim ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
+ * stacks there too, and gives events whose stacks then are the same one id. Needs stack ids in range and all
+ * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);
 
 /* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
@@ -74,7 +74,9 @@ int vt_events_reserve(struct vt_trace *trace, size_t more);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 
-/* symbols.c */
+/* symbols.c. Shortens "void at::native::(anonymous namespace)::f<float>(at::Tensor const&)" to
+ * "at::native::f"; `out` is always terminated. */
+void vt_shorten_function(const char *full, char *out, size_t out_bytes);
 struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address);
 void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry);
 int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
@@ -82,8 +84,8 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);
 
 /* debug_info.c: file and line, and where the trace has none the name, from the module's file if it is still
- * the same one. Return false if it has none. `exported_too`: the process had not looked the name up yet, so
- * exported names, which dladdr finds, are searched too. */
+ * the same one. Return false if it has none. `exported_too`: also searches exported names, which dladdr would
+ * have found had the process asked. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
 bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,

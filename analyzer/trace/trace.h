@@ -146,7 +146,7 @@ const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
 /* Name of a kernel thread id, "" if it is not known. */
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
 
-/* NULL if nothing is known of that address. Names are made when first asked for. */
+/* NULL if the address is unknown. Names are made on first use. */
 const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address);
 
 /* Line of a Python frame, 0 = unknown. */
