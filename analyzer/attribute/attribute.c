@@ -88,40 +88,41 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     const struct vt_replay *replay = attribution->replay;
     struct vt_label *labels = attribution->tables->labels;
     const struct vt_phases *phases = &attribution->tables->phases;
-    size_t stacks = attribution->trace->stack_count;
-    uint32_t(*counts)[VT_CATEGORY_COUNT] = calloc(stacks, sizeof *counts);
-    uint16_t *rules = calloc(stacks, sizeof *rules);
-    bool *guessed = calloc(stacks, sizeof *guessed); /* some of them have weak evidence */
-    int error = counts && rules && guessed ? 0 : -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    struct siblings {
+        uint32_t counts[VT_CATEGORY_COUNT];
+        uint16_t rule;
+        bool guessed; /* some of them have weak evidence */
+    } *siblings = calloc(attribution->trace->stack_count, sizeof *siblings);
+    if (!siblings)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
             continue;
-        counts[block->stack_id][labels[i].category]++;
-        rules[block->stack_id] = labels[i].rule;
-        guessed[block->stack_id] |= labels[i].evidence == VT_EVIDENCE_WEAK;
+        struct siblings *own = &siblings[block->stack_id];
+        own->counts[labels[i].category]++;
+        own->rule = labels[i].rule;
+        own->guessed |= labels[i].evidence == VT_EVIDENCE_WEAK;
     }
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+    for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || !(lives[i] & VT_LIFE_CUT))
             continue;
-        const uint32_t *seen = counts[block->stack_id];
+        const struct siblings *own = &siblings[block->stack_id];
         uint32_t most = 0, all = 0;
         for (uint32_t c = 0; c < VT_CATEGORY_COUNT; c++) {
-            all += seen[c];
-            most = seen[c] > seen[most] ? c : most;
+            all += own->counts[c];
+            most = own->counts[c] > own->counts[most] ? c : most;
         }
         if (all == 0)
             continue;
         labels[i].category = (uint8_t)most;
         labels[i].evidence =
-            seen[most] == all && !guessed[block->stack_id] ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK;
-        labels[i].rule = rules[block->stack_id];
+            own->counts[most] == all && !own->guessed ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK;
+        labels[i].rule = own->rule;
     }
-    free(counts);
-    free(rules);
-    free(guessed);
-    return error;
+    free(siblings);
+    return 0;
 }
 
 static void set_steps(struct vt_attribution *attribution)
@@ -348,9 +349,9 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)
 {
-    if (rule == VT_RULE_INSPECTION)
-        return "seen by an inspection";
-    return rule == VT_RULE_NONE ? "" : vt_rules_name(attribution->rules, rule);
+    struct vt_rule_source source;
+    vt_rules_source(attribution->rules, rule, &source);
+    return rule == VT_RULE_INSPECTION ? "seen by an inspection" : source.name;
 }
 
 void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)

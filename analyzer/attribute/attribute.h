@@ -16,7 +16,7 @@ struct vt_span {
 struct vt_label {
     const char *owner;         /* "layers.3.weight · exp_avg", NULL = unknown */
     const char *module;        /* "layers.3", NULL = unknown */
-    uint64_t rounding_bytes;   /* of its bytes: more than was asked for; 0 where that is not known */
+    uint64_t rounding_bytes;   /* of its bytes: more than requested; 0 = none, or unknown */
     uint32_t step;             /* that made it, from 1; 0 = before the first */
     uint32_t forward_stack_id; /* made in backward: stack of its forward operator, 0 = unknown */
     uint16_t rule;             /* that gave the category (vt_rule_name) */
@@ -32,9 +32,8 @@ struct vt_owner {
     const char *module;        /* "layers.3.attn": the module that holds it, NULL = none */
     const char *dtype, *shape; /* "" = unknown */
     uint64_t bytes;            /* of the tensor alone */
-    uint64_t share_bytes; /* of the block, with what no tensor lies in; the shares of an allocation sum to its
-                             bytes */
-    uint32_t allocation;  /* index in replay->allocations; the first that has this owner */
+    uint64_t share_bytes;      /* of the block; the shares of an allocation sum to its bytes */
+    uint32_t allocation;       /* index in replay->allocations; the first that has this owner */
     uint8_t evidence; /* exact: an inspection saw it there; strong: it repeats what one saw in another step */
 };
 

@@ -1,5 +1,5 @@
 /* Evaluation: forward that makes no autograd nodes where the same operators do at other times. */
-#include "attribute/phase_finder.h"
+#include "attribute/signs.h"
 
 #include <errno.h>
 #include <stdlib.h>

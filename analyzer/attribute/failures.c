@@ -15,7 +15,7 @@
 struct finder {
     const struct vt_trace *trace;
     bool framework;               /* a framework recorded its blocks */
-    const char *objects[OBJECTS]; /* libraries that asked for its segments */
+    const char *objects[OBJECTS]; /* libraries that requested its segments */
     int object_count;
 };
 
@@ -28,11 +28,9 @@ static bool is_failure(const struct vt_event *event)
 /* The library or program that called CUDA, NULL = unknown. */
 static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
 {
-    const struct vt_trace_stack *stack = stack_id < trace->stack_count ? &trace->stacks[stack_id] : NULL;
-
-    for (uint32_t i = 0; stack && i < stack->native_count; i++) {
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-
         if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
             return symbol->module;
     }
@@ -42,12 +40,10 @@ static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
 static void find_framework(const struct vt_replay *replay, struct finder *finder)
 {
     uint32_t last_stack = 0;
-
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         const char *object;
         bool known = false;
-
         finder->framework |= allocation->kind == VT_ALLOCATION_BLOCK;
         if (allocation->kind != VT_ALLOCATION_SEGMENT || allocation->stack_id == last_stack ||
             finder->object_count == OBJECTS)
@@ -64,16 +60,10 @@ static void find_framework(const struct vt_replay *replay, struct finder *finder
 static bool is_frameworks(const struct finder *finder, const struct vt_event *event)
 {
     const char *object = finder->framework ? caller(finder->trace, event->stack_id) : NULL;
-
     for (int k = 0; object && k < finder->object_count; k++)
         if (!strcmp(finder->objects[k], object))
             return true;
     return finder->framework && (!object || !finder->object_count);
-}
-
-static uint32_t thread_of(const struct vt_trace *trace, const struct vt_event *event)
-{
-    return event->stack_id < trace->stack_count ? trace->stacks[event->stack_id].thread_id : 0;
 }
 
 /* The outcome of a request that the driver refused at event `index`. *next: the next attempt, or the event by
@@ -83,12 +73,10 @@ static enum vt_failure_outcome outcome_of(const struct finder *finder, size_t in
     const struct vt_trace *trace = finder->trace;
     const struct vt_event *failed = &trace->events[index];
     bool frameworks = is_frameworks(finder, failed);
-    uint32_t thread_id = thread_of(trace, failed);
-
+    uint32_t thread_id = trace->stacks[failed->stack_id].thread_id;
     for (size_t i = index + 1; i < trace->event_count && i - index < LOOK_AHEAD; i++) {
         const struct vt_event *event = &trace->events[i];
-
-        if (thread_of(trace, event) != thread_id)
+        if (trace->stacks[event->stack_id].thread_id != thread_id)
             continue;
         if (is_failure(event) && frameworks) {
             *next = i;
@@ -108,7 +96,6 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
     struct finder finder = {.trace = trace};
     uint32_t *tries = calloc(trace->event_count + 1, sizeof *tries);
     size_t count = 0;
-
     for (size_t i = 0; i < trace->event_count; i++)
         count += is_failure(&trace->events[i]);
     *failures = (struct vt_failures){.items = calloc(count + 1, sizeof *failures->items)};
@@ -123,7 +110,6 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
         struct vt_failure *failure = &failures->items[failures->count];
         bool by_driver = trace->events[i].kind == VT_EVENT_ALLOC_FAILED;
         size_t next = 0;
-
         if (!is_failure(&trace->events[i]))
             continue;
         failures->count++;

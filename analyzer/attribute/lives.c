@@ -23,7 +23,6 @@ struct lives {
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
-    uint32_t *pass_steps;             /* by pass: its step */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
     uint32_t last_made; /* event that made the last block: frees after it are the program's end */
     struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
@@ -70,34 +69,27 @@ static int find_span_ends(struct lives *lives)
     return 0;
 }
 
-static uint32_t step_at(const struct vt_phases *phases, uint32_t event)
-{
-    return phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
-}
-
 static int count_blocks(struct lives *lives)
 {
     const struct vt_trace *trace = lives->replay->trace;
     const struct vt_phases *phases = lives->phases;
-    lives->pass_steps = calloc(phases->pass_count + 1, sizeof *lives->pass_steps);
     lives->last_passes = calloc(phases->pass_count + 1, sizeof *lives->last_passes);
     lives->made_before = calloc(trace->event_count + 1, sizeof *lives->made_before);
     lives->first_step = calloc(trace->stack_count, sizeof *lives->first_step);
     lives->last_step = calloc(trace->stack_count, sizeof *lives->last_step);
-    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->pass_steps ||
-        !lives->last_passes)
+    if (!lives->made_before || !lives->first_step || !lives->last_step || !lives->last_passes)
         return -ENOMEM;
-    for (size_t i = 0; i < phases->pass_count; i++)
-        lives->pass_steps[i] = step_at(phases, phases->passes[i].first_event);
     for (size_t i = phases->pass_count; i-- > 0;) {
-        bool ends_step = i + 1 == phases->pass_count || lives->pass_steps[i + 1] != lives->pass_steps[i];
+        bool ends_step =
+            i + 1 == phases->pass_count || vt_step_at(phases, phases->passes[i + 1].first_event) !=
+                                               vt_step_at(phases, phases->passes[i].first_event);
         lives->last_passes[i] = ends_step ? (uint32_t)i : lives->last_passes[i + 1];
     }
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (!is_holder(lives, block))
             continue;
-        uint32_t number = step_at(phases, block->alloc_event) + 1;
+        uint32_t number = vt_step_at(phases, block->alloc_event) + 1;
         if (lives->first_step[block->stack_id] == 0)
             lives->first_step[block->stack_id] = number;
         lives->last_step[block->stack_id] = number;
@@ -177,13 +169,42 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_BRIEF;
     if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
         bits |= VT_LIFE_ONCE;
-    if (!freed || step_at(phases, block->free_event) > phases->spans[span].step)
+    if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
         block->free_event > phases->recomputes[recompute].last_event)
         bits |= VT_LIFE_OUTLIVES_RECOMPUTE;
     return bits;
+}
+
+static bool is_parameter(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT(BUFFER)) &&
+           (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+}
+
+/* Blocks by the bits of their life and the traits of their stack. */
+struct profile {
+    uint32_t life, not_life; /* all of the first, none of the second */
+    uint64_t trait, not_traits;
+    bool not_parameter;
+};
+#define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
+static const struct profile left_by_backward = {.trait = VT_TRAIT(BACKWARD),
+                                                .not_traits = VT_TRAIT(WORKSPACE)};
+/* State that a script made for its own optimizer. */
+static const struct profile early_zeros = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true};
+
+static bool fits(const struct lives *lives, size_t i, const struct profile *profile)
+{
+    uint32_t life = lives->bits[i];
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return is_holder(lives, block) && (life & profile->life) == profile->life &&
+           !(life & profile->not_life) && has_trait(lives, block, profile->trait) &&
+           !has_trait(lives, block, profile->not_traits) &&
+           !(profile->not_parameter && is_parameter(lives, i));
 }
 
 /* ---- Gradients and parameters by size ---- */
@@ -232,9 +253,8 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
 {
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event ||
-            !has_trait(lives, block, VT_TRAIT(BACKWARD)) || has_trait(lives, block, VT_TRAIT(WORKSPACE)) ||
-            !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+        if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) ||
+            !fits(lives, i, &left_by_backward))
             continue;
         int error = add_size(&lives->gradient_sizes, block->bytes);
         if (error)
@@ -277,67 +297,40 @@ static int match_gradients(struct lives *lives)
     return error;
 }
 
-static bool is_parameter(const struct lives *lives, size_t i)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT(BUFFER)) &&
-           (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
-}
-
-/* The gradients of a pass that was cut short. */
-static bool is_cut_gradient(const struct lives *lives, size_t i)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && (lives->bits[i] & VT_LIFE_CUT) &&
-           has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE));
-}
-
-/* Made before the first backward, kept, and no parameter. */
-static bool is_early(const struct lives *lives, size_t i)
-{
-    const uint32_t both = VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT;
-    return is_holder(lives, &lives->replay->allocations[i]) && (lives->bits[i] & both) == both &&
-           !is_parameter(lives, i);
-}
-
-/* State that a script made for its own optimizer. */
-static bool is_early_zeros(const struct lives *lives, size_t i)
-{
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(ZEROS));
-}
-
-/* The same, made when the optimizer first needs it. */
-static bool is_late_zeros(const struct lives *lives, size_t i)
-{
-    const uint32_t late = VT_LIFE_PERSISTENT | VT_LIFE_ONCE;
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && (lives->bits[i] & late) == late &&
-           !(lives->bits[i] & VT_LIFE_BEFORE_FIRST_BACKWARD) && has_trait(lives, block, VT_TRAIT(ZEROS)) &&
-           !has_trait(lives, block, VT_TRAIT(MODULE)) && !has_trait(lives, block, VT_TRAIT(BACKWARD));
-}
-
-/* Copies of the parameters in another precision, which a script keeps beside those that it trains. */
-static bool is_early_copy(const struct lives *lives, size_t i)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_early(lives, i) && has_trait(lives, block, VT_TRAIT(SOURCE)) &&
-           !has_trait(lives, block, VT_TRAIT(ZEROS)) && !has_trait(lives, block, VT_TRAIT(MODULE)) &&
-           !has_trait(lives, block, VT_TRAIT(MODULE_APPLY));
-}
-
-/* State from the file from which the parameters were copied. */
-static bool is_loaded(const struct lives *lives, size_t i)
-{
-    return is_early(lives, i) && has_trait(lives, &lives->replay->allocations[i], VT_TRAIT(LOADED));
-}
-
 /* Blocks that match the sizes of parameters. A few match by chance: those found must be at least one
  * `share`-th of all parameters, by bytes and by number; 0 = any number is enough. */
 struct likeness {
-    bool (*is_candidate)(const struct lives *, size_t);
+    struct profile profile;
     uint64_t share;
     bool also_twice; /* also a block of twice the size: 4 bytes an element instead of 2 */
     bool repeated;   /* any number of blocks for one parameter */
+};
+
+static const struct likeness likenesses[] = {
+    /* gradients of a pass that was cut short */
+    {.profile = {.life = VT_LIFE_CUT, .trait = VT_TRAIT(BACKWARD), .not_traits = VT_TRAIT(WORKSPACE)}},
+    /* early_zeros */
+    {.profile = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true},
+     .share = 2,
+     .repeated = true},
+    /* the same, made when the optimizer first needs it */
+    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
+                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
+                 .trait = VT_TRAIT(ZEROS),
+                 .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
+     .share = 2,
+     .repeated = true},
+    /* copies of the parameters in another precision, which a script keeps beside those that it trains */
+    {.profile = {.life = EARLY,
+                 .trait = VT_TRAIT(SOURCE),
+                 .not_traits = VT_TRAIT(ZEROS) | VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY),
+                 .not_parameter = true},
+     .share = 2,
+     .also_twice = true},
+    /* state from the file from which the parameters were copied */
+    {.profile = {.life = EARLY, .trait = VT_TRAIT(LOADED), .not_parameter = true},
+     .share = 2,
+     .repeated = true},
 };
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
@@ -365,7 +358,7 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
         return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         uint64_t bytes = replay->allocations[i].bytes;
-        bool candidate = likeness->is_candidate(lives, i),
+        bool candidate = fits(lives, i, &likeness->profile),
              taken = candidate && take_like(lives, likeness, bytes);
         matched[i] = taken || (candidate && likeness->repeated &&
                                nearest_bucket(&lives->parameter_sizes, bytes, 0) > 0);
@@ -381,11 +374,6 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
     return 0;
 }
 
-static const struct likeness likenesses[] = {
-    {is_cut_gradient, 0, false, false}, {is_early_zeros, 2, false, true}, {is_late_zeros, 2, false, true},
-    {is_early_copy, 2, true, false},    {is_loaded, 2, false, true},
-};
-
 /* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
  * then leaves almost no gradients of its own. */
 static void find_gradient_holders(struct lives *lives)
@@ -398,19 +386,19 @@ static void find_gradient_holders(struct lives *lives)
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
-        if (!is_holder(lives, block) || block->alloc_event > at_event || block->free_event <= at_event)
+        if (!is_holder(lives, block) || !vt_alive_at(block, at_event))
             continue;
         if (has_trait(lives, block, VT_TRAIT(BUCKET)))
             bucket_bytes += block->bytes;
-        else if (has_trait(lives, block, VT_TRAIT(BACKWARD)) && !has_trait(lives, block, VT_TRAIT(WORKSPACE)))
+        else if (fits(lives, i, &left_by_backward))
             gradient_bytes += block->bytes;
-        zeros_bytes += is_early_zeros(lives, i) ? block->bytes : 0;
+        zeros_bytes += fits(lives, i, &early_zeros) ? block->bytes : 0;
     }
     bool buckets = gradient_bytes < bucket_bytes / 2;
     bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
-            (zeros && is_early_zeros(lives, i)))
+            (zeros && fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
 }
 
@@ -433,7 +421,6 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);
-    free(lives.pass_steps);
     free(lives.last_passes);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);

@@ -29,7 +29,7 @@ struct vt_matcher {
     size_t candidate_count, candidate_capacity;
 };
 
-/* `*` stands for any text, also none. */
+/* `*` matches any text, also none. */
 static bool glob(const char *pattern, const char *text)
 {
     const char *star = NULL, *after = NULL;

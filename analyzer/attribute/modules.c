@@ -62,14 +62,11 @@ static int find_node(struct vt_module_tree *tree, uint32_t parent, uint64_t self
         *found = known;
         return 0;
     }
-    int error = vt_reserve(&tree->nodes, &tree->capacity, tree->count + 1, sizeof *tree->nodes);
-    if (!error)
-        error = vt_index_put(&tree->index, key, (uint32_t)tree->count);
-    if (error)
-        return error;
-    *found = (uint32_t)tree->count++;
-    tree->nodes[*found] = (struct node){.parent = parent, .self_address = self_address};
-    return 0;
+    *found = (uint32_t)tree->count;
+    int error = vt_index_put(&tree->index, key, *found);
+    return error ? error
+                 : VT_APPEND(tree->nodes, tree->count, tree->capacity,
+                             (struct node){.parent = parent, .self_address = self_address});
 }
 
 /* Numbers a node among the children of its parent that have its class. */
@@ -148,12 +145,8 @@ static const char *name_below(struct vt_module_tree *tree, const struct node *no
 
 static int keep_label(struct vt_module_tree *tree, uint64_t key, const char *label)
 {
-    int error = vt_reserve(&tree->labels, &tree->label_capacity, tree->label_count + 1, sizeof *tree->labels);
-    if (!error)
-        error = vt_index_put(&tree->label_index, key, (uint32_t)tree->label_count);
-    if (!error)
-        tree->labels[tree->label_count++] = label;
-    return error;
+    int error = VT_APPEND(tree->labels, tree->label_count, tree->label_capacity, label);
+    return error ? error : vt_index_put(&tree->label_index, key, (uint32_t)tree->label_count - 1);
 }
 
 /* Walks from the node up to one whose name is known, then names the nodes on the way down. */
@@ -167,10 +160,9 @@ static int label_node(struct vt_module_tree *tree, uint32_t index, uint32_t era,
                                         : vt_names_module(tree->names, tree->nodes[at].self_address, era);
         if (*label)
             break;
-        int error = vt_reserve(&tree->chain, &tree->chain_capacity, count + 1, sizeof *tree->chain);
+        int error = VT_APPEND(tree->chain, count, tree->chain_capacity, at);
         if (error)
             return error;
-        tree->chain[count++] = at;
     }
     while (count-- > 0) {
         const struct node *node = &tree->nodes[tree->chain[count]];

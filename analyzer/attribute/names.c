@@ -29,78 +29,77 @@ struct root {
     const char *inside_path; /* its path in that root */
 };
 
-struct class_of_module {
-    const char *module, *class_name;
+struct text {
+    const char *text;
+    const char *class_name; /* of the module of this name; NULL = unknown */
 };
 
 struct vt_names {
     const struct vt_trace *trace;
     struct vt_arena arena;
     struct root *roots;
-    struct vt_index text_index, named_index, address_index, class_index;
-    const char **texts;
+    struct vt_index text_index, named_index, address_index;
+    struct text *texts;
     struct vt_named *named;
     struct meaning *meanings; /* at last by address, then by order; address_index has the first of each */
-    struct class_of_module *classes;
-    uint32_t *eras; /* events at which eras but the first begin */
-    size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity,
-        class_count, class_capacity, era_count, era_capacity;
+    uint32_t *eras;           /* events at which eras but the first begin */
+    size_t text_count, text_capacity, named_count, named_capacity, meaning_count, meaning_capacity, era_count,
+        era_capacity;
 };
+
+/* Index in `texts`, NONE if it is not there. *key: of text_index. */
+static uint32_t find_text(const struct vt_names *names, const char *text, uint64_t *key)
+{
+    *key = vt_hash_bytes(text, strlen(text), VT_HASH_START);
+    uint32_t at = vt_index_get(&names->text_index, *key);
+    return at != VT_INDEX_NONE && strcmp(names->texts[at].text, text) == 0 ? at : NONE;
+}
+
+static int add_text(struct vt_names *names, const char *text, uint32_t *at)
+{
+    uint64_t key;
+    *at = find_text(names, text, &key);
+    if (*at != NONE)
+        return 0;
+    const char *copy = vt_arena_text(&names->arena, text, strlen(text));
+    *at = (uint32_t)names->text_count;
+    if (!copy ||
+        VT_APPEND(names->texts, names->text_count, names->text_capacity, (struct text){.text = copy}))
+        return -ENOMEM;
+    return vt_index_put(&names->text_index, key, *at);
+}
 
 const char *vt_names_text(struct vt_names *names, const char *text)
 {
-    size_t bytes = strlen(text);
-    uint64_t hash = vt_hash_bytes(text, bytes, VT_HASH_START);
-    uint32_t at = vt_index_get(&names->text_index, hash);
-    if (at != VT_INDEX_NONE && strcmp(names->texts[at], text) == 0)
-        return names->texts[at];
-    const char *copy = vt_arena_text(&names->arena, text, bytes);
-    if (!copy ||
-        vt_reserve(&names->texts, &names->text_capacity, names->text_count + 1, sizeof *names->texts) ||
-        vt_index_put(&names->text_index, hash, (uint32_t)names->text_count))
-        return NULL;
-    return names->texts[names->text_count++] = copy;
-}
-
-/* The text of three parts, one after the other. */
-static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
-{
-    size_t a_bytes = strlen(a), b_bytes = strlen(b), c_bytes = strlen(c);
-    char *text = malloc(a_bytes + b_bytes + c_bytes + 1);
-    if (!text)
-        return NULL;
-    memcpy(text, a, a_bytes);
-    memcpy(text + a_bytes, b, b_bytes);
-    memcpy(text + a_bytes + b_bytes, c, c_bytes + 1);
-    const char *joined = vt_names_text(names, text);
-    free(text);
-    return joined;
+    uint32_t at;
+    return add_text(names, text, &at) ? NULL : names->texts[at].text;
 }
 
 int vt_names_add_class(struct vt_names *names, const char *module, const char *class_name)
 {
-    uint64_t hash = vt_hash_bytes(module, strlen(module), VT_HASH_START);
-    uint32_t at = vt_index_get(&names->class_index, hash);
-    if (at == VT_INDEX_NONE || strcmp(names->classes[at].module, module) != 0) {
-        at = (uint32_t)names->class_count;
-        int error = vt_reserve(&names->classes, &names->class_capacity, names->class_count + 1,
-                               sizeof *names->classes);
-        if (!error)
-            error = vt_index_put(&names->class_index, hash, at);
-        if (error)
-            return error;
-        names->class_count++;
-    }
-    names->classes[at] = (struct class_of_module){.module = module, .class_name = class_name};
-    return 0;
+    uint32_t at;
+    int error = add_text(names, module, &at);
+    if (!error)
+        names->texts[at].class_name = class_name;
+    return error;
 }
 
 const char *vt_names_class(const struct vt_names *names, const char *module)
 {
-    uint32_t at = vt_index_get(&names->class_index, vt_hash_bytes(module, strlen(module), VT_HASH_START));
-    return at != VT_INDEX_NONE && strcmp(names->classes[at].module, module) == 0
-               ? names->classes[at].class_name
-               : NULL;
+    uint64_t key;
+    uint32_t at = find_text(names, module, &key);
+    return at == NONE ? NULL : names->texts[at].class_name;
+}
+
+/* The text of three parts. */
+static const char *join(struct vt_names *names, const char *a, const char *b, const char *c)
+{
+    char *text;
+    if (asprintf(&text, "%s%s%s", a, b, c) < 0)
+        return NULL;
+    const char *joined = vt_names_text(names, text);
+    free(text);
+    return joined;
 }
 
 /* ---- Roots ---- */
@@ -166,6 +165,14 @@ static const char *base_name(const struct vt_inspection_root *root)
     return root->holder[0] ? root->holder : root->class_name[0] ? root->class_name : "module";
 }
 
+/* Adds one to the count of a key; *count is the new one. */
+static int count_up(struct vt_index *counts, uint64_t key, uint32_t *count)
+{
+    uint32_t known = vt_index_get(counts, key);
+    *count = known == VT_INDEX_NONE ? 1 : known + 1;
+    return vt_index_put(counts, key, *count);
+}
+
 /* Numbers roots whose variables have the same name, one after the other or in different functions. */
 static int name_root(struct vt_names *names, size_t index, const struct vt_index *counts,
                      struct vt_index *seen)
@@ -173,13 +180,13 @@ static int name_root(struct vt_names *names, size_t index, const struct vt_index
     struct root *root = &names->roots[index];
     const char *base = base_name(&names->trace->roots[index]);
     uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
-    uint32_t number = vt_index_get(seen, hash);
-    number = number == VT_INDEX_NONE ? 1 : number + 1;
-    int error = vt_index_put(seen, hash, number);
     char text[24] = "";
+    uint32_t number;
+    if (count_up(seen, hash, &number))
+        return -ENOMEM;
     if (vt_index_get(counts, hash) > 1)
         snprintf(text, sizeof text, "#%u", number);
-    root->name = error ? NULL : join(names, base, text, "");
+    root->name = join(names, base, text, "");
     root->prefix = root->name ? join(names, root->name, ".", "") : NULL;
     return root->prefix ? 0 : -ENOMEM;
 }
@@ -240,11 +247,10 @@ static int name_roots(struct vt_names *names)
                 names->roots[trace->inspections[l].tensors[i].root].holds_tensors = true;
     for (size_t i = 0; i < trace->root_count && !error; i++) {
         const char *base = base_name(&trace->roots[i]);
-        uint64_t hash = vt_hash_bytes(base, strlen(base), VT_HASH_START);
-        uint32_t count = vt_index_get(&counts, hash);
+        uint32_t count;
         if (names->roots[i].inside)
             continue;
-        error = vt_index_put(&counts, hash, count == VT_INDEX_NONE ? 1 : count + 1);
+        error = count_up(&counts, vt_hash_bytes(base, strlen(base), VT_HASH_START), &count);
         if (names->roots[i].holds_tensors) {
             with_tensors++;
             sole = i;
@@ -276,22 +282,18 @@ static int add_meaning(struct vt_names *names, const struct vt_inspection *inspe
     uint32_t at = vt_index_get(&names->address_index, module->address); /* before the sort: the latest */
     if (error || (at != VT_INDEX_NONE && names->meanings[at].module == name))
         return error;
-    error = vt_reserve(&names->meanings, &names->meaning_capacity, names->meaning_count + 1,
-                       sizeof *names->meanings);
-    if (error)
-        return error;
-    uint32_t added = (uint32_t)names->meaning_count++;
-    names->meanings[added] = (struct meaning){
-        .address = module->address, .module = name, .event_index = inspection->event_index, .order = added};
-    error = vt_index_put(&names->address_index, module->address, added);
+    struct meaning added = {.address = module->address,
+                            .module = name,
+                            .event_index = inspection->event_index,
+                            .order = (uint32_t)names->meaning_count};
+    error = VT_APPEND(names->meanings, names->meaning_count, names->meaning_capacity, added);
+    if (!error)
+        error = vt_index_put(&names->address_index, module->address, added.order);
     if (error || at == VT_INDEX_NONE)
         return error;
     if (names->era_count > 0 && names->eras[names->era_count - 1] == inspection->event_index)
         return 0;
-    error = vt_reserve(&names->eras, &names->era_capacity, names->era_count + 1, sizeof *names->eras);
-    if (!error)
-        names->eras[names->era_count++] = inspection->event_index;
-    return error;
+    return VT_APPEND(names->eras, names->era_count, names->era_capacity, inspection->event_index);
 }
 
 static int compare_meanings(const void *a, const void *b)
@@ -386,19 +388,12 @@ static int add_named(struct vt_names *names, const struct vt_inspection_tensor *
         if (!named.text || !named.module)
             return -ENOMEM;
     }
-    int error =
-        vt_reserve(&names->named, &names->named_capacity, names->named_count + 1, sizeof *names->named);
-    if (!error)
-        error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path),
-                             (uint32_t)names->named_count);
-    if (error)
-        return error;
-    *found = (uint32_t)names->named_count++;
+    *found = (uint32_t)names->named_count;
     named.joined = named.text;
     named.leader = named.last = *found;
     named.next = NONE;
-    names->named[*found] = named;
-    return 0;
+    int error = vt_index_put(&names->named_index, named_key(tensor->root, tensor->path), *found);
+    return error ? error : VT_APPEND(names->named, names->named_count, names->named_capacity, named);
 }
 
 static uint32_t leader_of(struct vt_named *named, uint32_t at)
@@ -497,13 +492,11 @@ void vt_names_free(struct vt_names *names)
     vt_index_free(&names->text_index);
     vt_index_free(&names->named_index);
     vt_index_free(&names->address_index);
-    vt_index_free(&names->class_index);
     vt_arena_free(&names->arena);
     free(names->roots);
     free(names->texts);
     free(names->named);
     free(names->meanings);
-    free(names->classes);
     free(names->eras);
     free(names);
 }

@@ -91,11 +91,6 @@ static void share(struct placing *placing, uint64_t bytes)
     largest->share_bytes += bytes - shared;
 }
 
-static const char *role_name(const struct vt_inspection_tensor *tensor)
-{
-    return tensor->kind == VT_INSPECTION_GRADIENT ? "grad" : tensor->role;
-}
-
 /* "fc.weight", "fc.weight · grad", "fc.weight · exp_avg" */
 static const char *owner_name(struct vt_names *names, const struct pick *pick)
 {
@@ -103,12 +98,10 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick)
     const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
     if (held[0] && tensor->kind <= VT_INSPECTION_BUFFER)
         return held;
-    const char *role = role_name(tensor);
-    size_t bytes = strlen(held) + strlen(role) + sizeof " · ";
-    char *text = malloc(bytes);
-    if (!text)
+    char *text;
+    if (asprintf(&text, "%s%s%s", held, held[0] ? " · " : "",
+                 tensor->kind == VT_INSPECTION_GRADIENT ? "grad" : tensor->role) < 0)
         return NULL;
-    snprintf(text, bytes, "%s%s%s", held, held[0] ? " · " : "", role);
     const char *name = vt_names_text(names, text);
     free(text);
     return name;

@@ -1,389 +1,61 @@
-/* Phases and steps of a script without marks.
- *
- * Signs of a phase: allocations by the autograd engine or on its threads, in an optimizer's step, in a module
- * call; the thread of a free; and autograd's node counter, which does not count without gradients. Each event
- * gets a label, runs of a label become spans, and a step ends where an optimizer's work ends. */
-#include "attribute/phase_finder.h"
+/* Lookups by event in phases. */
+#include "attribute/phases.h"
 
-#include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/index.h"
 
-/* ---- Threads and signs ---- */
-
-/* Finds the events that make and free what holds tensors. */
-static void read_holders(struct vt_finder *finder)
+void vt_phases_free(struct vt_phases *phases)
 {
-    const struct vt_replay *replay = finder->replay;
-    for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
-        finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        if (!vt_holds_tensors(finder->phases, allocation))
-            continue;
-        finder->holds[allocation->alloc_event] = HOLDS_MADE;
-        if (allocation->free_event != VT_NEVER)
-            finder->holds[allocation->free_event] = HOLDS_FREED;
-    }
+    free(phases->spans);
+    free(phases->passes);
+    free(phases->recomputes);
+    free(phases->module_events);
+    free(phases->grad_mode);
+    memset(phases, 0, sizeof *phases);
 }
 
-static int number_threads(struct vt_finder *finder)
+/* For vt_lower_bound: finds the first pass, recompute or span that begins after the event. All of them have
+ * their first event as first member. */
+_Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
+                   offsetof(struct vt_recompute, first_event) == 0 &&
+                   offsetof(struct vt_span, first_event) == 0,
+               "compare_beginning");
+static int compare_beginning(const void *item, const void *event)
 {
-    const struct vt_trace *trace = finder->trace;
-    finder->thread_of_stack = calloc(trace->stack_count, sizeof *finder->thread_of_stack);
-    if (!finder->thread_of_stack)
-        return -ENOMEM;
-    for (size_t id = 0; id < trace->stack_count; id++) {
-        uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
-        if (number == VT_INDEX_NONE) {
-            number = (uint32_t)finder->thread_count;
-            int error = vt_reserve(&finder->threads, &finder->thread_capacity, finder->thread_count + 1,
-                                   sizeof *finder->threads);
-            if (!error)
-                error = vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number);
-            if (error)
-                return error;
-            finder->threads[finder->thread_count++] = (struct vt_finder_thread){0};
-        }
-        finder->thread_of_stack[id] = number;
-    }
-    return 0;
+    return *(const uint32_t *)item <= *(const uint32_t *)event ? -1 : 1;
 }
 
-/* Stacks of the engine's threads have no Python and show the engine. A checkpoint or a Python function that
- * runs there has Python frames, which hide the engine. */
-static void find_engine_threads(struct vt_finder *finder)
+static long last_before(const void *items, size_t count, size_t item_bytes, uint32_t event)
 {
-    const struct vt_trace *trace = finder->trace;
-    for (uint32_t id = 1; id < trace->stack_count; id++) {
-        const struct vt_trace_stack *stack = &trace->stacks[id];
-        struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
-        thread->named_engine |= (vt_finder_traits(finder, id) & VT_TRAIT(ENGINE_THREAD)) != 0;
-        if (stack->native_count == 0 || stack->python_count > 0)
-            continue;
-        if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
-            thread->engine = true;
-        else if (!(stack->flags & VT_STACK_NATIVE_TRUNCATED))
-            thread->never_engine = true;
-    }
-    for (size_t i = 0; i < finder->thread_count; i++)
-        finder->threads[i].engine = finder->threads[i].named_engine ||
-                                    (finder->threads[i].engine && !finder->threads[i].never_engine);
-    for (uint32_t id = 1; id < trace->stack_count; id++)
-        if (finder->threads[finder->thread_of_stack[id]].engine)
-            finder->sites->items[id].traits |= VT_TRAIT(BACKWARD);
+    return (long)vt_lower_bound(items, count, item_bytes, &event, compare_beginning) - 1;
 }
 
-static void find_main_thread(struct vt_finder *finder)
+long vt_pass_before(const struct vt_phases *phases, uint32_t event)
 {
-    const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
-    for (size_t i = 0; i < finder->trace->event_count; i++) {
-        const struct vt_event *event = &finder->trace->events[i];
-        if (finder->holds[i] == HOLDS_MADE)
-            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
-                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
-    }
-    finder->main_thread = 0;
-    for (uint32_t i = 0; i < finder->thread_count; i++)
-        if (!finder->threads[i].engine &&
-            (finder->threads[finder->main_thread].engine ||
-             finder->threads[i].score > finder->threads[finder->main_thread].score))
-            finder->main_thread = i;
+    return last_before(phases->passes, phases->pass_count, sizeof *phases->passes, event);
 }
 
-static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t traits, uint32_t thread,
-                                  bool grad_mode)
+long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
 {
-    if (traits & VT_TRAIT(BACKWARD))
-        return SIGN_BACKWARD;
-    if (traits & VT_TRAIT(OPTIMIZER))
-        return SIGN_OPTIMIZER;
-    if (traits & VT_TRAIT(BACKWARD_CALL))
-        return SIGN_BACKWARD_CALL;
-    if (traits & VT_TRAIT(MODULE))
-        return SIGN_FORWARD;
-    if (thread != finder->main_thread)
-        return SIGN_NONE;
-    /* views and copies make parameters too */
-    if (grad_mode && !(traits & (VT_TRAIT(MODULE_APPLY) | VT_TRAIT(INIT_METHOD))))
-        return SIGN_FORWARD;
-    if (traits & VT_TRAIT(DATA))
-        return SIGN_DATA;
-    return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
+    return last_before(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes, event);
 }
 
-/* Each thread has a node counter. Its values are even outside of backward (format.h). */
-static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
+size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
 {
-    bool advanced = sequence > thread->sequence && sequence % 2 == 0;
-    if (sequence % 2 == 0 && sequence > 0)
-        thread->sequence = sequence;
-    return advanced;
+    long found = last_before(spans, count, sizeof *spans, event);
+    return found < 0 ? 0 : (size_t)found;
 }
 
-/* A refused request is of the phase that its allocation would have had. */
-static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
+uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event)
 {
-    bool grad_mode = event->sequence % 2 == 0 && event->sequence > finder->threads[thread].sequence;
-    return sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id), thread, grad_mode);
+    return phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
 }
 
-static int read_events(struct vt_finder *finder)
+uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)
 {
-    struct vt_phases *phases = finder->phases;
-    bool begun = false; /* the first forward */
-    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        const struct vt_event *event = &finder->trace->events[i];
-        uint32_t number = finder->thread_of_stack[event->stack_id];
-        struct vt_finder_thread *thread = &finder->threads[number];
-        if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
-            finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
-        if (finder->holds[i] == HOLDS_NOTHING)
-            continue;
-        if (finder->holds[i] == HOLDS_FREED) {
-            if (event->stack_id != 0)
-                finder->signs[i] = thread->engine                  ? SIGN_FREE_BACKWARD
-                                   : number == finder->main_thread ? SIGN_FREE
-                                                                   : SIGN_NONE;
-            continue;
-        }
-        uint64_t traits = vt_finder_traits(finder, event->stack_id);
-        phases->grad_mode[i] = counter_advanced(thread, event->sequence);
-        /* before the first forward, nodes are of views of parameters */
-        if (!begun && (traits & VT_TRAIT(SOURCE)))
-            phases->grad_mode[i] = 0;
-        finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
-        begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD))) {
-            int error = vt_reserve(&phases->module_events, &phases->module_event_capacity,
-                                   phases->module_event_count + 1, sizeof *phases->module_events);
-            if (error)
-                return error;
-            phases->module_events[phases->module_event_count++] = i;
-        }
-    }
-    return 0;
-}
-
-static int read_signs(struct vt_finder *finder)
-{
-    read_holders(finder);
-    int error = number_threads(finder);
-    if (error)
-        return error;
-    find_engine_threads(finder);
-    find_main_thread(finder);
-    return read_events(finder);
-}
-
-/* ---- Labels ---- */
-
-static int begin_pass(struct vt_finder *finder, uint32_t event)
-{
-    struct vt_phases *phases = finder->phases;
-    int error =
-        vt_reserve(&phases->passes, &phases->pass_capacity, phases->pass_count + 1, sizeof *phases->passes);
-    if (error)
-        return error;
-    phases->passes[phases->pass_count++] = (struct vt_pass){.first_event = event, .last_event = event};
-    finder->engine_seen = false;
-    return 0;
-}
-
-/* Sets the label after an event; begins and extends passes. */
-static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
-{
-    struct vt_phases *phases = finder->phases;
-    enum vt_sign sign = (enum vt_sign)finder->signs[event];
-    bool in_pass = *label == VT_PHASE_BACKWARD || *label == LABEL_TAIL;
-    switch (sign) {
-    case SIGN_BACKWARD_CALL:
-        if (in_pass && !finder->engine_seen)
-            return 0;
-        *label = VT_PHASE_BACKWARD;
-        return begin_pass(finder, event);
-    case SIGN_FREE_BACKWARD:
-        /* what an engine's thread frees after the call returned is no new pass */
-        if (*label == VT_PHASE_BACKWARD)
-            phases->passes[phases->pass_count - 1].last_event = event;
-        return 0;
-    case SIGN_BACKWARD: {
-        int error = in_pass ? 0 : begin_pass(finder, event);
-        if (error)
-            return error;
-        *label = VT_PHASE_BACKWARD;
-        finder->engine_seen = true;
-        phases->passes[phases->pass_count - 1].last_event = event;
-        return 0;
-    }
-    case SIGN_FREE:
-        if (*label == VT_PHASE_BACKWARD && finder->engine_seen)
-            *label = LABEL_TAIL;
-        return 0;
-    case SIGN_FORWARD:
-        *label = VT_PHASE_FORWARD;
-        return 0;
-    case SIGN_OPTIMIZER:
-        *label = VT_PHASE_OPTIMIZER;
-        return 0;
-    case SIGN_DATA:
-    case SIGN_SOURCE:
-        if (*label != VT_PHASE_INIT && (*label != VT_PHASE_FORWARD || sign == SIGN_DATA))
-            *label = VT_PHASE_DATA;
-        return 0;
-    case SIGN_SCRIPT:
-        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD)
-            *label = VT_PHASE_OTHER;
-        return 0;
-    default:
-        return 0;
-    }
-}
-
-/* Frees, by the training thread, of what a pass left behind: gradients that zero_grad drops. */
-static void find_gradient_frees(struct vt_finder *finder)
-{
-    const struct vt_replay *replay = finder->replay;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_holds_tensors(finder->phases, block) || block->free_event == VT_NEVER ||
-            finder->signs[block->alloc_event] != SIGN_BACKWARD ||
-            finder->signs[block->free_event] != SIGN_FREE)
-            continue;
-        long pass = vt_pass_before(finder->phases, block->alloc_event);
-        if (pass >= 0 && block->free_event > finder->phases->passes[pass].last_event)
-            finder->frees_gradient[block->free_event] = 1;
-    }
-}
-
-/* Frees after a pass are the optimizer's if they free gradients or its step follows, else the pass's. */
-static void settle_tails(struct vt_finder *finder)
-{
-    size_t count = finder->trace->event_count;
-    for (size_t i = 0; i < count;) {
-        size_t end = i;
-        bool gradients = false;
-        for (; end < count && finder->labels[end] == LABEL_TAIL; end++)
-            gradients |= finder->frees_gradient[end];
-        if (end > i) {
-            uint8_t next = end < count ? finder->labels[end] : VT_PHASE_OTHER;
-            bool optimizer = next == VT_PHASE_OPTIMIZER || (gradients && next != VT_PHASE_BACKWARD);
-            memset(finder->labels + i, optimizer ? VT_PHASE_OPTIMIZER : VT_PHASE_BACKWARD, end - i);
-        }
-        i = end + (end == i);
-    }
-}
-
-/* A program without a framework has no phases. */
-static bool has_phases(const struct vt_finder *finder)
-{
-    const struct vt_phases *phases = finder->phases;
-    bool any = phases->has_blocks || phases->pass_count > 0 || phases->module_event_count > 0;
-    for (uint32_t i = 0; i < finder->trace->event_count && !any; i++)
-        any = finder->signs[i] == SIGN_OPTIMIZER;
-    return any;
-}
-
-static int label_events(struct vt_finder *finder)
-{
-    uint8_t label = VT_PHASE_INIT;
-    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        int error = next_label(finder, i, &label);
-        if (error)
-            return error;
-        finder->labels[i] = label;
-    }
-    if (!has_phases(finder) && finder->trace->event_count > 0)
-        memset(finder->labels, VT_PHASE_OTHER, finder->trace->event_count);
-    find_gradient_frees(finder);
-    settle_tails(finder);
-    return 0;
-}
-
-static int make_spans(struct vt_finder *finder)
-{
-    struct vt_phases *phases = finder->phases;
-    size_t count = finder->trace->event_count;
-    uint8_t *begins_step = calloc(count + 1, 1);
-    int error = begins_step ? 0 : -ENOMEM;
-    if (!error)
-        error = vt_steps_find(finder, begins_step);
-    uint32_t step = 0;
-    struct vt_span *span = NULL;
-    for (uint32_t i = 0; i < count && !error; i++) {
-        uint8_t label = finder->labels[i];
-        if (step == 0 && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
-            step = 1;
-        else
-            step += begins_step[i];
-        if (span && span->phase == label && span->step == step) {
-            span->last_event = i;
-            continue;
-        }
-        error =
-            vt_reserve(&phases->spans, &phases->span_capacity, phases->span_count + 1, sizeof *phases->spans);
-        if (!error) {
-            span = &phases->spans[phases->span_count++];
-            *span = (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label};
-        }
-    }
-    phases->step_count = step;
-    free(begins_step);
-    return error;
-}
-
-static int find_recomputes(struct vt_finder *finder)
-{
-    struct vt_phases *phases = finder->phases;
-    bool inside = false;
-    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        if (finder->signs[i] != SIGN_BACKWARD)
-            continue;
-        bool again = (vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(RECOMPUTE)) != 0;
-        if (again && !inside) {
-            int error = vt_reserve(&phases->recomputes, &phases->recompute_capacity,
-                                   phases->recompute_count + 1, sizeof *phases->recomputes);
-            if (error)
-                return error;
-            phases->recomputes[phases->recompute_count++] = (struct vt_recompute){.first_event = i};
-        }
-        if (again)
-            phases->recomputes[phases->recompute_count - 1].last_event = i;
-        inside = again;
-    }
-    return 0;
-}
-
-int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
-{
-    size_t count = replay->trace->event_count;
-    struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};
-    finder.holds = calloc(count + 1, 1);
-    finder.signs = calloc(count + 1, 1);
-    finder.labels = calloc(count + 1, 1);
-    finder.frees_gradient = calloc(count + 1, 1);
-    phases->grad_mode = calloc(count + 1, 1);
-    int error = finder.holds && finder.signs && finder.labels && finder.frees_gradient && phases->grad_mode
-                    ? 0
-                    : -ENOMEM;
-    if (!error)
-        error = read_signs(&finder);
-    if (!error)
-        error = label_events(&finder);
-    if (!error)
-        error = vt_evaluation_find(&finder);
-    if (!error)
-        error = find_recomputes(&finder);
-    if (!error)
-        error = make_spans(&finder);
-    vt_index_free(&finder.thread_index);
-    free(finder.threads);
-    free(finder.thread_of_stack);
-    free(finder.holds);
-    free(finder.signs);
-    free(finder.labels);
-    free(finder.frees_gradient);
-    return error;
+    size_t next = vt_count_up_to(phases->module_events, phases->module_event_count, event);
+    return next < phases->module_event_count ? phases->module_events[next] : VT_NEVER;
 }

@@ -38,15 +38,16 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
     return allocation->kind == VT_ALLOCATION_POOLED || allocation->kind == VT_ALLOCATION_DRIVER;
 }
 
-/* Adds the trait `backward` to all stacks of the engine's threads. On failure too, the phases are to be
- * freed. Returns 0 or -ENOMEM. */
+/* find_phases.c: finds all; adds the trait `backward` to all stacks of the engine's threads. The caller frees
+ * the phases, on failure too. Returns 0 or -ENOMEM. */
 int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 
-/* spans.c: index of the last item that begins at or before `event`, or -1. */
+/* Index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
 size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event); /* 0 instead of -1 */
+uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 

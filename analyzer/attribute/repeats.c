@@ -133,10 +133,7 @@ static bool is_repeated(const struct vt_label *label)
 
 static uint32_t step_at(const struct finder *finder, uint32_t event)
 {
-    const struct vt_phases *phases = finder->phases;
-    return event >= VT_NEVER - 1
-               ? UINT32_MAX
-               : phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
+    return event >= VT_NEVER - 1 ? UINT32_MAX : vt_step_at(finder->phases, event);
 }
 
 /* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. */
@@ -156,13 +153,10 @@ static int find_places(struct finder *finder)
         if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i) ||
             vt_index_get(&finder->place_index, place_key(finder, i)) != VT_INDEX_NONE)
             continue;
-        int error = vt_reserve(&finder->places, &finder->place_capacity, finder->place_count + 1,
-                               sizeof *finder->places);
-        if (!error)
-            error = vt_index_put(&finder->place_index, place_key(finder, i), (uint32_t)finder->place_count);
-        if (error)
-            return error;
-        finder->places[finder->place_count++] = (struct place){.scope = UINT64_MAX};
+        if (vt_index_put(&finder->place_index, place_key(finder, i), (uint32_t)finder->place_count) ||
+            VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
+                      (struct place){.scope = UINT64_MAX}))
+            return -ENOMEM;
     }
     return 0;
 }
@@ -189,23 +183,17 @@ static int add_member(struct finder *finder, uint32_t index)
     struct place *place = &finder->places[at];
     bool cut;
     uint64_t scope = scope_of(finder, index, &cut);
-    int error = vt_reserve(&finder->members, &finder->member_capacity, finder->member_count + 1,
-                           sizeof *finder->members);
-    if (!error && place->scope != scope) {
-        error = vt_reserve(&finder->runs, &finder->run_capacity, finder->run_count + 1, sizeof *finder->runs);
-        if (!error) {
-            place->scope = scope;
-            place->run = (uint32_t)finder->run_count++;
-            finder->runs[place->run] = (struct run){.cut = cut};
-        }
+    if (place->scope != scope) {
+        place->scope = scope;
+        place->run = (uint32_t)finder->run_count;
+        if (VT_APPEND(finder->runs, finder->run_count, finder->run_capacity, (struct run){.cut = cut}))
+            return -ENOMEM;
     }
-    if (error)
-        return error;
-    finder->members[finder->member_count++] = (struct member){.allocation = index,
-                                                              .run = place->run,
-                                                              .ordinal = finder->runs[place->run].count++,
-                                                              .like = finder->placed->like[index]};
-    return 0;
+    struct member member = {.allocation = index,
+                            .run = place->run,
+                            .ordinal = finder->runs[place->run].count++,
+                            .like = finder->placed->like[index]};
+    return VT_APPEND(finder->members, finder->member_count, finder->member_capacity, member);
 }
 
 static bool have_same_owners(const struct vt_placed *placed, uint32_t a, uint32_t b)

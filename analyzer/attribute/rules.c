@@ -31,6 +31,11 @@ static const char *const condition_names[] = {"python", "name",      "native", "
                                               "op",     "innermost", "trait",  "phase",  "kind",
                                               "life",   "bytes",     NULL};
 static const char *const clause_names[] = {"rule", "trait", "code", NULL}; /* vt_clause_kind */
+static const char *const own_trait_names[] = {
+#define X(id, name) name,
+    VT_OWN_TRAITS(X)
+#undef X
+};
 static const char *const code_names[] = {
 #define X(id, name) name,
     VT_CODE_CLASSES(X)
@@ -98,17 +103,15 @@ static int pattern_index(struct parser *parser, enum vt_pattern_kind kind, char 
             return 0;
         }
     }
-    int error =
-        vt_reserve(&patterns->items, &patterns->capacity, patterns->count + 1, sizeof *patterns->items);
-    if (error)
-        return error;
-    struct vt_pattern *added = &patterns->items[patterns->count];
-    added->text = vt_arena_text(&parser->rules->arena, text, strlen(text));
-    added->function = function ? vt_arena_text(&parser->rules->arena, function, strlen(function)) : NULL;
-    if (!added->text || (function && !added->function))
+    struct vt_arena *arena = &parser->rules->arena;
+    struct vt_pattern added = {
+        .text = vt_arena_text(arena, text, strlen(text)),
+        .function = function ? vt_arena_text(arena, function, strlen(function)) : NULL,
+    };
+    if (!added.text || (function && !added.function))
         return -ENOMEM;
-    *index = (uint32_t)patterns->count++;
-    return 0;
+    *index = (uint32_t)patterns->count;
+    return VT_APPEND(patterns->items, patterns->count, patterns->capacity, added);
 }
 
 static int parse_patterns(struct parser *parser, struct vt_condition *condition, char *line)
@@ -119,11 +122,10 @@ static int parse_patterns(struct parser *parser, struct vt_condition *condition,
         uint32_t index = 0;
         int error = pattern_index(parser, (enum vt_pattern_kind)condition->kind, word, &index);
         if (!error)
-            error = vt_reserve(&rules->alternatives, &rules->alternative_capacity,
-                               rules->alternative_count + 1, sizeof *rules->alternatives);
+            error =
+                VT_APPEND(rules->alternatives, rules->alternative_count, rules->alternative_capacity, index);
         if (error)
             return error;
-        rules->alternatives[rules->alternative_count++] = index;
     }
     return condition->count ? 0 : fail(parser, "a pattern is missing");
 }
@@ -135,16 +137,11 @@ static int parse_names(struct parser *parser, struct vt_condition *condition, ch
                                : condition->kind == VT_CONDITION_PHASE   ? vt_phase_names
                                : condition->kind == VT_CONDITION_KIND    ? kind_names
                                : condition->kind == VT_CONDITION_LIFE    ? life_names
-                                                                         : NULL;
+                                                                         : rules->trait_names;
     for (char *word; (word = next_word(&line));) {
-        int found = -1;
-        if (names)
-            found = find_name(names, word);
-        for (size_t i = 0; !names && i < rules->trait_count; i++)
-            if (strcmp(rules->trait_names[i], word) == 0)
-                found = (int)i;
+        int found = find_name(names, word);
         if (found < 0)
-            return fail(parser, "'%s' is no %s that is known here", word, condition_names[condition->kind]);
+            return fail(parser, "'%s' is not a known %s", word, condition_names[condition->kind]);
         condition->bits |= UINT64_C(1) << found;
     }
     return condition->bits ? 0 : fail(parser, "a name is missing");
@@ -155,16 +152,16 @@ static int parse_bytes(struct parser *parser, struct vt_condition *condition, ch
     static const char *const units[] = {"", "KiB", "MiB", "GiB", NULL};
     const char *comparison = next_word(&line), *number = next_word(&line);
     if (!comparison || !number || (strcmp(comparison, ">=") != 0 && strcmp(comparison, "<") != 0))
-        return fail(parser, "'bytes' wants '>=' or '<', then a number");
+        return fail(parser, "'bytes' needs '>=' or '<', then a number");
     char *unit;
     errno = 0;
     unsigned long long value = strtoull(number, &unit, 10);
     int power = find_name(units, unit);
     if (unit == number || errno || power < 0 || number[0] == '-' || value > UINT64_MAX >> (10 * power))
-        return fail(parser, "'%s' is no number of bytes", number);
+        return fail(parser, "'%s' is not a number of bytes", number);
     condition->bits = (uint64_t)value << (10 * power);
     condition->at_least = comparison[0] == '>';
-    return next_word(&line) ? fail(parser, "something follows the number") : 0;
+    return next_word(&line) ? fail(parser, "text after the number") : 0;
 }
 
 static int parse_condition(struct parser *parser, char *line)
@@ -178,21 +175,19 @@ static int parse_condition(struct parser *parser, char *line)
     }
     int kind = word ? find_name(condition_names, word) : -1;
     if (kind < 0)
-        return fail(parser, "'%s' is no condition", word ? word : "");
+        return fail(parser, "'%s' is not a condition", word ? word : "");
     if (parser->kind == VT_CLAUSE_TRAIT && kind >= VT_FIRST_SUBJECT_CONDITION)
-        return fail(parser, "'%s' says nothing of a stack: traits cannot have it", word);
+        return fail(parser, "'%s' is not about a stack: a trait cannot have it", word);
     if (parser->kind == VT_CLAUSE_CODE && kind >= VT_FIRST_STACK_CONDITION)
-        return fail(parser, "'%s' says nothing of a Python function: code cannot have it", word);
+        return fail(parser, "'%s' is not about a Python function: code cannot have it", word);
     condition.kind = (uint8_t)kind;
     int error = kind < VT_PATTERN_KINDS      ? parse_patterns(parser, &condition, line)
                 : kind == VT_CONDITION_BYTES ? parse_bytes(parser, &condition, line)
                                              : parse_names(parser, &condition, line);
     if (!error)
-        error = vt_reserve(&rules->conditions, &rules->condition_capacity, rules->condition_count + 1,
-                           sizeof *rules->conditions);
+        error = VT_APPEND(rules->conditions, rules->condition_count, rules->condition_capacity, condition);
     if (error)
         return error;
-    rules->conditions[rules->condition_count++] = condition;
     parser->clause->count++;
     parser->clause->has_kind |= kind == VT_CONDITION_KIND;
     return 0;
@@ -205,9 +200,9 @@ static int parse_category(struct parser *parser, char *line)
     const char *evidence_word = next_word(&line);
     int evidence = evidence_word ? find_name(vt_evidence_names, evidence_word) : -1;
     if (category < 0 || category == VT_CATEGORY_CACHED || category == VT_CATEGORY_HOST_PINNED)
-        return fail(parser, "'%s' is no category that a rule can give", word);
+        return fail(parser, "'%s' is not a category that a rule can give", word);
     if (evidence < 0 || next_word(&line))
-        return fail(parser, "after the category stands the evidence: weak, strong or exact");
+        return fail(parser, "the evidence must follow the category: weak, strong or exact");
     parser->clause->category = (uint8_t)category;
     parser->clause->evidence = (uint8_t)evidence;
     parser->has_category = true;
@@ -216,27 +211,23 @@ static int parse_category(struct parser *parser, char *line)
 
 static int trait_bit(struct parser *parser, const char *name, uint8_t *bit)
 {
-    struct vt_rules *rules = parser->rules;
+    const char **names = parser->rules->trait_names;
     size_t i = 0;
-    while (i < rules->trait_count && strcmp(rules->trait_names[i], name) != 0)
+    while (names[i] && strcmp(names[i], name) != 0)
         i++;
     if (i == VT_TRAIT_LIMIT)
         return fail(parser, "more than %u traits", VT_TRAIT_LIMIT);
-    if (i == rules->trait_count) {
-        rules->trait_names[i] = vt_arena_text(&rules->arena, name, strlen(name));
-        if (!rules->trait_names[i])
-            return -ENOMEM;
-        rules->trait_count++;
-    }
     *bit = (uint8_t)i;
-    return 0;
+    if (!names[i])
+        names[i] = vt_arena_text(&parser->rules->arena, name, strlen(name));
+    return names[i] ? 0 : -ENOMEM;
 }
 
 static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 {
     int found = find_name(code_names, name);
     *bit = (uint8_t)found;
-    return found < 0 ? fail(parser, "'%s' is no class of code that is known here", name) : 0;
+    return found < 0 ? fail(parser, "'%s' is not a known class of code", name) : 0;
 }
 
 static int end_clause(struct parser *parser)
@@ -263,7 +254,7 @@ static int begin_clause(struct parser *parser, char *line)
     if (kind < 0)
         return fail(parser, "'%s': expected 'rule', 'trait' or 'code'", word);
     if (!name || next_word(&line))
-        return fail(parser, "'%s' wants one name", word);
+        return fail(parser, "'%s' needs one name", word);
     parser->kind = (enum vt_clause_kind)kind;
     parser->has_category = false;
     struct vt_clauses *clauses = &rules->clauses[kind];
@@ -277,13 +268,10 @@ static int begin_clause(struct parser *parser, char *line)
         error = code_bit(parser, name, &clause.bit);
     clause.name = vt_arena_text(&rules->arena, name, strlen(name));
     if (!error)
-        error = clause.name ? vt_reserve(&clauses->items, &clauses->capacity, clauses->count + 1,
-                                         sizeof *clauses->items)
-                            : -ENOMEM;
+        error = clause.name ? VT_APPEND(clauses->items, clauses->count, clauses->capacity, clause) : -ENOMEM;
     if (error)
         return error;
-    parser->clause = &clauses->items[clauses->count++];
-    *parser->clause = clause;
+    parser->clause = &clauses->items[clauses->count - 1];
     parser->clause_text = parser->text;
     return 0;
 }
@@ -359,23 +347,6 @@ static int parse_file(struct vt_rules *rules, const char *path, char *error_text
     return error;
 }
 
-/* Own traits of the analysis have fixed bits. */
-static int name_own_traits(struct vt_rules *rules)
-{
-    static const char *const names[] = {
-#define X(id, name) name,
-        VT_OWN_TRAITS(X)
-#undef X
-    };
-    for (size_t i = 0; i < VT_OWN_TRAIT_COUNT; i++) {
-        rules->trait_names[i] = vt_arena_text(&rules->arena, names[i], strlen(names[i]));
-        if (!rules->trait_names[i])
-            return -ENOMEM;
-    }
-    rules->trait_count = VT_OWN_TRAIT_COUNT;
-    return 0;
-}
-
 /* Moves the rules after the first `count` before these. The rules of a user come after the built-in ones in
  * the text, so that they can use the built-in traits, but are tried first. */
 static int put_last_first(struct vt_clauses *rules, size_t count)
@@ -399,9 +370,8 @@ int vt_rules_load(const char *path, struct vt_rules **made, char *error_text, si
     *made = NULL;
     if (!rules)
         return -ENOMEM;
-    int error = name_own_traits(rules);
-    if (!error)
-        error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
+    memcpy(rules->trait_names, own_trait_names, sizeof own_trait_names); /* these have fixed bits */
+    int error = parse(rules, "rules.def", builtin_text, sizeof builtin_text - 1, error_text, error_bytes);
     size_t builtin = rules->clauses[VT_CLAUSE_RULE].count;
     if (!error && path)
         error = parse_file(rules, path, error_text, error_bytes);
@@ -426,12 +396,6 @@ void vt_rules_free(struct vt_rules *rules)
     free(rules->alternatives);
     vt_arena_free(&rules->arena);
     free(rules);
-}
-
-const char *vt_rules_name(const struct vt_rules *rules, size_t rule)
-{
-    const struct vt_clauses *clauses = &rules->clauses[VT_CLAUSE_RULE];
-    return rule < clauses->count ? clauses->items[rule].name : "";
 }
 
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source)

@@ -27,13 +27,13 @@
  *     life NAME…                    VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
- * In a pattern `*` stands for any text, also none. A pattern has no blanks. */
+ * In a pattern `*` matches any text, also none. A pattern has no blanks. */
 #ifndef VT_RULES_H
 #define VT_RULES_H
 
 #include "attribute/sites.h"
 
-/* What is known of the life of a block, as bits. A backward pass ends with the last event of its engine. */
+/* Facts about the life of a block, as bits. A backward pass ends with the last event of its engine. */
 #define VT_LIVES(X)                                                                                          \
     X(FREED, "freed") /* before the trace ended */                                                           \
     X(CUT, "cut")     /* alive when the last block was made, before it could show what it is */              \
@@ -136,8 +136,7 @@ struct vt_rules {
     uint32_t *alternatives; /* indices of patterns */
     size_t alternative_count, alternative_capacity;
     struct vt_patterns patterns[VT_PATTERN_KINDS];
-    const char *trait_names[VT_TRAIT_LIMIT];
-    size_t trait_count;
+    const char *trait_names[VT_TRAIT_LIMIT + 1]; /* ends with NULL */
 };
 
 enum vt_innermost { VT_INNERMOST_USER = 1, VT_INNERMOST_LIBRARY = 2, VT_INNERMOST_NONE = 4 };
@@ -148,7 +147,7 @@ enum vt_innermost { VT_INNERMOST_USER = 1, VT_INNERMOST_LIBRARY = 2, VT_INNERMOS
  * with one line in `error`. */
 int vt_rules_load(const char *path, struct vt_rules **rules, char *error, size_t error_bytes);
 void vt_rules_free(struct vt_rules *rules);
-const char *vt_rules_name(const struct vt_rules *rules, size_t rule); /* "" beyond the last */
+/* All "" where `rule` is beyond the last. */
 void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_source *source);
 
 /* What rules see of one allocation beside its stack. */

@@ -61,12 +61,9 @@ static int find_holders(struct sweep *sweep, const struct vt_phases *phases)
         uint32_t end = inspection_after(replay->trace, allocation->free_event);
         if (first == end)
             continue;
-        int error = vt_reserve(&sweep->holders, &sweep->holder_capacity, sweep->holder_count + 1,
-                               sizeof *sweep->holders);
-        if (error)
-            return error;
-        sweep->holders[sweep->holder_count++] =
-            (struct holder){.allocation = (uint32_t)i, .first_inspection = first, .end_inspection = end};
+        if (VT_APPEND(sweep->holders, sweep->holder_count, sweep->holder_capacity,
+                      (struct holder){(uint32_t)i, first, end}))
+            return -ENOMEM;
     }
     sweep->ending = calloc(sweep->holder_count + 1, sizeof *sweep->ending);
     if (!sweep->ending)
@@ -121,13 +118,9 @@ static int place(struct sweep *sweep, const struct position *at, struct vt_sight
         return 0;
     }
     uint64_t left = storage_end - at->data_address;
-    int error = vt_reserve(&sweep->sightings, &sweep->capacity, sweep->count + 1, sizeof *sweep->sightings);
-    if (error)
-        return error;
     sighting.allocation = sweep->holders[there->value].allocation;
     sighting.bytes = at->bytes < left ? at->bytes : left;
-    sweep->sightings[sweep->count++] = sighting;
-    return 0;
+    return VT_APPEND(sweep->sightings, sweep->count, sweep->capacity, sighting);
 }
 
 #define POSITION_OF(item)                                                                                    \

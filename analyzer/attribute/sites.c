@@ -66,11 +66,8 @@ static int find_operator(struct vt_sites *sites, struct operators *operators, ui
     if (known == VT_INDEX_NONE) {
         const struct vt_trace_symbol *symbol = vt_trace_symbol(sites->trace, address);
         const char *found = symbol ? operator_of_symbol(symbol, &sites->arena) : NULL;
-        if (found && vt_reserve(&operators->names, &operators->capacity, operators->count + 1,
-                                sizeof *operators->names))
+        if (found && VT_APPEND(operators->names, operators->count, operators->capacity, found))
             return -ENOMEM;
-        if (found)
-            operators->names[operators->count++] = found;
         known = found ? (uint32_t)operators->count : 0;
         if (vt_index_put(&operators->index, address, known))
             return -ENOMEM;

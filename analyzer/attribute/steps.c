@@ -1,5 +1,5 @@
 /* Steps: where one training iteration ends and the next begins. */
-#include "attribute/phase_finder.h"
+#include "attribute/signs.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 struct vt_sums {
     struct vt_counts counts;
     uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, without host_pinned */
-    uint64_t rounding_bytes; /* of the categories: more than was asked for, where that is known */
+    uint64_t rounding_bytes;                /* of the categories: more than requested, where that is known */
 };
 
 /* Non-zero ends the walk. `sums` is valid for the call. */

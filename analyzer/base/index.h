@@ -3,6 +3,7 @@
 #ifndef VT_INDEX_H
 #define VT_INDEX_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -99,5 +100,11 @@ static inline size_t vt_lower_bound(const void *items, size_t count, size_t item
 
 /* Grows the array at *items by doubling until it holds `needed` items. Returns 0 or -ENOMEM. */
 int vt_reserve(void *items, size_t *capacity, size_t needed, size_t item_bytes);
+
+/* Appends the item that comes last to a growable array. 0 or -ENOMEM. */
+#define VT_APPEND(items, count, capacity, ...)                                                               \
+    (vt_reserve(&(items), &(capacity), (count) + 1, sizeof *(items))                                         \
+         ? -ENOMEM                                                                                           \
+         : ((items)[(count)++] = (__VA_ARGS__), 0))
 
 #endif

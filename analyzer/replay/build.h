@@ -1,4 +1,4 @@
-/* Private to replay*.c: the state while events are replayed. */
+/* Private to replay/: the state while events are replayed. */
 #ifndef VT_REPLAY_BUILD_H
 #define VT_REPLAY_BUILD_H
 
@@ -6,9 +6,9 @@
 #include "base/ranges.h"
 #include "replay/replay.h"
 
-/* Device -1 (host, unknown) has a place too. */
+/* Device -1 (host or unknown) has a slot too. */
 #define VT_DEVICE_SLOTS (VT_MAX_DEVICES + 1)
-/* More than any device holds; sizes beyond it are damage, and sums of them would wrap. */
+/* More than any device has; larger sizes are damage, and sums of them would wrap. */
 #define VT_PLAUSIBLE_BYTES (UINT64_C(1) << 48)
 
 /* An amount that changes without allocation calls, as allocations: the last made shrink first. */
@@ -37,7 +37,7 @@ struct vt_build_handle {
     uint32_t bindings;      /* of this memory, to multicast objects */
     uint32_t release_event; /* of the last release */
     uint64_t mapped_bytes;  /* in memory ranges */
-    uint32_t bound_root;    /* ranges of what is bound to this object (replay_virtual.c) */
+    uint32_t bound_root;    /* ranges of what is bound to this object (virtual_memory.c) */
     bool is_object;         /* a multicast object, perhaps another process's: that one has an allocation */
     bool in_use;            /* referred to, mapped or bound */
 };
@@ -96,42 +96,38 @@ static inline struct vt_build_device *vt_build_device(struct vt_build *build, in
     return &build->devices[device_index + 1];
 }
 
-/* replay.c: the bookkeeping of allocations. All return 0 or -ENOMEM. */
+/* ---- build.c. All that return int return 0 or -ENOMEM. ---- */
 
-/* Adds an allocation made by the current event; *made is its index. */
+/* Adds an allocation that the current event makes; *made is its index. */
 int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
                  uint32_t *made);
-/* Adds the block that `event` tells, ending what an earlier, lost free left in its place. */
+/* Adds the block that `event` reports. Blocks that overlap it end: their frees were lost. */
 int vt_build_add_block(struct vt_build *build, const struct vt_event *event);
-/* Ends one at the current event, with its range and the blocks in it. */
+/* Ends an allocation at the current event, with its range and the blocks in it. */
 void vt_build_end(struct vt_build *build, uint32_t allocation);
-/* Takes back the end of driver memory: it was alive all the time. */
+/* Undoes the end of driver memory: it was alive all the time. */
 int vt_build_revive(struct vt_build *build, uint32_t allocation);
-/* The same for what lies in other memory, whose place may have been used since: it begins again now. */
+/* The same for a block or pooled memory. Its place may have been used since, so it begins again now. */
 int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
-/* Enters driver memory into its device's ranges; what an earlier, lost free left there is ended. */
+/* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
 int vt_build_enter(struct vt_build *build, uint32_t allocation);
-/* Ends the blocks that lie in driver memory at [start, start + bytes). */
+/* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
 /* Makes a device's pool or context amount `bytes`. */
 int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
                         uint64_t bytes);
-/* Makes the pools' amount agree with what they reserved and what lives in them. */
+/* Makes the pools' amount what they reserved, or what lives in them if that is more. */
 int vt_build_settle_pools(struct vt_build *build, int device_index);
-
-/* replay_events.c */
-int vt_build_event(struct vt_build *build, const struct vt_event *event);
+/* Counts a free of an address that was not alive. */
 int vt_build_unknown_free(struct vt_build *build, uint64_t address);
 
-/* replay_virtual.c: handles, mappings and bindings. */
+/* ---- virtual_memory.c: handles, mappings and bindings ---- */
+
 int vt_build_virtual_event(struct vt_build *build, const struct vt_event *event);
 /* NULL if there is none; valid until the next event. */
 const struct vt_build_handle *vt_build_handle_of(const struct vt_build *build, uint64_t address);
 /* A release or an unmapping did not happen. */
 int vt_build_keep_reference(struct vt_build *build, uint64_t address);
 int vt_build_map_again(struct vt_build *build, uint64_t address);
-
-/* replay_walk.c */
-bool vt_allocation_is_driver_memory(const struct vt_allocation *allocation);
 
 #endif

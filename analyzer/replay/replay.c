@@ -1,226 +1,272 @@
-/* The bookkeeping of allocations while events are replayed: what begins, ends, and lies in what. */
+/* What each kind of event does, and the replay of them all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "replay/build.h"
 
-/* The sums that the replay itself needs. */
-static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
+/* A second opening of another process's memory gives the same address and wants a second closing. */
+static int open_again(struct vt_build *build, uint64_t address)
 {
-    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
-    uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
-    if (vt_allocation_is_driver_memory(allocation))
-        device->driver_bytes += bytes;
-    if (allocation->kind == VT_ALLOCATION_BLOCK)
-        device->block_bytes += bytes;
-    if (allocation->kind == VT_ALLOCATION_POOLED)
-        device->pooled_bytes += bytes;
+    uint32_t opens = vt_index_get(&build->foreign_opens, address);
+    return vt_index_put(&build->foreign_opens, address, opens == VT_INDEX_NONE ? 1 : opens + 1);
 }
 
-int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
-                 uint32_t *made)
+static int driver_alloc(struct vt_build *build, const struct vt_event *event)
 {
-    struct vt_replay *replay = build->replay;
-    const struct vt_event *event = &replay->trace->events[build->event_index];
-    int error = vt_reserve(&replay->allocations, &build->allocation_capacity, replay->allocation_count + 1,
-                           sizeof *replay->allocations);
+    if (event->flags & VT_FLAG_CAPTURED)
+        return 0; /* a graph node: no memory yet */
+    uint32_t old = vt_index_get(&build->memory, event->address);
+    if (vt_build_is_alive(build, old)) {
+        if (event->flags & vt_build_allocation(build, old)->flags & VT_FLAG_FOREIGN)
+            return open_again(build, event->address);
+        build->replay->doubled_allocations++;
+        vt_build_end(build, old);
+    }
+    enum vt_allocation_kind kind = event->flags & (VT_FLAG_HOST | VT_FLAG_REGISTERED) ? VT_ALLOCATION_HOST
+                                   : event->flags & VT_FLAG_ASYNC                     ? VT_ALLOCATION_POOLED
+                                                                                      : VT_ALLOCATION_DRIVER;
+    uint32_t made;
+    int error = vt_build_add(build, kind, event->bytes, event->device_index, &made);
     if (error)
         return error;
-    *made = (uint32_t)replay->allocation_count++;
-    replay->allocations[*made] = (struct vt_allocation){
-        .bytes = bytes,
-        .sequence = event->sequence,
-        .alloc_event = build->event_index,
-        .free_event = VT_NEVER,
-        .stack_id = event->stack_id,
-        .parent = VT_NEVER,
-        .device_index = (int8_t)device_index,
-        .kind = (uint8_t)kind,
-        .flags = event->flags,
-    };
-    /* a block is accounted when its parent is known */
-    if (kind != VT_ALLOCATION_BLOCK)
-        account(build, &replay->allocations[*made], true);
+    vt_build_allocation(build, made)->address = event->address;
+    error = vt_build_enter(build, made);
+    if (!error)
+        error = vt_index_put(&build->memory, event->address, made);
+    if (!error && kind == VT_ALLOCATION_POOLED)
+        return vt_build_settle_pools(build, event->device_index);
+    if (error || kind == VT_ALLOCATION_POOLED)
+        return error;
+    struct vt_build_device *device = vt_build_device(build, event->device_index);
+    return VT_APPEND(device->owned, device->owned_count, device->owned_capacity, made);
+}
+
+static int driver_free(struct vt_build *build, const struct vt_event *event)
+{
+    if ((event->flags & VT_FLAG_CAPTURED) || event->address == 0)
+        return 0;
+    uint32_t index = vt_index_get(&build->memory, event->address);
+    if (!vt_build_is_alive(build, index))
+        return vt_build_unknown_free(build, event->address);
+    struct vt_allocation *allocation = vt_build_allocation(build, index);
+    if (allocation->flags & VT_FLAG_FOREIGN) {
+        uint32_t opens = vt_index_get(&build->foreign_opens, event->address);
+        if (opens != VT_INDEX_NONE && opens > 0)
+            return vt_index_put(&build->foreign_opens, event->address, opens - 1);
+    }
+    vt_build_end(build, index);
+    return allocation->kind == VT_ALLOCATION_POOLED ? vt_build_settle_pools(build, allocation->device_index)
+                                                    : 0;
+}
+
+/* The framework's own counter, where it has one. */
+static void compare_total(struct vt_build *build, const struct vt_event *event)
+{
+    if ((event->total_bytes || event->detail) && event->device_index >= 0 &&
+        vt_build_device(build, event->device_index)->block_bytes != event->total_bytes)
+        build->replay->total_mismatches++;
+}
+
+static int block_free(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t index = vt_index_get(&build->blocks, event->address);
+    if (!vt_build_is_alive(build, index))
+        return vt_build_unknown_free(build, event->address);
+    vt_build_end(build, index);
     return 0;
 }
 
-static bool is_direct_range(const struct vt_allocation *allocation)
+/* Undoes the latest of what could have been meant by a free of that address. */
+static int free_failed(struct vt_build *build, const struct vt_event *event)
 {
-    return (allocation->kind == VT_ALLOCATION_DRIVER || allocation->kind == VT_ALLOCATION_SEGMENT ||
-            allocation->kind == VT_ALLOCATION_POOLED) &&
-           allocation->bytes > 0 && allocation->address > 0 &&
-           allocation->address + allocation->bytes > allocation->address;
+    uint32_t block =
+        vt_index_get(event->layer == VT_LAYER_FRAMEWORK ? &build->blocks : &build->memory, event->address);
+    uint32_t mapping = vt_index_get(&build->mapping_index, event->address);
+    const struct vt_build_handle *handle = vt_build_handle_of(build, event->address);
+    /* event numbers plus one; 0 = not freed */
+    uint32_t freed[3] = {0}, unknown = vt_index_get(&build->unknown_free, event->address) + 1;
+    if (block != VT_INDEX_NONE)
+        freed[0] = vt_build_allocation(build, block)->free_event + 1;
+    if (event->layer != VT_LAYER_FRAMEWORK) {
+        freed[1] = mapping == VT_INDEX_NONE ? 0 : build->mappings[mapping].unmap_event + 1;
+        freed[2] = handle ? handle->release_event + 1 : 0;
+    }
+    int latest = freed[1] > freed[0] ? 1 : 0;
+    latest = freed[2] > freed[latest] ? 2 : latest;
+    if (freed[latest] == 0 || unknown > freed[latest]) {
+        build->replay->unknown_frees -= unknown > 0 && build->replay->unknown_frees > 0;
+        return 0;
+    }
+    if (latest == 0) {
+        uint8_t kind = vt_build_allocation(build, block)->kind;
+        bool lies_in_other = kind == VT_ALLOCATION_BLOCK || kind == VT_ALLOCATION_POOLED;
+        return lies_in_other ? vt_build_begin_again(build, block) : vt_build_revive(build, block);
+    }
+    return latest == 1 ? vt_build_map_again(build, event->address)
+                       : vt_build_keep_reference(build, event->address);
 }
 
-void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes)
+static int pool(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t index = vt_index_get(&build->pool_index, event->address);
+    uint64_t reserved = event->kind == VT_EVENT_POOL_DESTROY ? 0 : event->total_bytes;
+    if (index == VT_INDEX_NONE) {
+        index = (uint32_t)build->pool_count;
+        if (vt_index_put(&build->pool_index, event->address, index) ||
+            VT_APPEND(build->pools, build->pool_count, build->pool_capacity,
+                      (struct vt_build_pool){.device_index = event->device_index}))
+            return -ENOMEM;
+    }
+    struct vt_build_pool *known = &build->pools[index];
+    if ((event->flags & VT_FLAG_HOST) || known->device_index < 0)
+        return 0;
+    vt_build_device(build, known->device_index)->pool_reserved_bytes += reserved - known->reserved_bytes;
+    known->reserved_bytes = reserved;
+    return vt_build_settle_pools(build, known->device_index);
+}
+
+/* The first reading of a device's free memory shows what contexts, libraries and other processes hold: used
+ * bytes that no event accounts for. */
+static int memory_info(struct vt_build *build, const struct vt_event *event)
+{
+    struct vt_build_device *device = vt_build_device(build, event->device_index);
+    if (event->device_index < 0 || device->info_seen || event->total_bytes < event->bytes)
+        return 0;
+    device->info_seen = true;
+    uint64_t used = event->total_bytes - event->bytes;
+    if (used <= device->driver_bytes)
+        return 0;
+    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index,
+                               device->context.bytes + (used - device->driver_bytes));
+}
+
+static int delta(struct vt_build *build, const struct vt_event *event)
+{
+    if (event->device_index < 0)
+        return 0;
+    uint64_t now = vt_build_device(build, event->device_index)->context.bytes;
+    if ((int64_t)event->bytes < 0) {
+        uint64_t less = 0 - event->bytes;
+        now = less < now ? now - less : 0;
+    } else {
+        now += event->bytes;
+    }
+    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, event->device_index, now);
+}
+
+static int context_create(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t index = vt_index_get(&build->context_index, event->address);
+    if (index != VT_INDEX_NONE && build->contexts[index].references > 0) {
+        build->contexts[index].references++;
+        return 0;
+    }
+    if (vt_index_put(&build->context_index, event->address, (uint32_t)build->context_count) ||
+        VT_APPEND(build->contexts, build->context_count, build->context_capacity,
+                  (struct vt_build_context){.references = 1, .device_index = event->device_index}))
+        return -ENOMEM;
+    vt_build_device(build, event->device_index)->contexts++;
+    build->context_total++;
+    return 0;
+}
+
+static void end_owned(struct vt_build *build, int device_index)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
-    const struct vt_range_node *node;
-    uint64_t end = start + bytes;
-    while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
-        start = node->end;
-        if (build->replay->allocations[node->value].parent !=
-            VT_NEVER) /* else it lay outside from the start */
-            vt_build_end(build, node->value);
-        if (start >= end)
-            break;
+    for (size_t i = 0; i < device->owned_count; i++)
+        if (vt_build_is_alive(build, device->owned[i]))
+            vt_build_end(build, device->owned[i]);
+    device->owned_count = 0;
+}
+
+/* Which context an allocation belongs to is not in the trace: what a device's contexts own ends with the last
+ * of them. Memory of pools and of the virtual memory calls outlives them. */
+static int context_destroy(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t index = vt_index_get(&build->context_index, event->address);
+    int device_index = event->device_index;
+    if (index != VT_INDEX_NONE && build->contexts[index].references > 0) {
+        struct vt_build_context *context = &build->contexts[index];
+        device_index = context->device_index;
+        if (--context->references > 0)
+            return 0;
+        vt_build_device(build, device_index)->contexts--;
+        build->context_total--;
+    } else if (device_index < 0) {
+        return 0; /* its creation was not recorded, and its device is unknown */
+    }
+    if (vt_build_device(build, device_index)->contexts > 0)
+        return 0;
+    end_owned(build, device_index);
+    if (build->context_total == 0)
+        end_owned(build, -1); /* page-locked memory of an unknown device */
+    vt_build_device(build, device_index)->info_seen = false;
+    return vt_build_set_growth(build, VT_ALLOCATION_CONTEXT, device_index, 0);
+}
+
+static bool is_plausible(const struct vt_event *event)
+{
+    uint64_t bytes = event->bytes;
+    if (event->kind == VT_EVENT_DELTA && (int64_t)bytes < 0)
+        bytes = 0 - bytes;
+    switch (event->kind) {
+    case VT_EVENT_POOL:
+    case VT_EVENT_MEMORY_INFO:
+    case VT_EVENT_BIND:
+    case VT_EVENT_BIND_ADDRESS:
+    case VT_EVENT_UNBIND:
+        return bytes < VT_PLAUSIBLE_BYTES && event->total_bytes < VT_PLAUSIBLE_BYTES;
+    default:
+        return bytes < VT_PLAUSIBLE_BYTES;
     }
 }
 
-void vt_build_end(struct vt_build *build, uint32_t index)
+static int framework_event(struct vt_build *build, const struct vt_event *event)
 {
-    struct vt_allocation *allocation = &build->replay->allocations[index];
-    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
-    allocation->free_event = build->event_index;
-    account(build, allocation, false);
-    if (allocation->kind == VT_ALLOCATION_BLOCK) {
-        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->block_root,
-                                                             allocation->address, allocation->address + 1);
-        if (node && node->value == index)
-            vt_ranges_remove(&build->ranges, &device->block_root, allocation->address);
-    } else if (is_direct_range(allocation)) {
-        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->memory_root,
-                                                             allocation->address, allocation->address + 1);
-        if (node && node->value == index && node->start == allocation->address &&
-            node->end == allocation->address + allocation->bytes) {
-            vt_ranges_remove(&build->ranges, &device->memory_root, allocation->address);
-            vt_build_end_blocks(build, allocation->device_index, allocation->address, allocation->bytes);
-        }
-    }
-}
-
-int vt_build_enter(struct vt_build *build, uint32_t index)
-{
-    const struct vt_allocation *allocation = &build->replay->allocations[index];
-    if (!is_direct_range(allocation) || (allocation->flags & (VT_FLAG_FOREIGN | VT_FLAG_ESTIMATE)))
-        return 0; /* an array's address is a handle, not a place */
-    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
-    uint64_t start = allocation->address, end = start + allocation->bytes;
-    const struct vt_range_node *node;
-    while ((node = vt_ranges_overlap(&build->ranges, device->memory_root, start, end))) {
-        uint32_t victim = node->value;
-        if (vt_index_get(&build->memory, build->replay->allocations[victim].address) != victim)
-            return 0; /* a mapping: the two sit at the same address only in a damaged trace */
-        build->replay->doubled_allocations++;
-        vt_build_end(build, victim);
-    }
-    return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, index);
-}
-
-/* A block's place: its parent if driver memory covers it whole, and all that it lies in become segments. */
-static void find_parent(struct vt_build *build, struct vt_allocation *block)
-{
-    struct vt_build_device *device = vt_build_device(build, block->device_index);
-    uint64_t end = block->address + block->bytes;
-    const struct vt_range_node *node =
-        vt_ranges_overlap(&build->ranges, device->memory_root, block->address, block->address + 1);
-    if (!node || (node->end < end && vt_ranges_covered(&build->ranges, device->memory_root, block->address,
-                                                       end) != block->bytes))
-        return;
-    block->parent = node->value;
-    if (node->end >= end && !node->open)
-        return;
-    uint32_t held;
-    while ((held = vt_ranges_close_one(&build->ranges, device->memory_root, block->address, end)) !=
-           VT_RANGE_NONE) {
-        struct vt_allocation *memory = &build->replay->allocations[held];
-        if (memory->kind == VT_ALLOCATION_DRIVER)
-            memory->kind = VT_ALLOCATION_SEGMENT;
-        memory->holds_blocks = memory->kind == VT_ALLOCATION_POOLED;
-    }
-}
-
-/* Enters a live block: into its device's ranges and its parent. */
-static int enter_block(struct vt_build *build, uint32_t index)
-{
-    struct vt_allocation *block = &build->replay->allocations[index];
-    struct vt_build_device *device = vt_build_device(build, block->device_index);
-    uint64_t start = block->address, end = start + block->bytes;
     int error = 0;
-    block->parent = VT_NEVER;
-    if (end > start && start > 0) {
-        const struct vt_range_node *node;
-        while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
+    if (event->kind == VT_EVENT_ALLOC) {
+        uint32_t old = vt_index_get(&build->blocks, event->address);
+        if (vt_build_is_alive(build, old)) {
             build->replay->doubled_allocations++;
-            vt_build_end(build, node->value);
+            vt_build_end(build, old);
         }
-        find_parent(build, block);
-        error = vt_ranges_insert(&build->ranges, &device->block_root, start, end, index);
+        error = vt_build_add_block(build, event);
+    } else {
+        error = block_free(build, event);
     }
-    account(build, block, true);
+    compare_total(build, event);
     return error;
 }
 
-int vt_build_add_block(struct vt_build *build, const struct vt_event *event)
+static int replay_event(struct vt_build *build, const struct vt_event *event)
 {
-    uint32_t made;
-    int error = vt_build_add(build, VT_ALLOCATION_BLOCK, event->bytes, event->device_index, &made);
-    if (error)
-        return error;
-    build->replay->allocations[made].address = event->address;
-    error = enter_block(build, made);
-    return error ? error : vt_index_put(&build->blocks, event->address, made);
-}
-
-int vt_build_revive(struct vt_build *build, uint32_t index)
-{
-    struct vt_allocation *allocation = &build->replay->allocations[index];
-    allocation->free_event = VT_NEVER;
-    account(build, allocation, true);
-    return vt_build_enter(build, index);
-}
-
-int vt_build_begin_again(struct vt_build *build, uint32_t index)
-{
-    const struct vt_allocation old = build->replay->allocations[index];
-    bool is_block = old.kind == VT_ALLOCATION_BLOCK;
-    uint32_t made;
-    int error = vt_build_add(build, old.kind, old.bytes, old.device_index, &made);
-    if (error)
-        return error;
-    struct vt_allocation *again = &build->replay->allocations[made];
-    again->address = old.address;
-    again->stack_id = old.stack_id;
-    again->sequence = old.sequence;
-    again->flags = old.flags;
-    error = vt_index_put(is_block ? &build->blocks : &build->memory, old.address, made);
-    if (!error)
-        error = is_block ? enter_block(build, made) : vt_build_enter(build, made);
-    return error || is_block ? error : vt_build_settle_pools(build, old.device_index);
-}
-
-int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
-                        uint64_t bytes)
-{
-    struct vt_build_device *device = vt_build_device(build, device_index);
-    struct vt_growth *growth = kind == VT_ALLOCATION_POOL ? &device->pool : &device->context;
-    while (growth->bytes > bytes && growth->count > 0) {
-        uint32_t last = growth->items[--growth->count];
-        growth->bytes -= build->replay->allocations[last].bytes;
-        vt_build_end(build, last);
-    }
-    if (growth->bytes >= bytes)
+    if (!is_plausible(event)) {
+        build->replay->implausible_events++;
         return 0;
-    uint32_t made;
-    int error = vt_reserve(&growth->items, &growth->capacity, growth->count + 1, sizeof *growth->items);
-    if (!error)
-        error = vt_build_add(build, kind, bytes - growth->bytes, device_index, &made);
-    if (error)
-        return error;
-    build->replay->allocations[made].flags = 0;
-    growth->items[growth->count++] = made;
-    growth->bytes = bytes;
-    return 0;
-}
-
-int vt_build_settle_pools(struct vt_build *build, int device_index)
-{
-    struct vt_build_device *device = vt_build_device(build, device_index);
-    uint64_t bytes = device->pool_reserved_bytes;
-    if (bytes < device->pooled_bytes)
-        bytes = device->pooled_bytes;
-    return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
+    }
+    bool framework = event->layer == VT_LAYER_FRAMEWORK;
+    switch (event->kind) {
+    case VT_EVENT_ALLOC:
+        return framework ? framework_event(build, event) : driver_alloc(build, event);
+    case VT_EVENT_FREE:
+        return framework ? framework_event(build, event) : driver_free(build, event);
+    case VT_EVENT_FREE_FAILED:
+        return free_failed(build, event);
+    case VT_EVENT_POOL:
+    case VT_EVENT_POOL_DESTROY:
+        return pool(build, event);
+    case VT_EVENT_MEMORY_INFO:
+        return memory_info(build, event);
+    case VT_EVENT_DELTA:
+        return delta(build, event);
+    case VT_EVENT_CONTEXT_CREATE:
+        return context_create(build, event);
+    case VT_EVENT_CONTEXT_DESTROY:
+        return context_destroy(build, event);
+    default:
+        return vt_build_virtual_event(build, event);
+    }
 }
 
 static int link_frees(struct vt_replay *replay)
@@ -286,7 +332,7 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
     }
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         build->event_index = (uint32_t)i;
-        error = vt_build_event(build, &trace->events[i]);
+        error = replay_event(build, &trace->events[i]);
     }
     if (!error)
         error = link_frees(replay);

@@ -1,7 +1,8 @@
 /* Replay: from events to allocations with lifetimes, nested by address, and the counts at every event.
  *
  * The same byte is seen at several layers. Driver memory is counted once: a driver allocation (or VMM
- * mapping) that ever held a framework block is a segment; the blocks in it and its cached rest add up to it. */
+ * mapping) that ever held a framework block is a segment; the blocks in it and its cached rest add up to it.
+ */
 #ifndef VT_REPLAY_H
 #define VT_REPLAY_H
 
@@ -24,8 +25,8 @@ enum vt_allocation_kind {
  * Memory of another process or API that is mapped here (VT_FLAG_FOREIGN) has an allocation, for showing, but
  * is in no sum: the process that made it counts it. What was captured into a graph (VT_FLAG_CAPTURED) has no
  * allocation. Physical memory of the virtual memory calls is alive from its creation until it has neither a
- * reference nor a mapping; its address is that of its first mapping. A block whose segment was not seen counts
- * as driver memory itself. */
+ * reference nor a mapping; its address is that of its first mapping. A block whose segment was not seen
+ * counts as driver memory itself. */
 
 struct vt_allocation {
     uint64_t address; /* 0 where there is none (context, pool growth) */
@@ -52,6 +53,24 @@ static inline bool vt_is_container(const struct vt_allocation *allocation)
 {
     return allocation->kind == VT_ALLOCATION_SEGMENT || allocation->kind == VT_ALLOCATION_POOL ||
            allocation->holds_blocks;
+}
+
+/* It counts as driver memory by itself. */
+static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
+{
+    if (allocation->flags & VT_FLAG_FOREIGN)
+        return false;
+    switch (allocation->kind) {
+    case VT_ALLOCATION_SEGMENT:
+    case VT_ALLOCATION_DRIVER:
+    case VT_ALLOCATION_POOL:
+    case VT_ALLOCATION_CONTEXT:
+        return true;
+    case VT_ALLOCATION_BLOCK:
+        return allocation->parent == VT_NEVER;
+    default:
+        return false;
+    }
 }
 
 /* What it adds by itself to the sums while it is alive: 0 for containers and for foreign memory. */

@@ -38,7 +38,7 @@ static void end_if_unused(struct vt_build *build, uint32_t index)
     }
 }
 
-/* Memory that has become an object since it was bound is held by nobody. */
+/* False for memory that became an object after it was bound: nothing holds it. */
 static bool is_bindable(const struct vt_build *build, uint32_t memory)
 {
     return memory != NO_HANDLE && !build->handles[memory].is_object;
@@ -52,7 +52,7 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
     end_if_unused(build, memory);
 }
 
-/* It is in use again, or was all the time. */
+/* Marks a handle as in use, again or all the time. */
 static int use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
@@ -80,18 +80,18 @@ static int use(struct vt_build *build, uint32_t index)
 static int new_handle(struct vt_build *build, const struct vt_event *event, uint32_t references)
 {
     bool is_object = event->kind == VT_EVENT_MULTICAST_CREATE;
-    int error =
-        vt_reserve(&build->handles, &build->handle_capacity, build->handle_count + 1, sizeof *build->handles);
     uint32_t made = VT_INDEX_NONE;
-    if (!error && !is_object)
+    int error = 0;
+    if (!is_object)
         error = vt_build_add(build, event->flags & VT_FLAG_HOST ? VT_ALLOCATION_HOST : VT_ALLOCATION_DRIVER,
                              event->bytes, event->device_index, &made);
     if (!error)
-        build->handles[build->handle_count++] = (struct vt_build_handle){.allocation = made,
-                                                                         .references = references,
-                                                                         .release_event = VT_NEVER,
-                                                                         .is_object = is_object,
-                                                                         .in_use = true};
+        error = VT_APPEND(build->handles, build->handle_count, build->handle_capacity,
+                          (struct vt_build_handle){.allocation = made,
+                                                   .references = references,
+                                                   .release_event = VT_NEVER,
+                                                   .is_object = is_object,
+                                                   .in_use = true});
     return error;
 }
 
@@ -198,25 +198,24 @@ static int map(struct vt_build *build, const struct vt_event *event)
         build->replay->doubled_allocations++;
         unmap_one(build, &build->mappings[old]);
     }
-    int error = vt_reserve(&build->mappings, &build->mapping_capacity, build->mapping_count + 1,
-                           sizeof *build->mappings);
-    if (error)
-        return error;
     uint32_t handle = handle_index_of(build, event->detail);
     if (handle == NO_HANDLE || !build->handles[handle].in_use) {
         /* its creation was not seen: what is mapped is what we know of it */
-        error = new_handle(build, event, 0);
+        int error = new_handle(build, event, 0);
         if (error)
             return error;
         handle = (uint32_t)build->handle_count - 1;
     }
     build->handles[handle].mappings++;
-    uint32_t allocation = build->handles[handle].allocation, made = (uint32_t)build->mapping_count++;
+    uint32_t allocation = build->handles[handle].allocation, made = (uint32_t)build->mapping_count;
     if (allocation != VT_INDEX_NONE && vt_build_allocation(build, allocation)->address == 0)
         vt_build_allocation(build, allocation)->address = event->address;
-    build->mappings[made] = (struct vt_build_mapping){
-        .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER};
-    error = enter_mapping(build, made);
+    int error = VT_APPEND(
+        build->mappings, build->mapping_count, build->mapping_capacity,
+        (struct vt_build_mapping){
+            .address = event->address, .bytes = event->bytes, .handle = handle, .unmap_event = VT_NEVER});
+    if (!error)
+        error = enter_mapping(build, made);
     return error ? error : vt_index_put(&build->mapping_index, event->address, made);
 }
 
@@ -224,7 +223,7 @@ static int unmap(struct vt_build *build, const struct vt_event *event)
 {
     uint64_t at = event->address, end = event->address + event->bytes;
     bool found = false;
-    do { /* one call may take back several mappings that lie side by side */
+    do { /* one call may unmap several adjacent mappings */
         uint32_t index = vt_index_get(&build->mapping_index, at);
         if (index == VT_INDEX_NONE || build->mappings[index].unmap_event != VT_NEVER)
             break;
@@ -314,7 +313,7 @@ static int bind(struct vt_build *build, const struct vt_event *event)
     return vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);
 }
 
-/* A device that the binding did not tell has a place of its own. */
+/* The binding may not have had a device: then it is in the place of device -1. */
 static int unbind(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t object = handle_index_of(build, event->address);

@@ -4,31 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "replay/build.h"
-
-bool vt_allocation_is_driver_memory(const struct vt_allocation *allocation)
-{
-    if (allocation->flags & VT_FLAG_FOREIGN)
-        return false;
-    switch (allocation->kind) {
-    case VT_ALLOCATION_SEGMENT:
-    case VT_ALLOCATION_DRIVER:
-    case VT_ALLOCATION_POOL:
-    case VT_ALLOCATION_CONTEXT:
-        return true;
-    case VT_ALLOCATION_BLOCK:
-        return allocation->parent == VT_NEVER;
-    default:
-        return false;
-    }
-}
+#include "replay/replay.h"
 
 static void count(struct vt_counts *counts, const struct vt_allocation *allocation, bool begins)
 {
     uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
     if (allocation->flags & VT_FLAG_FOREIGN)
         return;
-    if (vt_allocation_is_driver_memory(allocation))
+    if (vt_is_driver_memory(allocation))
         counts->driver_bytes += bytes;
     switch (allocation->kind) {
     case VT_ALLOCATION_SEGMENT:
@@ -116,7 +99,7 @@ static int sum_alive(const struct vt_replay *replay, int device_index, struct ve
         size_t end = allocation->free_event < events ? allocation->free_event : events;
         if (allocation->device_index != device_index || (allocation->flags & VT_FLAG_FOREIGN))
             continue;
-        if (vt_allocation_is_driver_memory(allocation)) {
+        if (vt_is_driver_memory(allocation)) {
             check->driver_changes[allocation->alloc_event] += allocation->bytes;
             check->driver_changes[end] -= allocation->bytes;
         }
@@ -154,7 +137,7 @@ static int verify_event(void *context, uint32_t event_index, const struct vt_cou
     return -EINVAL;
 }
 
-/* Every block lies in its parent's life. */
+/* Checks that each block's life is within its parent's. */
 static int verify_nesting(const struct vt_replay *replay, int device_index, const struct verification *check)
 {
     for (size_t i = 0; i < replay->allocation_count; i++) {

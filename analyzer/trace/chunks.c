@@ -80,7 +80,8 @@ static inline const uint8_t *take_leb128(const uint8_t *at, const uint8_t *end, 
 }
 
 /* The columns of `count` events, into `events`. False if they are not whole. */
-static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_event *events, size_t count, bool threads)
+static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_event *events, size_t count,
+                           bool threads)
 {
 #define DECODE_COLUMN(field)                                                                                 \
     {                                                                                                        \

@@ -1,5 +1,5 @@
 /* Debug information of native frames, read from the module's own file if it is still the one that ran (same
- * build id). Nothing is opened before a frame in that module is asked for. */
+ * build id). A file is opened when the first frame in it is needed. */
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
 
 /* Functions of a symbol table, sorted into buckets by address: libraries have hundreds of thousands, of which
- * a handful is asked for. */
+ * few are needed. */
 struct functions {
     Elf *elf;
     const Elf64_Sym *symbols;
@@ -142,7 +142,7 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     struct vt_debug_file *debug = open_module(module);
     if (!debug || !debug->dwarf)
         return false;
-    /* a return address stands behind the call: the call itself is what has the line */
+    /* a return address is behind the call, which is what has the line */
     Dwarf_Addr in_file = address - 1 - module->base;
     Dwarf_Die unit;
     if (!find_unit(debug->dwarf, in_file, &unit))

@@ -35,18 +35,35 @@ static int reach_id(void *items, size_t *count, size_t *capacity, size_t id, siz
     return 0;
 }
 
-static int add_text(struct vt_trace_tables *tables, struct vt_index *index, uint64_t id, const uint8_t *text,
+static int add_text(struct vt_trace *trace, struct vt_index *index, uint64_t id, const void *text,
                     size_t bytes)
 {
-    int error =
-        vt_reserve(&tables->texts, &tables->text_capacity, tables->text_count + 1, sizeof *tables->texts);
-    if (error)
-        return error;
+    struct vt_trace_tables *tables = trace->tables;
     const char *copy = vt_arena_text(&tables->arena, text, bytes);
-    if (!copy)
+    if (!copy || VT_APPEND(tables->texts, tables->text_count, tables->text_capacity, copy))
         return -ENOMEM;
-    tables->texts[tables->text_count] = copy;
-    return vt_index_put(index, id, (uint32_t)tables->text_count++);
+    return vt_index_put(index, id, (uint32_t)tables->text_count - 1);
+}
+
+static int add_string(struct vt_trace *trace, const void *record)
+{
+    const struct vt_string *string = record;
+    return add_text(trace, &trace->tables->strings, string->id, string + 1,
+                    string->head.bytes - sizeof *string);
+}
+
+static int add_function(struct vt_trace *trace, const void *record)
+{
+    const struct vt_string *string = record;
+    return add_text(trace, &trace->tables->functions, string->id, string + 1,
+                    string->head.bytes - sizeof *string);
+}
+
+static int add_thread(struct vt_trace *trace, const void *record)
+{
+    const struct vt_thread *thread = record;
+    return add_text(trace, &trace->tables->threads, thread->thread_id, thread + 1,
+                    thread->head.bytes - sizeof *thread);
 }
 
 static const char *join(struct vt_arena *arena, const char **words, size_t count)
@@ -66,22 +83,22 @@ static const char *join(struct vt_arena *arena, const char **words, size_t count
     return joined;
 }
 
-static int add_process(struct vt_trace *trace, const struct vt_process *process)
+static int add_process(struct vt_trace *trace, const void *record)
 {
+    const struct vt_process *process = record;
     struct vt_arena *arena = &trace->tables->arena;
     const char *text = (const char *)(process + 1);
     const char *end = (const char *)process + process->head.bytes;
     const char **words = NULL;
     size_t count = 0, capacity = 0;
     int error = 0;
-    if (trace->tables->process_known) /* there is one */
+    if (trace->tables->process_known) /* a trace has one */
         return 0;
     while (text < end && count < WORDS_LIMIT && !error) {
         const char *stop = memchr(text, 0, (size_t)(end - text));
         stop = stop ? stop : end;
-        error = vt_reserve(&words, &capacity, count + 1, sizeof *words);
-        if (!error && !(words[count++] = vt_arena_text(arena, text, (size_t)(stop - text))))
-            error = -ENOMEM;
+        const char *word = vt_arena_text(arena, text, (size_t)(stop - text));
+        error = word ? VT_APPEND(words, count, capacity, word) : -ENOMEM;
         text = stop + 1;
     }
     size_t arguments = process->argument_count < count ? process->argument_count : count;
@@ -105,8 +122,9 @@ static int add_process(struct vt_trace *trace, const struct vt_process *process)
     return error;
 }
 
-static int add_device(struct vt_trace *trace, const struct vt_device *device)
+static int add_device(struct vt_trace *trace, const void *record)
 {
+    const struct vt_device *device = record;
     struct vt_trace_tables *tables = trace->tables;
     if (device->device_index >= VT_MAX_DEVICES)
         return -EBADMSG;
@@ -126,8 +144,9 @@ static int add_device(struct vt_trace *trace, const struct vt_device *device)
     return 0;
 }
 
-static int add_stack(struct vt_trace *trace, const struct vt_stack *stack)
+static int add_stack(struct vt_trace *trace, const void *record)
 {
+    const struct vt_stack *stack = record;
     size_t native_bytes = stack->native_frames * sizeof(uint64_t);
     size_t python_bytes = stack->python_frames * sizeof(struct vt_python_frame);
     if (!id_is_plausible(trace, stack->stack_id) ||
@@ -152,8 +171,9 @@ static int add_stack(struct vt_trace *trace, const struct vt_stack *stack)
     return 0;
 }
 
-static int add_code(struct vt_trace *trace, const struct vt_code *code)
+static int add_code(struct vt_trace *trace, const void *record)
 {
+    const struct vt_code *code = record;
     struct vt_arena *arena = &trace->tables->arena;
     uint64_t needed = (uint64_t)code->file_bytes + code->name_bytes + code->line_table_bytes;
     if (!id_is_plausible(trace, code->code_id) || needed > code->head.bytes - sizeof *code)
@@ -176,27 +196,26 @@ static int add_code(struct vt_trace *trace, const struct vt_code *code)
     return known->file && known->name ? 0 : -ENOMEM;
 }
 
-static int add_symbol(struct vt_trace *trace, const struct vt_symbol *symbol)
+static int add_symbol(struct vt_trace *trace, const void *record)
 {
+    const struct vt_symbol *symbol = record;
     const char *name = vt_arena_text(&trace->tables->arena, symbol + 1, symbol->head.bytes - sizeof *symbol);
     return name ? vt_symbol_add(trace, symbol->address, symbol->symbol_address, symbol->module_base, name)
                 : -ENOMEM;
 }
 
-static int add_module(struct vt_trace_tables *tables, const struct vt_module *module)
+static int add_module(struct vt_trace *trace, const void *record)
 {
+    struct vt_trace_tables *tables = trace->tables;
+    const struct vt_module *module = record;
     uint64_t needed = (uint64_t)module->build_id_bytes + module->path_bytes;
     if (needed > module->head.bytes - sizeof *module || module->end_address < module->start_address)
         return -EBADMSG;
-    int error = vt_reserve(&tables->modules, &tables->module_capacity, tables->module_count + 1,
-                           sizeof *tables->modules);
-    if (error)
-        return error;
     const uint8_t *build_id = (const uint8_t *)(module + 1);
     const char *path = vt_arena_text(&tables->arena, build_id + module->build_id_bytes, module->path_bytes);
     if (!path)
         return -ENOMEM;
-    tables->modules[tables->module_count++] = (struct vt_module_entry){
+    struct vt_module_entry entry = {
         .base = module->base,
         .start_address = module->start_address,
         .end_address = module->end_address,
@@ -204,70 +223,33 @@ static int add_module(struct vt_trace_tables *tables, const struct vt_module *mo
         .build_id_bytes = module->build_id_bytes,
         .path = path,
     };
-    return 0;
+    return VT_APPEND(tables->modules, tables->module_count, tables->module_capacity, entry);
 }
 
-static size_t fixed_bytes(uint8_t kind)
-{
-    switch (kind) {
-    case VT_RECORD_PROCESS:
-        return sizeof(struct vt_process);
-    case VT_RECORD_STRING:
-    case VT_RECORD_FUNCTION:
-        return sizeof(struct vt_string);
-    case VT_RECORD_THREAD:
-        return sizeof(struct vt_thread);
-    case VT_RECORD_DEVICE:
-        return sizeof(struct vt_device);
-    case VT_RECORD_STACK:
-        return sizeof(struct vt_stack);
-    case VT_RECORD_CODE:
-        return sizeof(struct vt_code);
-    case VT_RECORD_SYMBOL:
-        return sizeof(struct vt_symbol);
-    case VT_RECORD_MODULE:
-        return sizeof(struct vt_module);
-    case VT_RECORD_INSPECTION:
-        return sizeof(struct vt_inspection_part);
-    default:
-        return sizeof(struct vt_record_head);
-    }
-}
+/* By kind: the bytes that the record has at least, and what takes it. */
+static const struct {
+    size_t bytes;
+    int (*add)(struct vt_trace *trace, const void *record);
+} records[] = {
+    [VT_RECORD_PROCESS] = {sizeof(struct vt_process), add_process},
+    [VT_RECORD_STRING] = {sizeof(struct vt_string), add_string},
+    [VT_RECORD_FUNCTION] = {sizeof(struct vt_string), add_function},
+    [VT_RECORD_THREAD] = {sizeof(struct vt_thread), add_thread},
+    [VT_RECORD_DEVICE] = {sizeof(struct vt_device), add_device},
+    [VT_RECORD_STACK] = {sizeof(struct vt_stack), add_stack},
+    [VT_RECORD_CODE] = {sizeof(struct vt_code), add_code},
+    [VT_RECORD_SYMBOL] = {sizeof(struct vt_symbol), add_symbol},
+    [VT_RECORD_MODULE] = {sizeof(struct vt_module), add_module},
+    [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
+};
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)
 {
-    struct vt_trace_tables *tables = trace->tables;
-    if (record->bytes < fixed_bytes(record->kind))
+    bool known = record->kind < sizeof records / sizeof *records && records[record->kind].add;
+    if (known && record->bytes < records[record->kind].bytes)
         return -EBADMSG;
-    tables->definition_bytes += record->bytes;
-    const void *body = record;
-    const struct vt_string *string = body;
-    const struct vt_thread *thread = body;
-    switch (record->kind) {
-    case VT_RECORD_PROCESS:
-        return add_process(trace, body);
-    case VT_RECORD_STRING:
-    case VT_RECORD_FUNCTION:
-        return add_text(tables, record->kind == VT_RECORD_STRING ? &tables->strings : &tables->functions,
-                        string->id, (const uint8_t *)(string + 1), record->bytes - sizeof *string);
-    case VT_RECORD_THREAD:
-        return add_text(tables, &tables->threads, thread->thread_id, (const uint8_t *)(thread + 1),
-                        record->bytes - sizeof *thread);
-    case VT_RECORD_DEVICE:
-        return add_device(trace, body);
-    case VT_RECORD_STACK:
-        return add_stack(trace, body);
-    case VT_RECORD_CODE:
-        return add_code(trace, body);
-    case VT_RECORD_SYMBOL:
-        return add_symbol(trace, body);
-    case VT_RECORD_MODULE:
-        return add_module(tables, body);
-    case VT_RECORD_INSPECTION:
-        return vt_inspection_add(trace, body);
-    default:
-        return 0; /* of a later version: stepped over */
-    }
+    trace->tables->definition_bytes += record->bytes;
+    return known ? records[record->kind].add(trace, record) : 0; /* skips those of a later version */
 }
 
 int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes)
@@ -303,20 +285,24 @@ void vt_definitions_finish(struct vt_trace *trace)
         qsort(tables->modules, tables->module_count, sizeof *tables->modules, by_start);
 }
 
+static const char *text_of(const struct vt_trace *trace, const struct vt_index *index, uint64_t id)
+{
+    uint32_t at = vt_index_get(index, id);
+    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+}
+
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id)
 {
-    uint32_t at = vt_index_get(&trace->tables->strings, id);
-    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+    return text_of(trace, &trace->tables->strings, id);
 }
 
 const char *vt_trace_function(const struct vt_trace *trace, uint16_t id)
 {
-    uint32_t at = vt_index_get(&trace->tables->functions, id);
-    return at == VT_INDEX_NONE ? NULL : trace->tables->texts[at];
+    return text_of(trace, &trace->tables->functions, id);
 }
 
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id)
 {
-    uint32_t at = vt_index_get(&trace->tables->threads, thread_id);
-    return at == VT_INDEX_NONE ? "" : trace->tables->texts[at];
+    const char *name = text_of(trace, &trace->tables->threads, thread_id);
+    return name ? name : "";
 }

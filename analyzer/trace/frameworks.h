@@ -10,7 +10,7 @@ enum vt_object_kind {
     VT_OBJECT_SYSTEM = 1,    /* never a user's code, and never what called it */
     VT_OBJECT_FRAMEWORK = 2, /* calls a user's code: passed over as long as there is another frame */
     VT_OBJECT_FOLDED = 4,    /* left out where a stack is shown in a line */
-    VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller asked for the memory */
+    VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller requested the memory */
 };
 unsigned vt_object_kinds(const char *path);
 

@@ -1,5 +1,5 @@
-/* Looks at live objects: their lines (format.h, struct vt_inspection_part), from the parts to tables. What is not
- * as told there is left out and said in the inspection's `failure`. */
+/* Inspections of live objects: from their parts' lines (format.h, struct vt_inspection_part) to tables. Lines
+ * that do not fit that format are left out, and the inspection's `failure` says so. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@ struct field {
 
 struct reading {
     struct vt_trace *trace;
-    struct vt_index texts;                           /* hash → known */
-    const char **known;                              /* each text once: inspections repeat one another */
-    struct vt_index root_numbers, optimizer_numbers; /* as in the lines → index */
-    size_t known_count, known_capacity, root_capacity, optimizer_capacity;
+    struct vt_index texts;           /* hash → known */
+    const char **known;              /* each text once: inspections repeat one another */
+    struct vt_index root_numbers[2]; /* of roots, of optimizers: as in the lines → index */
+    size_t root_capacity[2], known_count, known_capacity;
     char *text; /* of the inspection being read */
     size_t text_bytes, text_capacity;
     bool whole;
@@ -29,14 +29,11 @@ struct reading {
     size_t module_capacity, tensor_capacity, module_count, tensor_count, holder_capacity, holder_count;
 };
 
-int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part)
+int vt_inspection_add(struct vt_trace *trace, const void *part)
 {
     struct vt_trace_tables *tables = trace->tables;
-    int error = vt_reserve(&tables->inspection_parts, &tables->inspection_part_capacity, tables->inspection_part_count + 1,
-                           sizeof *tables->inspection_parts);
-    if (!error)
-        tables->inspection_parts[tables->inspection_part_count++] = part;
-    return error;
+    return VT_APPEND(tables->inspection_parts, tables->inspection_part_count,
+                     tables->inspection_part_capacity, part);
 }
 
 static int by_inspection_and_part(const void *a, const void *b)
@@ -60,13 +57,9 @@ static int intern(struct reading *reading, const char *text, size_t bytes, const
         return 0;
     }
     *interned = vt_arena_text(&reading->trace->tables->arena, text, bytes);
-    int error = *interned ? vt_reserve(&reading->known, &reading->known_capacity, reading->known_count + 1,
-                                       sizeof *reading->known)
-                          : -ENOMEM;
-    if (error)
-        return error;
-    reading->known[reading->known_count] = *interned;
-    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count++);
+    if (!*interned || VT_APPEND(reading->known, reading->known_count, reading->known_capacity, *interned))
+        return -ENOMEM;
+    return vt_index_put(&reading->texts, hash, (uint32_t)reading->known_count - 1);
 }
 
 /* Undoes escapes in place. */
@@ -90,6 +83,24 @@ static int take_text(struct reading *reading, struct field *field, const char **
     return intern(reading, field->text, field->bytes, taken);
 }
 
+/* A field of a line, and where its text goes. */
+struct text_field {
+    size_t field;
+    const char **text;
+};
+
+static int take_texts(struct reading *reading, struct field *fields, const struct text_field *texts,
+                      size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++)
+        error = take_text(reading, &fields[texts[i].field], texts[i].text);
+    return error;
+}
+#define TAKE_TEXTS(reading, fields, ...)                                                                     \
+    take_texts(reading, fields, (const struct text_field[]){__VA_ARGS__},                                    \
+               sizeof((const struct text_field[]){__VA_ARGS__}) / sizeof(struct text_field))
+
 /* A decimal number; an empty field is 0, since it is not known. */
 static bool take_number(const struct field *field, uint64_t *number)
 {
@@ -103,61 +114,48 @@ static bool take_number(const struct field *field, uint64_t *number)
     return true;
 }
 
-/* ---- Lines: each returns 0, -EBADMSG for a line that makes no sense, or -ENOMEM ---- */
+/* ---- Lines: all return 0, -EBADMSG for a bad line, or -ENOMEM ---- */
 
-/* The root or optimizer of a number; made where no line has told of it, since that line may be lost. */
-static int find_root(struct vt_index *numbers, struct vt_inspection_root **roots, size_t *count, size_t *capacity,
-                     const struct field *field, int32_t *found)
+/* Index of the root or optimizer that a line gives by its number. Adds it if no line described it yet: that
+ * line may be lost. */
+static int find_root(struct reading *reading, bool optimizer, const struct field *field, int32_t *found)
 {
+    struct vt_trace *trace = reading->trace;
+    struct vt_index *numbers = &reading->root_numbers[optimizer];
+    struct vt_inspection_root **roots = optimizer ? &trace->optimizers : &trace->roots;
+    size_t *count = optimizer ? &trace->optimizer_count : &trace->root_count;
     uint64_t number;
     if (field->bytes == 0 || !take_number(field, &number))
         return -EBADMSG;
     uint32_t at = vt_index_get(numbers, number);
     if (at == VT_INDEX_NONE) {
-        int error = vt_reserve(roots, capacity, *count + 1, sizeof **roots);
-        if (!error)
-            error = vt_index_put(numbers, number, (uint32_t)*count);
-        if (error)
-            return error;
-        at = (uint32_t)(*count)++;
-        (*roots)[at] = (struct vt_inspection_root){.class_name = "", .holder = ""};
+        at = (uint32_t)*count;
+        if (VT_APPEND(*roots, *count, reading->root_capacity[optimizer],
+                      (struct vt_inspection_root){.class_name = "", .holder = ""}) ||
+            vt_index_put(numbers, number, at))
+            return -ENOMEM;
     }
     *found = (int32_t)at;
     return 0;
 }
 
-static int find_module_root(struct reading *reading, const struct field *field, int32_t *found)
-{
-    return find_root(&reading->root_numbers, &reading->trace->roots, &reading->trace->root_count,
-                     &reading->root_capacity, field, found);
-}
-
-static int find_optimizer(struct reading *reading, const struct field *field, int32_t *found)
-{
-    return find_root(&reading->optimizer_numbers, &reading->trace->optimizers,
-                     &reading->trace->optimizer_count, &reading->optimizer_capacity, field, found);
-}
-
 static int read_root(struct reading *reading, struct field *fields, size_t count)
 {
     bool optimizer = fields[0].text[0] == 'O';
-    struct vt_inspection_root told;
+    struct vt_inspection_root seen;
     int32_t index;
-    if (count < 5 || !take_number(&fields[2], &told.address))
+    if (count < 5 || !take_number(&fields[2], &seen.address))
         return -EBADMSG;
-    int error = optimizer ? find_optimizer(reading, &fields[1], &index)
-                          : find_module_root(reading, &fields[1], &index);
+    int error = find_root(reading, optimizer, &fields[1], &index);
     if (!error)
-        error = take_text(reading, &fields[3], &told.class_name);
-    if (!error)
-        error = take_text(reading, &fields[4], &told.holder);
+        error = TAKE_TEXTS(reading, fields, {3, &seen.class_name}, {4, &seen.holder});
     if (error)
         return error;
     struct vt_inspection_root *root =
         optimizer ? &reading->trace->optimizers[index] : &reading->trace->roots[index];
-    if (!told.holder[0])
-        told.holder = root->holder;
-    *root = told;
+    if (!seen.holder[0])
+        seen.holder = root->holder;
+    *root = seen;
     return 0;
 }
 
@@ -167,26 +165,20 @@ static int read_module(struct reading *reading, struct field *fields, size_t cou
     int32_t root;
     if (count < 5 || !take_number(&fields[2], &module.address) || module.address == 0)
         return -EBADMSG;
-    int error = find_module_root(reading, &fields[1], &root);
+    int error = find_root(reading, false, &fields[1], &root);
     if (!error)
-        error = take_text(reading, &fields[3], &module.class_name);
-    if (!error)
-        error = take_text(reading, &fields[4], &module.path);
-    if (!error)
-        error = vt_reserve(&reading->modules, &reading->module_capacity, reading->module_count + 1,
-                           sizeof *reading->modules);
-    if (error)
-        return error;
-    module.root = (uint32_t)root;
-    reading->modules[reading->module_count++] = module;
-    return 0;
+        error = TAKE_TEXTS(reading, fields, {3, &module.class_name}, {4, &module.path});
+    module.root = error ? 0 : (uint32_t)root;
+    return error ? error
+                 : VT_APPEND(reading->modules, reading->module_count, reading->module_capacity, module);
 }
 
 static int read_role(struct reading *reading, struct field *field, struct vt_inspection_tensor *tensor)
 {
     static const char state[] = "optimizer_state:";
-    static const char *const roles[] = {
-        [VT_INSPECTION_PARAMETER] = "parameter", [VT_INSPECTION_BUFFER] = "buffer", [VT_INSPECTION_GRADIENT] = "gradient"};
+    static const char *const roles[] = {[VT_INSPECTION_PARAMETER] = "parameter",
+                                        [VT_INSPECTION_BUFFER] = "buffer",
+                                        [VT_INSPECTION_GRADIENT] = "gradient"};
     int error = take_text(reading, field, &tensor->role);
     if (error)
         return error;
@@ -226,23 +218,12 @@ static bool take_place(const struct field *fields, size_t count, struct vt_inspe
 
 static int read_holder(struct reading *reading, struct field *fields, size_t count)
 {
-    struct vt_inspection_holder told;
-    const struct {
-        size_t field;
-        const char **text;
-    } texts[] = {{1, &told.kind},  {2, &told.holder}, {3, &told.way},   {8, &told.dtype},
-                 {9, &told.shape}, {11, &told.node},  {12, &told.nodes}};
-    if (count < FIELDS || !take_place(fields, count, &told))
+    struct vt_inspection_holder seen;
+    if (count < FIELDS || !take_place(fields, count, &seen))
         return -EBADMSG;
-    int error = 0;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts && !error; i++)
-        error = take_text(reading, &fields[texts[i].field], texts[i].text);
-    if (!error)
-        error = vt_reserve(&reading->holders, &reading->holder_capacity, reading->holder_count + 1,
-                           sizeof *reading->holders);
-    if (!error)
-        reading->holders[reading->holder_count++] = told;
-    return error;
+    int error = TAKE_TEXTS(reading, fields, {1, &seen.kind}, {2, &seen.holder}, {3, &seen.way},
+                           {8, &seen.dtype}, {9, &seen.shape}, {11, &seen.node}, {12, &seen.nodes});
+    return error ? error : VT_APPEND(reading->holders, reading->holder_count, reading->holder_capacity, seen);
 }
 
 static int read_tensor(struct reading *reading, struct field *fields, size_t count)
@@ -251,29 +232,21 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
     if (!take_place(fields, count, &place))
         return -EBADMSG;
     struct vt_inspection_tensor tensor = {.root = -1,
-                                    .optimizer = -1,
-                                    .data_address = place.data_address,
-                                    .bytes = place.bytes,
-                                    .storage_address = place.storage_address,
-                                    .storage_bytes = place.storage_bytes,
-                                    .device_index = place.device_index};
+                                          .optimizer = -1,
+                                          .data_address = place.data_address,
+                                          .bytes = place.bytes,
+                                          .storage_address = place.storage_address,
+                                          .storage_bytes = place.storage_bytes,
+                                          .device_index = place.device_index};
     int error = read_role(reading, &fields[1], &tensor);
     if (!error && !(fields[2].bytes == 2 && memcmp(fields[2].text, "-1", 2) == 0))
-        error = find_module_root(reading, &fields[2], &tensor.root);
+        error = find_root(reading, false, &fields[2], &tensor.root);
     if (!error && fields[11].bytes > 0)
-        error = find_optimizer(reading, &fields[11], &tensor.optimizer);
+        error = find_root(reading, true, &fields[11], &tensor.optimizer);
     if (!error)
-        error = take_text(reading, &fields[3], &tensor.path);
-    if (!error)
-        error = take_text(reading, &fields[8], &tensor.dtype);
-    if (!error)
-        error = take_text(reading, &fields[9], &tensor.shape);
-    if (!error)
-        error = vt_reserve(&reading->tensors, &reading->tensor_capacity, reading->tensor_count + 1,
-                           sizeof *reading->tensors);
-    if (!error)
-        reading->tensors[reading->tensor_count++] = tensor;
-    return error;
+        error = TAKE_TEXTS(reading, fields, {3, &tensor.path}, {8, &tensor.dtype}, {9, &tensor.shape});
+    return error ? error
+                 : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }
 
 static int read_failure(struct reading *reading, struct field *fields, size_t count)
@@ -317,18 +290,24 @@ static int read_line(struct reading *reading, char *line, char *end)
     }
 }
 
-/* ---- Looks ---- */
+/* ---- Inspections ---- */
 
-/* Appends a part's text. Round a part that is missing, lines of which only a piece is there are left out. */
+/* Removes an unfinished last line. */
+static void cut_to_line(struct reading *reading)
+{
+    while (reading->text_bytes > 0 && reading->text[reading->text_bytes - 1] != '\n')
+        reading->text_bytes--;
+    reading->whole = false;
+}
+
+/* Appends a part's text. Lines that a missing part cut are left out. */
 static int append(struct reading *reading, const struct vt_inspection_part *part, bool after_gap)
 {
     const char *text = (const char *)(part + 1), *end = (const char *)part + part->head.bytes;
     if (after_gap) {
-        while (reading->text_bytes > 0 && reading->text[reading->text_bytes - 1] != '\n')
-            reading->text_bytes--;
+        cut_to_line(reading);
         const char *line_end = memchr(text, '\n', (size_t)(end - text));
         text = line_end ? line_end + 1 : end;
-        reading->whole = false;
     }
     size_t bytes = (size_t)(end - text);
     int error = vt_reserve(&reading->text, &reading->text_capacity, reading->text_bytes + bytes + 1, 1);
@@ -339,7 +318,7 @@ static int append(struct reading *reading, const struct vt_inspection_part *part
     return 0;
 }
 
-/* Joins the parts of one inspection, which stand next to each other; *count is how many they are. */
+/* Joins the parts of one inspection, from index `first` on; *count is their number. */
 static int join_parts(struct reading *reading, size_t first, size_t *count)
 {
     const struct vt_trace_tables *tables = reading->trace->tables;
@@ -348,7 +327,8 @@ static int join_parts(struct reading *reading, size_t first, size_t *count)
     size_t at = 0;
     reading->text_bytes = 0;
     reading->whole = true;
-    for (; first + at < tables->inspection_part_count && parts[at]->inspection_id == parts[0]->inspection_id; at++) {
+    for (; first + at < tables->inspection_part_count && parts[at]->inspection_id == parts[0]->inspection_id;
+         at++) {
         if (at > 0 && parts[at]->part == parts[at - 1]->part)
             continue;
         int error = append(reading, parts[at], parts[at]->part != expected);
@@ -361,15 +341,12 @@ static int join_parts(struct reading *reading, size_t first, size_t *count)
             reading->inspection->duration_ns = parts[at]->duration_ns;
     }
     *count = at;
-    if (expected < all) { /* the last ones are missing */
-        reading->whole = false;
-        while (reading->text_bytes > 0 && reading->text[reading->text_bytes - 1] != '\n')
-            reading->text_bytes--;
-    }
+    if (expected < all) /* the last parts are missing */
+        cut_to_line(reading);
     return 0;
 }
 
-/* A table of an inspection moves to the arena: its size is not known before. NULL without memory. */
+/* Copies a finished table to the arena. NULL without memory. */
 static void *keep(struct reading *reading, const void *items, size_t bytes)
 {
     void *kept = vt_arena_take(&reading->trace->tables->arena, bytes);
@@ -382,11 +359,14 @@ static int keep_tables(struct reading *reading)
 {
     struct vt_inspection *inspection = reading->inspection;
     inspection->module_count = reading->module_count;
-    inspection->modules = keep(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
+    inspection->modules =
+        keep(reading, reading->modules, inspection->module_count * sizeof *inspection->modules);
     inspection->tensor_count = reading->tensor_count;
-    inspection->tensors = keep(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
+    inspection->tensors =
+        keep(reading, reading->tensors, inspection->tensor_count * sizeof *inspection->tensors);
     inspection->holder_count = reading->holder_count;
-    inspection->holders = keep(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
+    inspection->holders =
+        keep(reading, reading->holders, inspection->holder_count * sizeof *inspection->holders);
     return inspection->modules && inspection->tensors && inspection->holders ? 0 : -ENOMEM;
 }
 
@@ -412,11 +392,12 @@ static int read_inspection(struct reading *reading)
 
 static int compare_inspection_id(const void *part, const void *id)
 {
-    uint64_t own = (*(const struct vt_inspection_part *const *)part)->inspection_id, wanted = *(const uint64_t *)id;
+    uint64_t own = (*(const struct vt_inspection_part *const *)part)->inspection_id,
+             wanted = *(const uint64_t *)id;
     return (own > wanted) - (own < wanted);
 }
 
-/* The first event of each inspection: what was alive is known for then only. */
+/* Maps each inspection to its first event, the time for which what it saw is known. */
 static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
 {
     const struct vt_trace_tables *tables = trace->tables;
@@ -427,9 +408,10 @@ static int find_events(const struct vt_trace *trace, struct vt_index *events, ui
         int error = vt_index_put(events, event->detail, (uint32_t)i);
         if (error)
             return error;
-        size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts,
-                                   &event->detail, compare_inspection_id);
-        *without_parts += at == tables->inspection_part_count || tables->inspection_parts[at]->inspection_id != event->detail;
+        size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count,
+                                   sizeof *tables->inspection_parts, &event->detail, compare_inspection_id);
+        *without_parts += at == tables->inspection_part_count ||
+                          tables->inspection_parts[at]->inspection_id != event->detail;
     }
     return 0;
 }
@@ -447,7 +429,8 @@ static int read_inspections(struct reading *reading, const struct vt_index *even
     size_t count, capacity = 0;
     for (size_t first = 0; first < tables->inspection_part_count; first += count) {
         uint32_t event_index = vt_index_get(events, tables->inspection_parts[first]->inspection_id);
-        int error = vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1, sizeof *trace->inspections);
+        int error = vt_reserve(&trace->inspections, &capacity, trace->inspection_count + 1,
+                               sizeof *trace->inspections);
         if (error)
             return error;
         reading->inspection = &trace->inspections[trace->inspection_count];
@@ -475,14 +458,15 @@ int vt_inspections_read(struct vt_trace *trace)
     struct reading reading = {.trace = trace};
     struct vt_index events = {0};
     if (tables->inspection_part_count > 1)
-        qsort(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts, by_inspection_and_part);
+        qsort(tables->inspection_parts, tables->inspection_part_count, sizeof *tables->inspection_parts,
+              by_inspection_and_part);
     int error = find_events(trace, &events, &trace->lost_inspections);
     if (!error)
         error = read_inspections(&reading, &events);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
-    vt_index_free(&reading.root_numbers);
-    vt_index_free(&reading.optimizer_numbers);
+    vt_index_free(&reading.root_numbers[false]);
+    vt_index_free(&reading.root_numbers[true]);
     free(reading.known);
     free(reading.text);
     free(reading.modules);

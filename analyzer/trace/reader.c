@@ -42,18 +42,21 @@ static int check_header(const struct vt_file_header *header, const struct messag
                     header->format_version, VT_FORMAT_VERSION);
     uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
     if (unknown_features)
-        return fail(message, -EPROTO, "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
+        return fail(message, -EPROTO,
+                    "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
                     (unsigned long long)unknown_features);
     if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
-        return fail(message, -EBADMSG, "damaged header: header of %u bytes, slots of %u bytes",
+        return fail(message, -EBADMSG, "damaged header (%u bytes, slots of %u bytes); copy it again",
                     header->header_bytes, header->slot_bytes);
     uint64_t slots = header->ring_slots;
     if (slots == 0 || (slots & (slots - 1)) || slots > RING_BYTES_LIMIT / VT_SLOT_BYTES)
-        return fail(message, -EBADMSG, "damaged header: a ring of %llu slots", (unsigned long long)slots);
+        return fail(message, -EBADMSG, "damaged header (a ring of %llu slots); copy it again",
+                    (unsigned long long)slots);
     if (header->ring_offset < sizeof *header || header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
         header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES ||
         header->chunks_offset > INT64_MAX || header->chunks_end > INT64_MAX)
-        return fail(message, -EBADMSG, "damaged header: ring at %llu, chunks from %llu to %llu",
+        return fail(message, -EBADMSG,
+                    "damaged header (ring at %llu, chunks from %llu to %llu); copy it again",
                     (unsigned long long)header->ring_offset, (unsigned long long)header->chunks_offset,
                     (unsigned long long)header->chunks_end);
     return 0;
@@ -77,7 +80,7 @@ static bool is_empty(int file)
     return true;
 }
 
-/* The recorder makes the file, takes its room, then writes the header. */
+/* The recorder makes the file, reserves its space, then writes the header. */
 static int empty(const struct message *message)
 {
     if (message->bytes > 0)
@@ -146,18 +149,19 @@ static int take_ring_record(struct vt_trace *trace, const struct vt_record_head 
     return 0;
 }
 
-/* Walks the copied slots, of which the first stands at position `start`. */
+/* Walks the copied slots; the first is at position `start` of the ring. */
 static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t start, uint64_t count)
 {
     bool in_hole = false;
     for (uint64_t at = 0; at < count;) {
         const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
         uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
-        bool whole = record->slots > 0 && record->slots <= count - at &&
-                     (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
-                     (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
-                      (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
-        if (!whole) { /* reserved, head not stored; a run of such slots is told as one record */
+        bool whole =
+            record->slots > 0 && record->slots <= count - at &&
+            (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
+            (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
+             (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
+        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
             trace->unfinished_records += !in_hole;
             in_hole = true;
             at++;
@@ -180,7 +184,7 @@ static int read_ring(struct vt_trace *trace, int file, uint64_t file_bytes, uint
     if (header->ring_consumed > start && header->ring_consumed <= header->ring_reserved)
         start = header->ring_consumed;
     uint64_t count = header->ring_reserved > start ? header->ring_reserved - start : 0;
-    if (count > header->ring_slots) /* producers that wait for room have reserved already */
+    if (count > header->ring_slots) /* producers reserve before they wait for space */
         count = header->ring_slots;
     if (count == 0)
         return 0;
@@ -218,8 +222,8 @@ static void settle_events(struct vt_trace *trace)
     }
 }
 
-/* A stack belongs to one thread from here on: what is told of it (its phase, its engine) is told of that thread. The
- * frames are not copied. */
+/* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
+ * copy for each; the copies share the frames. */
 static int split_by_thread(struct vt_trace *trace)
 {
     struct vt_index known = {0}; /* (thread, stack) → stack of that thread */
@@ -237,15 +241,13 @@ static int split_by_thread(struct vt_trace *trace)
             uint32_t own = vt_index_get(&known, key);
             if (own == VT_INDEX_NONE) {
                 own = (uint32_t)trace->stack_count;
-                error = vt_reserve(&trace->stacks, &trace->tables->stack_capacity, trace->stack_count + 1,
-                                   sizeof *trace->stacks);
+                struct vt_trace_stack copy = *stack;
+                copy.thread_id = event->thread_id;
+                error = VT_APPEND(trace->stacks, trace->stack_count, trace->tables->stack_capacity, copy);
                 if (!error)
                     error = vt_index_put(&known, key, own);
                 if (error)
                     break;
-                trace->stacks[own] = trace->stacks[event->stack_id];
-                trace->stacks[own].thread_id = event->thread_id;
-                trace->stack_count++;
             }
             event->stack_id = own;
         }
@@ -286,15 +288,15 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     if (fstat(file, &status) < 0)
         return fail(message, -errno, "%s", strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return fail(message, -EBADMSG, "not a file that could be a trace");
+        return fail(message, -EBADMSG, "not a regular file; give the path of a trace (.vrt)");
     int error = new_trace(path, made);
     if (error)
-        return fail(message, error, "out of memory");
+        return fail(message, error, "out of memory; analyze it on a machine with more");
     trace = *made;
     error = read_header(trace, file, message);
     if (error)
         return error;
-    if (fstat(file, &status) < 0) /* again: it may be growing, and the header tells of what it has by now */
+    if (fstat(file, &status) < 0) /* again: the file may grow, and the header is of its present size */
         return fail(message, -errno, "%s", strerror(errno));
     uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
     error = vt_chunks_read(trace, file, file_bytes, &ring_position);
@@ -302,7 +304,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
         error = read_ring(trace, file, file_bytes, ring_position);
     if (error)
         return fail(message, error, "%s",
-                    error == -E2BIG ? "more events than this program can number" : strerror(-error));
+                    error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
     vt_definitions_finish(trace);
     settle_events(trace);
     error = split_by_thread(trace);
@@ -311,7 +313,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     if (!error)
         error = vt_inspections_read(trace);
     if (error)
-        return fail(message, error, "out of memory");
+        return fail(message, error, "out of memory; analyze it on a machine with more");
     trace->complete =
         trace->header.state == VT_STATE_COMPLETE && !trace->truncated && trace->unfinished_records == 0;
     return 0;

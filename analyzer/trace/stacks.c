@@ -1,4 +1,4 @@
-/* Stacks as frames with names and lines, and the frame that a person would name. */
+/* Frames of stacks with names and lines, and the frame that a person would name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,7 +168,7 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
 
 /* ---- Stacks from before the shim knew the loop of autograd's engine ---- */
 
-/* By what the trace itself says: where the process had not looked a name up yet, the shim did not know it. */
+/* By the names in the trace alone: the shim knew no others. */
 static bool is_named(const struct vt_trace *trace, uint64_t address, const char *beginning)
 {
     uint32_t at = vt_index_get(&trace->tables->symbols, address);
@@ -195,10 +195,10 @@ static uint32_t native_before_loop(const struct vt_trace *trace, const struct vt
 
 static uint64_t hash_stack(const struct vt_trace_stack *stack)
 {
-    uint64_t parts[] = {(uint64_t)stack->thread_id << 32 | stack->flags,
-                        (uint64_t)stack->function << 32 | stack->label,
-                        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
-                        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
+    uint64_t parts[] = {
+        (uint64_t)stack->thread_id << 32 | stack->flags, (uint64_t)stack->function << 32 | stack->label,
+        vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START),
+        vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START)};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 

@@ -1,10 +1,9 @@
-/* Names of native functions: what the trace recorded, demangled and shortened when first asked for. */
+/* Names of native functions: recorded by the trace, demangled and shortened on first use. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/symbols.h"
 #include "trace/tables.h"
 
 /* From the C++ runtime library (libstdc++ or libc++abi), by the Itanium C++ ABI. */
@@ -160,10 +159,6 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
                   const char *linkage_name)
 {
     struct vt_trace_tables *tables = trace->tables;
-    int error = vt_reserve(&tables->entries, &tables->entry_capacity, tables->entry_count + 1,
-                           sizeof *tables->entries);
-    if (error)
-        return error;
     struct vt_symbol_entry *entry = vt_arena_take(&tables->arena, sizeof *entry);
     if (!entry)
         return -ENOMEM;
@@ -172,8 +167,9 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
                                                  .module = "",
                                                  .symbol_address = symbol_address,
                                                  .module_base = module_base}};
-    tables->entries[tables->entry_count] = entry;
-    return vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count++);
+    if (VT_APPEND(tables->entries, tables->entry_count, tables->entry_capacity, entry))
+        return -ENOMEM;
+    return vt_index_put(&tables->symbols, address, (uint32_t)tables->entry_count - 1);
 }
 
 /* For vt_lower_bound: finds the first module that begins above the address. */

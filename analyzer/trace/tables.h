@@ -6,14 +6,14 @@
 #include "base/index.h"
 #include "trace/trace.h"
 
-/* What is known of a symbol beside the public part; names are made when first asked for. */
+/* What is known of a symbol beside the public part. Names are made on first use. */
 struct vt_symbol_entry {
     struct vt_trace_symbol symbol;
     bool named;   /* symbol.name and symbol.short_name are set */
-    bool refined; /* file and line, and a name where there was none, were looked for */
+    bool refined; /* searched for file and line, and for a name where there was none */
     const char *file;
     int32_t line;
-    const char *node; /* of an autograd node's function: the node's name; NULL = not asked for */
+    const char *node; /* of an autograd node's function: the node's name, NULL until first use */
 };
 
 struct vt_module_entry {
@@ -21,7 +21,7 @@ struct vt_module_entry {
     const uint8_t *build_id;
     uint32_t build_id_bytes;
     const char *path;
-    struct vt_debug_file *debug; /* opened when first asked for */
+    struct vt_debug_file *debug; /* opened on first use */
     bool debug_tried;
 };
 
@@ -43,30 +43,29 @@ struct vt_trace_tables {
     size_t module_count, module_capacity;
     struct vt_index threads; /* kernel id → texts */
 
-    const struct vt_inspection_part *
-        *inspection_parts; /* as read, in the file's order till vt_inspections_read */
+    const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_index lines;    /* (code, offset) → line + 1 */
-    uint8_t *code_is_library; /* by code id: 0 not asked yet, 1 no, 2 yes */
+    uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */
 };
 
 /* definitions.c: takes a run of definition records. `data` is 8-byte aligned and lives as long as the trace.
- * Stops quietly at the first that does not fit. Returns 0, -EBADMSG if something did not fit, or -ENOMEM. */
+ * Stops at a length that makes no sense. Returns 0, -EBADMSG if any record was bad, or -ENOMEM. */
 int vt_definitions_add(struct vt_trace *trace, const uint8_t *data, size_t bytes);
-/* One record, already known to lie whole at `record`. */
+/* Takes one record, all of whose bytes are at `record`. */
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record);
 void vt_definitions_finish(struct vt_trace *trace);
 
 /* inspections.c: keeps one record, which lives as long as the trace; then, once all events are there, reads
  * all. */
-int vt_inspection_add(struct vt_trace *trace, const struct vt_inspection_part *part);
+int vt_inspection_add(struct vt_trace *trace, const void *part);
 int vt_inspections_read(struct vt_trace *trace);
 
-/* stacks.c: what lies behind the loop of autograd's engine is the same for all of backward, and is recorded
- * only until the shim knows that loop. Ends the stacks from before there too, and gives events whose stacks
- * are the same then one id. With stack ids in range and all symbols there. Returns 0 or -ENOMEM. */
+/* stacks.c: the shim ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
+ * stacks there too, and gives events whose stacks then are the same one id. Needs stack ids in range and all
+ * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);
 
 /* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
@@ -75,7 +74,9 @@ int vt_events_reserve(struct vt_trace *trace, size_t more);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 
-/* symbols.c */
+/* symbols.c. Shortens "void at::native::(anonymous namespace)::f<float>(at::Tensor const&)" to
+ * "at::native::f"; `out` is always terminated. */
+void vt_shorten_function(const char *full, char *out, size_t out_bytes);
 struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t address);
 void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entry);
 int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_address, uint64_t module_base,
@@ -83,8 +84,8 @@ int vt_symbol_add(struct vt_trace *trace, uint64_t address, uint64_t symbol_addr
 struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t address);
 
 /* debug_info.c: file and line, and where the trace has none the name, from the module's file if it is still
- * the same one. Return false if it has none. `exported_too`: the process had not looked the name up yet, so
- * exported names, which dladdr finds, are searched too. */
+ * the same one. Return false if it has none. `exported_too`: also searches exported names, which dladdr would
+ * have found had the process asked. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
 bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,

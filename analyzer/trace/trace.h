@@ -61,7 +61,12 @@ struct vt_inspection_tensor {
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
-enum vt_inspection_kind { VT_INSPECTION_PARAMETER, VT_INSPECTION_BUFFER, VT_INSPECTION_GRADIENT, VT_INSPECTION_OPTIMIZER_STATE };
+enum vt_inspection_kind {
+    VT_INSPECTION_PARAMETER,
+    VT_INSPECTION_BUFFER,
+    VT_INSPECTION_GRADIENT,
+    VT_INSPECTION_OPTIMIZER_STATE
+};
 /* A CUDA tensor of a census, and the Python name that holds it. */
 struct vt_inspection_holder {
     const char *kind;   /* "local", "global", "attribute", "cell", "traceback", "cycle" … */
@@ -141,7 +146,7 @@ const char *vt_trace_function(const struct vt_trace *trace, uint16_t id);
 /* Name of a kernel thread id, "" if it is not known. */
 const char *vt_trace_thread_name(const struct vt_trace *trace, uint32_t thread_id);
 
-/* NULL if nothing is known of that address. Names are made when first asked for. */
+/* NULL if the address is unknown. Names are made on first use. */
 const struct vt_trace_symbol *vt_trace_symbol(const struct vt_trace *trace, uint64_t address);
 
 /* Line of a Python frame, 0 = unknown. */
@@ -154,8 +159,8 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
 
 /* The frame that a person would name for this stack: the innermost Python frame of the user's own code, else
  * the innermost Python frame, else the innermost native frame of the program's own code. Where only PyTorch's
- * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is not
- * plumbing. What is whose: frameworks.h. False if the stack is empty. */
+ * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is
+ * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */

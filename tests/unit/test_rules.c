@@ -13,24 +13,24 @@ Test(rules, that_are_wrong_are_told_with_their_line)
     static const struct {
         const char *text, *says;
     } cases[] = {
-        {"rule a\n  workspace strong\n  flavour x\n", ":3: 'flavour' is no condition"},
-        {"rule a\n  wrkspace strong\n", ":2: 'wrkspace' is no category"},
-        {"rule a\n  workspace sure\n", ":2: after the category"},
+        {"rule a\n  workspace strong\n  flavour x\n", ":3: 'flavour' is not a condition"},
+        {"rule a\n  wrkspace strong\n", ":2: 'wrkspace' is not a category"},
+        {"rule a\n  workspace sure\n", ":2: the evidence must follow"},
         {"rule a\n  workspace strong\n", "rule"},
         {"rule a\n", "has no category"},
         {"  native x\n", ":1: a condition before"},
         {"rool a\n", ":1: 'rool': expected"},
-        {"rule a b\n", "wants one name"},
-        {"trait a\n  life freed\n", ":2: 'life' says nothing of a stack"},
+        {"rule a b\n", "needs one name"},
+        {"trait a\n  life freed\n", ":2: 'life' is not about a stack"},
         {"rule a\n  workspace strong\n  python x\n", "FILE:FUNCTION"},
-        {"rule a\n  workspace strong\n  bytes > 5\n", "'bytes' wants"},
-        {"rule a\n  workspace strong\n  bytes >= 5KB\n", "is no number of bytes"},
-        {"rule a\n  workspace strong\n  trait unheard-of\n", "'unheard-of' is no trait"},
-        {"rule a\n  cached strong\n  native x\n", "is no category that a rule can give"},
+        {"rule a\n  workspace strong\n  bytes > 5\n", "'bytes' needs"},
+        {"rule a\n  workspace strong\n  bytes >= 5KB\n", "is not a number of bytes"},
+        {"rule a\n  workspace strong\n  trait unheard-of\n", "'unheard-of' is not a known trait"},
+        {"rule a\n  cached strong\n  native x\n", "is not a category that a rule can give"},
         {"rule a\n  workspace strong\n  native\n", "a pattern is missing"},
         {"trait a\n", "has no condition"},
-        {"code forward\n  native x\n", ":2: 'native' says nothing of a Python function"},
-        {"code unheard-of\n  name x\n", ":1: 'unheard-of' is no class of code"},
+        {"code forward\n  native x\n", ":2: 'native' is not about a Python function"},
+        {"code unheard-of\n  name x\n", ":1: 'unheard-of' is not a known class"},
     };
     struct builder *builder = builder_new(16);
     struct vt_replay *replay;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "trace/symbols.h"
+#include "trace/tables.h"
 #include "trace_builder.h"
 
 static void expect(const char *full, const char *shortened)

@@ -1,6 +1,6 @@
-/* Private to phases.c, evaluation.c and steps.c: the state while phases are found. */
-#ifndef VT_PHASE_FINDER_H
-#define VT_PHASE_FINDER_H
+/* Private to find_phases.c, evaluation.c and steps.c: the state while phases are found. */
+#ifndef VT_SIGNS_H
+#define VT_SIGNS_H
 
 #include "attribute/phases.h"
 #include "base/index.h"
@@ -54,6 +54,9 @@ static inline uint64_t vt_finder_traits(const struct vt_finder *finder, uint32_t
     return finder->sites->items[stack_id].traits;
 }
 
+/* Sets `holds`, `signs`, threads, and grad_mode and module_events of the phases. Adds the trait `backward` to
+ * all stacks of the engine's threads. Returns 0 or -ENOMEM. */
+int vt_signs_read(struct vt_finder *finder);
 /* evaluation.c: labels runs of forward without gradients as evaluation. Returns 0 or -ENOMEM. */
 int vt_evaluation_find(struct vt_finder *finder);
 /* steps.c: sets `begins_step` (by event) where a step after the first begins. Returns 0 or -ENOMEM. */

@@ -1,0 +1,205 @@
+/* Phases and steps of a script without marks: each event gets a label by its sign, runs of one label become
+ * spans, and a step ends where an optimizer's work ends. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/signs.h"
+
+static int begin_pass(struct vt_finder *finder, uint32_t event)
+{
+    struct vt_phases *phases = finder->phases;
+    finder->engine_seen = false;
+    return VT_APPEND(phases->passes, phases->pass_count, phases->pass_capacity,
+                     (struct vt_pass){.first_event = event, .last_event = event});
+}
+
+/* Sets the label after an event; begins and extends passes. */
+static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
+{
+    struct vt_phases *phases = finder->phases;
+    enum vt_sign sign = (enum vt_sign)finder->signs[event];
+    bool in_pass = *label == VT_PHASE_BACKWARD || *label == LABEL_TAIL;
+    switch (sign) {
+    case SIGN_BACKWARD_CALL:
+        if (in_pass && !finder->engine_seen)
+            return 0;
+        *label = VT_PHASE_BACKWARD;
+        return begin_pass(finder, event);
+    case SIGN_FREE_BACKWARD:
+        /* what an engine's thread frees after the call returned is no new pass */
+        if (*label == VT_PHASE_BACKWARD)
+            phases->passes[phases->pass_count - 1].last_event = event;
+        return 0;
+    case SIGN_BACKWARD: {
+        int error = in_pass ? 0 : begin_pass(finder, event);
+        if (error)
+            return error;
+        *label = VT_PHASE_BACKWARD;
+        finder->engine_seen = true;
+        phases->passes[phases->pass_count - 1].last_event = event;
+        return 0;
+    }
+    case SIGN_FREE:
+        if (*label == VT_PHASE_BACKWARD && finder->engine_seen)
+            *label = LABEL_TAIL;
+        return 0;
+    case SIGN_FORWARD:
+        *label = VT_PHASE_FORWARD;
+        return 0;
+    case SIGN_OPTIMIZER:
+        *label = VT_PHASE_OPTIMIZER;
+        return 0;
+    case SIGN_DATA:
+    case SIGN_SOURCE:
+        if (*label != VT_PHASE_INIT && (*label != VT_PHASE_FORWARD || sign == SIGN_DATA))
+            *label = VT_PHASE_DATA;
+        return 0;
+    case SIGN_SCRIPT:
+        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD)
+            *label = VT_PHASE_OTHER;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* Frees, by the training thread, of what a pass left behind: gradients that zero_grad drops. */
+static void find_gradient_frees(struct vt_finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (!vt_holds_tensors(finder->phases, block) || block->free_event == VT_NEVER ||
+            finder->signs[block->alloc_event] != SIGN_BACKWARD ||
+            finder->signs[block->free_event] != SIGN_FREE)
+            continue;
+        long pass = vt_pass_before(finder->phases, block->alloc_event);
+        if (pass >= 0 && block->free_event > finder->phases->passes[pass].last_event)
+            finder->frees_gradient[block->free_event] = 1;
+    }
+}
+
+/* Frees after a pass are the optimizer's if they free gradients or its step follows, else the pass's. */
+static void settle_tails(struct vt_finder *finder)
+{
+    size_t count = finder->trace->event_count;
+    for (size_t i = 0; i < count;) {
+        size_t end = i;
+        bool gradients = false;
+        for (; end < count && finder->labels[end] == LABEL_TAIL; end++)
+            gradients |= finder->frees_gradient[end];
+        if (end > i) {
+            uint8_t next = end < count ? finder->labels[end] : VT_PHASE_OTHER;
+            bool optimizer = next == VT_PHASE_OPTIMIZER || (gradients && next != VT_PHASE_BACKWARD);
+            memset(finder->labels + i, optimizer ? VT_PHASE_OPTIMIZER : VT_PHASE_BACKWARD, end - i);
+        }
+        i = end + (end == i);
+    }
+}
+
+/* A program without a framework has no phases. */
+static bool has_phases(const struct vt_finder *finder)
+{
+    const struct vt_phases *phases = finder->phases;
+    bool any = phases->has_blocks || phases->pass_count > 0 || phases->module_event_count > 0;
+    for (uint32_t i = 0; i < finder->trace->event_count && !any; i++)
+        any = finder->signs[i] == SIGN_OPTIMIZER;
+    return any;
+}
+
+static int label_events(struct vt_finder *finder)
+{
+    uint8_t label = VT_PHASE_INIT;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        int error = next_label(finder, i, &label);
+        if (error)
+            return error;
+        finder->labels[i] = label;
+    }
+    if (!has_phases(finder) && finder->trace->event_count > 0)
+        memset(finder->labels, VT_PHASE_OTHER, finder->trace->event_count);
+    find_gradient_frees(finder);
+    settle_tails(finder);
+    return 0;
+}
+
+static int make_spans(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    size_t count = finder->trace->event_count;
+    uint8_t *begins_step = calloc(count + 1, 1);
+    int error = begins_step ? 0 : -ENOMEM;
+    if (!error)
+        error = vt_steps_find(finder, begins_step);
+    uint32_t step = 0;
+    struct vt_span *span = NULL;
+    for (uint32_t i = 0; i < count && !error; i++) {
+        uint8_t label = finder->labels[i];
+        if (step == 0 && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
+            step = 1;
+        else
+            step += begins_step[i];
+        if (span && span->phase == label && span->step == step) {
+            span->last_event = i;
+            continue;
+        }
+        error = VT_APPEND(phases->spans, phases->span_count, phases->span_capacity,
+                          (struct vt_span){.first_event = i, .last_event = i, .step = step, .phase = label});
+        span = error ? NULL : &phases->spans[phases->span_count - 1];
+    }
+    phases->step_count = step;
+    free(begins_step);
+    return error;
+}
+
+static int find_recomputes(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    bool inside = false;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        if (finder->signs[i] != SIGN_BACKWARD)
+            continue;
+        bool again = (vt_finder_traits(finder, finder->trace->events[i].stack_id) & VT_TRAIT(RECOMPUTE)) != 0;
+        if (again && !inside &&
+            VT_APPEND(phases->recomputes, phases->recompute_count, phases->recompute_capacity,
+                      (struct vt_recompute){.first_event = i}))
+            return -ENOMEM;
+        if (again)
+            phases->recomputes[phases->recompute_count - 1].last_event = i;
+        inside = again;
+    }
+    return 0;
+}
+
+int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases)
+{
+    size_t count = replay->trace->event_count;
+    struct vt_finder finder = {.trace = replay->trace, .replay = replay, .sites = sites, .phases = phases};
+    finder.holds = calloc(count + 1, 1);
+    finder.signs = calloc(count + 1, 1);
+    finder.labels = calloc(count + 1, 1);
+    finder.frees_gradient = calloc(count + 1, 1);
+    phases->grad_mode = calloc(count + 1, 1);
+    int error = finder.holds && finder.signs && finder.labels && finder.frees_gradient && phases->grad_mode
+                    ? 0
+                    : -ENOMEM;
+    if (!error)
+        error = vt_signs_read(&finder);
+    if (!error)
+        error = label_events(&finder);
+    if (!error)
+        error = vt_evaluation_find(&finder);
+    if (!error)
+        error = find_recomputes(&finder);
+    if (!error)
+        error = make_spans(&finder);
+    vt_index_free(&finder.thread_index);
+    free(finder.threads);
+    free(finder.thread_of_stack);
+    free(finder.holds);
+    free(finder.signs);
+    free(finder.labels);
+    free(finder.frees_gradient);
+    return error;
+}

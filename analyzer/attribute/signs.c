@@ -1,0 +1,164 @@
+/* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
+ * frees, and whether autograd's node counter advanced, which it does not without gradients. */
+#include "attribute/signs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Finds the events that make and free what holds tensors. */
+static void read_holders(struct vt_finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
+        finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        if (!vt_holds_tensors(finder->phases, allocation))
+            continue;
+        finder->holds[allocation->alloc_event] = HOLDS_MADE;
+        if (allocation->free_event != VT_NEVER)
+            finder->holds[allocation->free_event] = HOLDS_FREED;
+    }
+}
+
+static int number_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    finder->thread_of_stack = calloc(trace->stack_count, sizeof *finder->thread_of_stack);
+    if (!finder->thread_of_stack)
+        return -ENOMEM;
+    for (size_t id = 0; id < trace->stack_count; id++) {
+        uint32_t number = vt_index_get(&finder->thread_index, trace->stacks[id].thread_id);
+        if (number == VT_INDEX_NONE) {
+            number = (uint32_t)finder->thread_count;
+            if (vt_index_put(&finder->thread_index, trace->stacks[id].thread_id, number) ||
+                VT_APPEND(finder->threads, finder->thread_count, finder->thread_capacity,
+                          (struct vt_finder_thread){0}))
+                return -ENOMEM;
+        }
+        finder->thread_of_stack[id] = number;
+    }
+    return 0;
+}
+
+/* Stacks of the engine's threads have no Python and show the engine. A checkpoint or a Python function that
+ * runs there has Python frames, which hide the engine. */
+static void find_engine_threads(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        struct vt_finder_thread *thread = &finder->threads[finder->thread_of_stack[id]];
+        thread->named_engine |= (vt_finder_traits(finder, id) & VT_TRAIT(ENGINE_THREAD)) != 0;
+        if (stack->native_count == 0 || stack->python_count > 0)
+            continue;
+        if (vt_finder_traits(finder, id) & VT_TRAIT(BACKWARD))
+            thread->engine = true;
+        else if (!(stack->flags & VT_STACK_NATIVE_TRUNCATED))
+            thread->never_engine = true;
+    }
+    for (size_t i = 0; i < finder->thread_count; i++)
+        finder->threads[i].engine = finder->threads[i].named_engine ||
+                                    (finder->threads[i].engine && !finder->threads[i].never_engine);
+    for (uint32_t id = 1; id < trace->stack_count; id++)
+        if (finder->threads[finder->thread_of_stack[id]].engine)
+            finder->sites->items[id].traits |= VT_TRAIT(BACKWARD);
+}
+
+static void find_main_thread(struct vt_finder *finder)
+{
+    const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
+    for (size_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        if (finder->holds[i] == HOLDS_MADE)
+            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
+                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
+    }
+    finder->main_thread = 0;
+    for (uint32_t i = 0; i < finder->thread_count; i++)
+        if (!finder->threads[i].engine &&
+            (finder->threads[finder->main_thread].engine ||
+             finder->threads[i].score > finder->threads[finder->main_thread].score))
+            finder->main_thread = i;
+}
+
+static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t traits, uint32_t thread,
+                                  bool grad_mode)
+{
+    if (traits & VT_TRAIT(BACKWARD))
+        return SIGN_BACKWARD;
+    if (traits & VT_TRAIT(OPTIMIZER))
+        return SIGN_OPTIMIZER;
+    if (traits & VT_TRAIT(BACKWARD_CALL))
+        return SIGN_BACKWARD_CALL;
+    if (traits & VT_TRAIT(MODULE))
+        return SIGN_FORWARD;
+    if (thread != finder->main_thread)
+        return SIGN_NONE;
+    /* views and copies make parameters too */
+    if (grad_mode && !(traits & (VT_TRAIT(MODULE_APPLY) | VT_TRAIT(INIT_METHOD))))
+        return SIGN_FORWARD;
+    if (traits & VT_TRAIT(DATA))
+        return SIGN_DATA;
+    return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
+}
+
+/* Each thread has a node counter. Its values are even outside of backward (format.h). */
+static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
+{
+    bool advanced = sequence > thread->sequence && sequence % 2 == 0;
+    if (sequence % 2 == 0 && sequence > 0)
+        thread->sequence = sequence;
+    return advanced;
+}
+
+/* A refused request is of the phase that its allocation would have had. */
+static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
+{
+    bool grad_mode = event->sequence % 2 == 0 && event->sequence > finder->threads[thread].sequence;
+    return sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id), thread, grad_mode);
+}
+
+static int read_events(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    bool begun = false; /* the first forward */
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        const struct vt_event *event = &finder->trace->events[i];
+        uint32_t number = finder->thread_of_stack[event->stack_id];
+        struct vt_finder_thread *thread = &finder->threads[number];
+        if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
+            finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
+        if (finder->holds[i] == HOLDS_NOTHING)
+            continue;
+        if (finder->holds[i] == HOLDS_FREED) {
+            if (event->stack_id != 0)
+                finder->signs[i] = thread->engine                  ? SIGN_FREE_BACKWARD
+                                   : number == finder->main_thread ? SIGN_FREE
+                                                                   : SIGN_NONE;
+            continue;
+        }
+        uint64_t traits = vt_finder_traits(finder, event->stack_id);
+        phases->grad_mode[i] = counter_advanced(thread, event->sequence);
+        /* before the first forward, nodes are of views of parameters */
+        if (!begun && (traits & VT_TRAIT(SOURCE)))
+            phases->grad_mode[i] = 0;
+        finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
+        begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD)) &&
+            VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int vt_signs_read(struct vt_finder *finder)
+{
+    read_holders(finder);
+    int error = number_threads(finder);
+    if (error)
+        return error;
+    find_engine_threads(finder);
+    find_main_thread(finder);
+    return read_events(finder);
+}

@@ -1,0 +1,222 @@
+/* Begins, ends and nests allocations while events are replayed. */
+#include "replay/build.h"
+
+/* The sums that the replay itself needs. */
+static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
+{
+    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
+    uint64_t bytes = begins ? allocation->bytes : 0 - allocation->bytes;
+    if (vt_is_driver_memory(allocation))
+        device->driver_bytes += bytes;
+    if (allocation->kind == VT_ALLOCATION_BLOCK)
+        device->block_bytes += bytes;
+    if (allocation->kind == VT_ALLOCATION_POOLED)
+        device->pooled_bytes += bytes;
+}
+
+int vt_build_add(struct vt_build *build, enum vt_allocation_kind kind, uint64_t bytes, int device_index,
+                 uint32_t *made)
+{
+    struct vt_replay *replay = build->replay;
+    const struct vt_event *event = &replay->trace->events[build->event_index];
+    struct vt_allocation added = {
+        .bytes = bytes,
+        .sequence = event->sequence,
+        .alloc_event = build->event_index,
+        .free_event = VT_NEVER,
+        .stack_id = event->stack_id,
+        .parent = VT_NEVER,
+        .device_index = (int8_t)device_index,
+        .kind = (uint8_t)kind,
+        .flags = event->flags,
+    };
+    *made = (uint32_t)replay->allocation_count;
+    if (VT_APPEND(replay->allocations, replay->allocation_count, build->allocation_capacity, added))
+        return -ENOMEM;
+    /* a block is accounted when its parent is known */
+    if (kind != VT_ALLOCATION_BLOCK)
+        account(build, &replay->allocations[*made], true);
+    return 0;
+}
+
+static bool is_direct_range(const struct vt_allocation *allocation)
+{
+    return (allocation->kind == VT_ALLOCATION_DRIVER || allocation->kind == VT_ALLOCATION_SEGMENT ||
+            allocation->kind == VT_ALLOCATION_POOLED) &&
+           allocation->bytes > 0 && allocation->address > 0 &&
+           allocation->address + allocation->bytes > allocation->address;
+}
+
+void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes)
+{
+    struct vt_build_device *device = vt_build_device(build, device_index);
+    const struct vt_range_node *node;
+    uint64_t end = start + bytes;
+    while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
+        start = node->end;
+        if (build->replay->allocations[node->value].parent !=
+            VT_NEVER) /* else it lay outside from the start */
+            vt_build_end(build, node->value);
+        if (start >= end)
+            break;
+    }
+}
+
+void vt_build_end(struct vt_build *build, uint32_t index)
+{
+    struct vt_allocation *allocation = &build->replay->allocations[index];
+    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
+    allocation->free_event = build->event_index;
+    account(build, allocation, false);
+    if (allocation->kind == VT_ALLOCATION_BLOCK) {
+        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->block_root,
+                                                             allocation->address, allocation->address + 1);
+        if (node && node->value == index)
+            vt_ranges_remove(&build->ranges, &device->block_root, allocation->address);
+    } else if (is_direct_range(allocation)) {
+        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->memory_root,
+                                                             allocation->address, allocation->address + 1);
+        if (node && node->value == index && node->start == allocation->address &&
+            node->end == allocation->address + allocation->bytes) {
+            vt_ranges_remove(&build->ranges, &device->memory_root, allocation->address);
+            vt_build_end_blocks(build, allocation->device_index, allocation->address, allocation->bytes);
+        }
+    }
+}
+
+int vt_build_enter(struct vt_build *build, uint32_t index)
+{
+    const struct vt_allocation *allocation = &build->replay->allocations[index];
+    if (!is_direct_range(allocation) || (allocation->flags & (VT_FLAG_FOREIGN | VT_FLAG_ESTIMATE)))
+        return 0; /* an array's address is a handle, not a place */
+    struct vt_build_device *device = vt_build_device(build, allocation->device_index);
+    uint64_t start = allocation->address, end = start + allocation->bytes;
+    const struct vt_range_node *node;
+    while ((node = vt_ranges_overlap(&build->ranges, device->memory_root, start, end))) {
+        uint32_t victim = node->value;
+        if (vt_index_get(&build->memory, build->replay->allocations[victim].address) != victim)
+            return 0; /* a mapping: the two sit at the same address only in a damaged trace */
+        build->replay->doubled_allocations++;
+        vt_build_end(build, victim);
+    }
+    return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, index);
+}
+
+/* Sets a block's parent if driver memory covers the whole block. All driver memory under it becomes segments.
+ */
+static void find_parent(struct vt_build *build, struct vt_allocation *block)
+{
+    struct vt_build_device *device = vt_build_device(build, block->device_index);
+    uint64_t end = block->address + block->bytes;
+    const struct vt_range_node *node =
+        vt_ranges_overlap(&build->ranges, device->memory_root, block->address, block->address + 1);
+    if (!node || (node->end < end && vt_ranges_covered(&build->ranges, device->memory_root, block->address,
+                                                       end) != block->bytes))
+        return;
+    block->parent = node->value;
+    if (node->end >= end && !node->open)
+        return;
+    uint32_t held;
+    while ((held = vt_ranges_close_one(&build->ranges, device->memory_root, block->address, end)) !=
+           VT_RANGE_NONE) {
+        struct vt_allocation *memory = &build->replay->allocations[held];
+        if (memory->kind == VT_ALLOCATION_DRIVER)
+            memory->kind = VT_ALLOCATION_SEGMENT;
+        memory->holds_blocks = memory->kind == VT_ALLOCATION_POOLED;
+    }
+}
+
+/* Enters a live block: into its device's ranges and its parent. */
+static int enter_block(struct vt_build *build, uint32_t index)
+{
+    struct vt_allocation *block = &build->replay->allocations[index];
+    struct vt_build_device *device = vt_build_device(build, block->device_index);
+    uint64_t start = block->address, end = start + block->bytes;
+    int error = 0;
+    block->parent = VT_NEVER;
+    if (end > start && start > 0) {
+        const struct vt_range_node *node;
+        while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
+            build->replay->doubled_allocations++;
+            vt_build_end(build, node->value);
+        }
+        find_parent(build, block);
+        error = vt_ranges_insert(&build->ranges, &device->block_root, start, end, index);
+    }
+    account(build, block, true);
+    return error;
+}
+
+int vt_build_add_block(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t made;
+    int error = vt_build_add(build, VT_ALLOCATION_BLOCK, event->bytes, event->device_index, &made);
+    if (error)
+        return error;
+    build->replay->allocations[made].address = event->address;
+    error = enter_block(build, made);
+    return error ? error : vt_index_put(&build->blocks, event->address, made);
+}
+
+int vt_build_revive(struct vt_build *build, uint32_t index)
+{
+    struct vt_allocation *allocation = &build->replay->allocations[index];
+    allocation->free_event = VT_NEVER;
+    account(build, allocation, true);
+    return vt_build_enter(build, index);
+}
+
+int vt_build_begin_again(struct vt_build *build, uint32_t index)
+{
+    const struct vt_allocation old = build->replay->allocations[index];
+    bool is_block = old.kind == VT_ALLOCATION_BLOCK;
+    uint32_t made;
+    int error = vt_build_add(build, old.kind, old.bytes, old.device_index, &made);
+    if (error)
+        return error;
+    struct vt_allocation *again = &build->replay->allocations[made];
+    again->address = old.address;
+    again->stack_id = old.stack_id;
+    again->sequence = old.sequence;
+    again->flags = old.flags;
+    error = vt_index_put(is_block ? &build->blocks : &build->memory, old.address, made);
+    if (!error)
+        error = is_block ? enter_block(build, made) : vt_build_enter(build, made);
+    return error || is_block ? error : vt_build_settle_pools(build, old.device_index);
+}
+
+int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
+                        uint64_t bytes)
+{
+    struct vt_build_device *device = vt_build_device(build, device_index);
+    struct vt_growth *growth = kind == VT_ALLOCATION_POOL ? &device->pool : &device->context;
+    while (growth->bytes > bytes && growth->count > 0) {
+        uint32_t last = growth->items[--growth->count];
+        growth->bytes -= build->replay->allocations[last].bytes;
+        vt_build_end(build, last);
+    }
+    if (growth->bytes >= bytes)
+        return 0;
+    uint32_t made;
+    int error = vt_build_add(build, kind, bytes - growth->bytes, device_index, &made);
+    if (error)
+        return error;
+    build->replay->allocations[made].flags = 0;
+    growth->bytes = bytes;
+    return VT_APPEND(growth->items, growth->count, growth->capacity, made);
+}
+
+int vt_build_settle_pools(struct vt_build *build, int device_index)
+{
+    struct vt_build_device *device = vt_build_device(build, device_index);
+    uint64_t bytes = device->pool_reserved_bytes;
+    if (bytes < device->pooled_bytes)
+        bytes = device->pooled_bytes;
+    return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
+}
+
+int vt_build_unknown_free(struct vt_build *build, uint64_t address)
+{
+    build->replay->unknown_frees++;
+    return vt_index_put(&build->unknown_free, address, build->event_index);
+}
