@@ -354,7 +354,7 @@ const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule
     return rule == VT_RULE_INSPECTION ? "seen by an inspection" : source.name;
 }
 
-void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)
+void vt_rule_text(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)
 {
     vt_rules_source(attribution->rules, rule, source);
 }

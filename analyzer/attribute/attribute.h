@@ -92,7 +92,7 @@ struct vt_rule_source {
     const char *name, *text, *file;
     int line;
 };
-void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source);
+void vt_rule_text(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source);
 
 /* True if autograd made a node for what an event allocated. */
 bool vt_made_node(const struct vt_attribution *attribution, uint32_t event_index);

@@ -2,6 +2,7 @@
  * refusals are handled in one pass. */
 #include "base/index.h"
 #include "report/parts.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -171,7 +172,7 @@ static const char *name_asker(struct vt_places *places, const struct vt_refusal 
     if (refusal->asker_stack == refusal->stack_id || !forward)
         return user ? user->name : "a call without a recorded stack";
     /* Other functions of the engine mean nothing to the reader. */
-    node = user && user->frame.kind == VT_FRAME_NATIVE && strstr(user->frame.function, "Backward");
+    node = user && user->frame.kind == VT_FRAME_NATIVE && vt_is_node(user->frame.function);
     snprintf(text, sizeof text, "%.64s%sthe backward of %.180s%s", node ? user->frame.function : "",
              node ? ", " : "", forward->name, node ? "," : "");
     return vt_places_text(places, text);

@@ -39,7 +39,7 @@ void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_bloc
     const struct vt_label *label = vt_label_of(attribution, allocation);
     struct vt_rule_source rule;
 
-    vt_rule_source(attribution, label->rule, &rule);
+    vt_rule_text(attribution, label->rule, &rule);
     *block = (struct vt_block){.address = allocation->address,
                                .bytes = allocation->bytes,
                                .t_ns = vt_event_time(report->trace, allocation->alloc_event),

@@ -190,7 +190,7 @@ static void describe(const struct vt_report *report, struct vt_reason *reason)
     const struct vt_label *label = &attribution->labels[reason->allocation];
     struct vt_rule_source source;
 
-    vt_rule_source(attribution, reason->rule, &source);
+    vt_rule_text(attribution, reason->rule, &source);
     if (source.name[0]) {
         reason->rule_name = source.name;
         reason->rule_file = source.file;

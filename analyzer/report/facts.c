@@ -75,8 +75,8 @@ static void add_dropped(struct vt_trace_facts *facts)
     snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
     snprintf(
         loss->detail, sizeof loss->detail,
-        " (the buffer was full, or a signal handler made them in the middle of another event): the numbers "
-        "below may be wrong by that much. A larger buffer holds more: see vramtrace run --help.");
+        " (the buffer was full, or a signal handler interrupted another event). The numbers below may be "
+        "wrong by that much. A larger buffer helps: see vramtrace run --help.");
 }
 
 static void add_damage(struct vt_trace_facts *facts)
@@ -88,7 +88,7 @@ static void add_damage(struct vt_trace_facts *facts)
         return;
     loss = add_loss(facts, VT_LOSS_DAMAGE, facts->damaged_bytes, "the file is damaged");
     snprintf(loss->headline, sizeof loss->headline, "The file is damaged:");
-    snprintf(loss->detail, sizeof loss->detail, " %s could not be read; what they told is missing below.",
+    snprintf(loss->detail, sizeof loss->detail, " %s could not be read, and are missing below.",
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
@@ -102,18 +102,18 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
                         "recording stopped before the process ended");
         if (facts->events_after_end)
             snprintf(loss->detail, sizeof loss->detail,
-                     "Recording stopped before the process ended: %s later events are not here.",
+                     "Recording stopped before the process ended: %s later events are missing.",
                      vt_format_count(facts->events_after_end, count));
         else
             snprintf(loss->detail, sizeof loss->detail,
-                     "Recording stopped before the process ended: what came after is not here.");
+                     "Recording stopped before the process ended: later events are missing.");
     } else if (state == VT_STATE_RECORDING) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed, or still runs: everything it had recorded up to then is here, %s "
-                 "events of it saved from the ring.%s",
+                 "The process was killed, or still runs. Everything that it recorded until then is here, %s "
+                 "events of it from the ring.%s",
                  vt_format_count(facts->ring_events, count),
-                 facts->unfinished_records ? " Calls that were being recorded just then are not." : "");
+                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing." : "");
     }
 }
 
@@ -128,9 +128,8 @@ static void add_without_stack(struct vt_trace_facts *facts)
                     vt_format_count(facts->events_without_stack, count));
     snprintf(loss->headline, sizeof loss->headline, "%s", loss->text);
     snprintf(loss->detail, sizeof loss->detail,
-             ": more different stacks came than are kept (about 2 million). Their bytes are right, their "
-             "lines and "
-             "owners are not known.");
+             ": the trace keeps about 2 million different stacks. The bytes of these events are right; their "
+             "lines and owners are unknown.");
 }
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)

@@ -115,6 +115,18 @@ bool vt_is_autograd(const char *function)
     return false;
 }
 
+bool vt_is_node(const char *function)
+{
+    static const char *const nodes[] = {
+#define VT_NODE(part) part,
+#include "trace/frameworks.def"
+    };
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
+        if (strstr(function, nodes[i]))
+            return true;
+    return false;
+}
+
 size_t vt_node_name(const char *function, const char **name)
 {
     for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {

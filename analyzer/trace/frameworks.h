@@ -24,6 +24,7 @@ const char *vt_path_in_packages(const char *file);
 /* Native functions, by their short names. */
 bool vt_is_plumbing(const char *function);
 bool vt_is_autograd(const char *function);
+bool vt_is_node(const char *function); /* of backward: "AddmmBackward0" */
 /* "torch::autograd::generated::AddmmBackward0::apply" is of the node "AddmmBackward0", the name that people
  * know from grad_fn. Returns its length, 0 = not of a node. */
 size_t vt_node_name(const char *function, const char **name);

@@ -9,14 +9,6 @@
 #define STACK_ROWS 3
 #define BY_ROWS 30
 
-bool vt_has_names(const struct vt_groups *groups)
-{
-    for (size_t i = 0; i < groups->count; i++)
-        if (groups->items[i].name[0])
-            return true;
-    return false;
-}
-
 const char *vt_lossy_title(const struct vt_print *print, const char *title, char *text)
 {
     if (!print->report->facts.dropped_events && !print->report->facts.damaged_bytes)

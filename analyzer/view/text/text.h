@@ -48,7 +48,13 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
 vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners;
 
-bool vt_has_names(const struct vt_groups *groups);
+static inline bool vt_has_names(const struct vt_groups *groups)
+{
+    for (size_t i = 0; i < groups->count; i++)
+        if (groups->items[i].name[0])
+            return true;
+    return false;
+}
 /* What a person would call a block: its owner, else where it was made. */
 const char *vt_text_block(const struct vt_block *block);
 /* A title that reports lost events; `text` holds VT_TITLE_BYTES. */

@@ -210,7 +210,7 @@ const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule
     return rule == 1 ? "activation" : "";
 }
 
-void vt_rule_source(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)
+void vt_rule_text(const struct vt_attribution *attribution, uint16_t rule, struct vt_rule_source *source)
 {
     *source = (struct vt_rule_source){vt_rule_name(attribution, rule),
                                       "rule activation\n    # why\n    activation strong\n    phase forward",
