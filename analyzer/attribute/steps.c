@@ -290,9 +290,9 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* Without backward, a step begins each time that the first stack that allocates in a module comes again. Only
- * stacks that come at least half as often as the most frequent count: the very first call may be from
- * elsewhere (a generator). */
+/* Without backward, a step begins whenever the first stack that allocates in a module recurs. Stacks seen less
+ * than half as often as the most frequent one are ignored: the very first call may come from elsewhere (a
+ * generator). */
 static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;

@@ -26,8 +26,7 @@ struct search {
     unsigned count;             /* traces that match */
 };
 
-/* When recording began; of a trace whose process ended before it began, when the file was made. 0 = no trace.
- */
+/* When recording began; if the process ended before that, when the file was made. 0 = no trace. */
 static uint64_t start_of(const char *path, struct stat *status)
 {
     struct vt_file_header header = {.start_realtime_ns = 0};

@@ -2,8 +2,8 @@
  * such memory is bound to.
  *
  * What is bound to an object is a set of ranges, one for each place in it on each device; their values are
- * the handles bound, VT_INDEX_NONE where memory of a pool is. The set stays when its object has ended, for
- * the end may be taken back; only its handles are not held then. */
+ * the handles bound, VT_INDEX_NONE where memory of a pool is. The set outlives its
+ * object, since a failed release can undo the end; it holds no handles then. */
 #include "replay/build.h"
 
 #define NO_HANDLE VT_INDEX_NONE
@@ -52,7 +52,7 @@ static void drop_bound(struct vt_build *build, uint32_t memory)
     end_if_unused(build, memory);
 }
 
-/* Marks a handle as in use, again or all the time. */
+/* Marks a handle as in use, whether it was before or not. */
 static int use(struct vt_build *build, uint32_t index)
 {
     struct vt_build_handle *handle = &build->handles[index];
@@ -300,14 +300,14 @@ static int bind(struct vt_build *build, const struct vt_event *event)
     if (object == NO_HANDLE || !build->handles[object].in_use || event->bytes == 0 ||
         build->handles[object].bindings > 0)
         return 0;
-    build->handles[object].is_object = true; /* another process's shows what it is only here */
+    build->handles[object].is_object = true; /* of an imported handle, only binding shows this */
     uint32_t memory = memory_to_bind(build, event);
     int device_index = event->device_index;
     if (device_index < 0 && memory != NO_HANDLE)
         device_index = vt_build_allocation(build, build->handles[memory].allocation)->device_index;
     uint64_t start = place(device_index, event->total_bytes), end = start + event->bytes;
     if (memory != NO_HANDLE)
-        build->handles[memory].bindings++; /* before what was bound there ends: it may be the same */
+        build->handles[memory].bindings++; /* before the old binding ends: it may be of the same memory */
     if (unbind_range(build, object, start, end))
         build->replay->doubled_allocations++;
     return vt_ranges_insert(&build->ranges, &build->handles[object].bound_root, start, end, memory);

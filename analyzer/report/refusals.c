@@ -47,7 +47,7 @@ bool vt_free_near(const struct vt_trace *trace, uint32_t event_index, int device
             if (i >= trace->event_count || changed[side]) /* also before the first */
                 continue;
             event = &trace->events[i];
-            /* The event itself has happened: reports before it are of the state before. */
+            /* The event itself has happened: earlier reports describe the earlier state. */
             if (changes_free(event, device_index) && (!side || distance > 0))
                 changed[side] = true;
             if (event->kind != VT_EVENT_MEMORY_INFO || event->device_index != device_index)
@@ -82,7 +82,7 @@ static uint64_t went_on(const struct vt_trace *trace, const struct vt_refusal *r
     return 0;
 }
 
-/* Where the driver did not report what was free: the card's size less what this process has. */
+/* If the driver did not report free memory: the card's size minus what this process holds. */
 static void estimate_free(const struct vt_trace *trace, struct vt_refusal *refusal)
 {
     for (size_t i = 0; i < trace->device_count; i++) {

@@ -101,12 +101,12 @@ static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_even
 }
 
 static bool chunk_is_plausible(const struct chunk_reader *reader, const struct vt_chunk_header *chunk,
-                               uint64_t room)
+                               uint64_t bytes_left)
 {
     const struct vt_trace_tables *tables = reader->trace->tables;
     if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
-    if (chunk->stored_bytes > CHUNK_BYTES_LIMIT || chunk->header_bytes + (uint64_t)chunk->stored_bytes > room)
+    if (chunk->stored_bytes > CHUNK_BYTES_LIMIT || chunk->header_bytes + (uint64_t)chunk->stored_bytes > bytes_left)
         return false;
     if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > chunk->payload_bytes)
         return false;

@@ -55,7 +55,7 @@ static uint64_t estimate(const struct extent *extent, unsigned levels)
         .format = (descriptor)->Format, .channels = (descriptor)->NumChannels, .flags = (descriptor)->Flags  \
     }
 
-/* A failure for another reason than memory is not recorded: there may be no descriptor. */
+/* A failure other than out of memory is not recorded: there may be no descriptor. */
 #define CREATE(symbol, extent_of, levels_value, parameters, arguments)                                       \
     VT_HOOK(symbol, parameters)                                                                              \
     {                                                                                                        \

@@ -8,7 +8,7 @@
 /* The primary context of each device, as recorded last; 0 = none alive. */
 static _Atomic uint64_t primary_contexts[VT_MAX_DEVICES];
 
-/* Without a cuCtxAttach, the first cuCtxDetach destroys. */
+/* Without a cuCtxAttach, the first cuCtxDetach destroys the context. */
 static _Atomic bool attached;
 
 static void record(enum vt_function function, enum vt_event_kind kind, CUdevice device, uint64_t context)

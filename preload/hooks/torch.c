@@ -116,7 +116,7 @@ static void look_up_profiler(void)
     OOM_SYMBOLS(X)
 #undef X
     atomic_store(&torch.oom, (oom_function *)oom);
-    atomic_store(&torch.usage, (usage_function *)usage); /* last: it says that this is done */
+    atomic_store(&torch.usage, (usage_function *)usage); /* last: non-null means that the search is done */
 }
 
 static void look_up_autograd(void)
@@ -184,7 +184,7 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
     return sequence_of(number, maker, true);
 }
 
-/* That of the node that runs on this thread; 0 outside of backward. */
+/* The sequence number of the node that runs on this thread; 0 outside of backward. */
 static uint64_t backward_sequence(void)
 {
     int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_relaxed);
@@ -239,8 +239,8 @@ static void node_made(uint64_t number)
     vt_leave(saved_errno);
 }
 
-/* at::sequence_number::get_and_increment(): every node takes its number here, but those that accumulate
- * gradients. */
+/* at::sequence_number::get_and_increment(): every node takes its number here, except those that
+ * accumulate gradients. */
 __attribute__((visibility("default"))) uint64_t NEXT_SEQUENCE_SYMBOL(void);
 uint64_t NEXT_SEQUENCE_SYMBOL(void)
 {

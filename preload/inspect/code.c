@@ -63,7 +63,7 @@ static bool is_held_by_one(const object *any)
     return vt_int_at(any, 0) == 1;
 }
 
-/* The collector must not know what stays. A weak reference may be one that the host made: Python has one for
+/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made: Python has one for
  * each object. */
 static void hide_memory(void)
 {

@@ -94,8 +94,8 @@ static void *search_without_us(const char *name, void *caller)
     return found != NULL ? found : library(RTLD_NEXT, name);
 }
 
-/* The real answer; if that is our own wrapper, what it would be without us. False: leave it to the real
- * dlsym. */
+/* The real answer; if that is our own wrapper, what the host would get without us. False: the real dlsym must
+ * answer. */
 static bool answer_without_us(void *handle, const char *name, void *caller, const void *wrapper,
                               void **answer)
 {

@@ -9,9 +9,9 @@
 #include "memory.h"
 #include "record/session.h"
 
-/* Open addressing with backward-shift deletion; grown when three quarters are taken. Where that is not
- * possible, further allocations are not remembered: the running totals of the header get wrong, never the
- * trace. */
+/* Open addressing with backward-shift deletion; grown when three quarters are taken. Without memory for
+ * that, further allocations are not remembered: the header's running totals become wrong, the trace stays
+ * right. */
 enum { FIRST_BITS = 10, GROWTH_BITS = 2, MAXIMUM_BITS = 26 };
 enum { SPINS = 100, YIELDS = 20, NAPS = 200, NAP_NS = 50000 };
 

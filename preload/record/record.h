@@ -20,7 +20,7 @@ struct vt_observation {
     uint8_t layer; /* enum vt_layer */
     int8_t device_index;
     uint8_t flags;     /* enum vt_event_flag */
-    uint16_t function; /* enum vt_function of hooks.h: the hooked function, 0 = none */
+    uint16_t function; /* enum vt_function of functions.h: the hooked function, 0 = none */
     bool with_stack;   /* capture native and Python frames of the calling thread */
     uint64_t address;
     uint64_t bytes;

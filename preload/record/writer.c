@@ -163,7 +163,7 @@ static void abandon_if_stuck(struct writer *writer)
     }
 }
 
-/* Gives threads that are inside a record when the process begins to end a moment to commit it. */
+/* When the process ends, waits briefly for threads that are still writing a record. */
 static int drain_to_the_end(struct writer *writer)
 {
     struct vt_ring *ring = &writer->session->ring;

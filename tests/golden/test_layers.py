@@ -111,3 +111,11 @@ def test_shim_folder_includes_only_those_before_it(folder):
             if (PRELOAD / other).exists() and "/" in other and other.split("/")[0] not in allowed and other != "hooks/hooks.def":
                 wrong.append(f"{path.name} includes {other}")
     assert not wrong
+
+
+def test_both_halves_share_only_the_format_and_the_options():
+    shared = {other for path in ANALYZER.rglob("*.[ch]") for other in INCLUDE.findall(path.read_text()) if "preload/" in other}
+    assert shared <= {"../preload/options.def"}
+    taken = {other for path in PRELOAD.rglob("*.[chS]") for other in INCLUDE.findall(path.read_text())
+             if not (PRELOAD / other).exists() and (ANALYZER / other).exists()}
+    assert not taken
