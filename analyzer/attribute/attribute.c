@@ -283,7 +283,9 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     if (error)
         return error;
     judge_all(attribution, *matcher, *lives);
-    error = judge_by_siblings(attribution, *lives);
+    error = vt_matcher_error(*matcher);
+    if (!error)
+        error = judge_by_siblings(attribution, *lives);
     if (!error)
         error = vt_join_backward(replay, &tables->sites, tables->labels);
     if (!error)

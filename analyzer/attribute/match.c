@@ -27,6 +27,7 @@ struct vt_matcher {
     struct stack_rules *stacks;
     uint16_t *candidates;
     size_t candidate_count, candidate_capacity;
+    bool failed; /* there was no memory for a stack's candidates */
 };
 
 /* `*` matches any text, also none. */
@@ -262,8 +263,10 @@ static const struct stack_rules *candidates_of(struct vt_matcher *matcher, uint3
         return known;
     if (gather_bits(matcher, stack_id) ||
         vt_reserve(&matcher->candidates, &matcher->candidate_capacity,
-                   matcher->candidate_count + rules->count, sizeof *matcher->candidates))
-        return known; /* no memory: no rule holds */
+                   matcher->candidate_count + rules->count, sizeof *matcher->candidates)) {
+        matcher->failed = true;
+        return known;
+    }
     known->known = true;
     known->first = (uint32_t)matcher->candidate_count;
     for (size_t i = 0; i < rules->count; i++)
@@ -286,6 +289,11 @@ static bool subject_condition_holds(const struct vt_condition *condition,
     default:
         return (subject->bytes >= condition->bits) == condition->at_least;
     }
+}
+
+int vt_matcher_error(const struct vt_matcher *matcher)
+{
+    return matcher->failed ? -ENOMEM : 0;
 }
 
 bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,

@@ -30,5 +30,5 @@ int vt_diagnose(struct vt_report *report, unsigned wanted)
         result = diagnose_device(report, wanted, &report->devices[i]);
     if (!result && wanted & VT_FIND_SHORTAGE)
         result = vt_shortage_find(report, &report->shortage);
-    return result;
+    return result ? result : vt_places_error(report->places);
 }

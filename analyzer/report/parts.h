@@ -10,12 +10,14 @@
 /* On failure too, *places is to be freed. */
 int vt_places_make(const struct vt_trace *trace, struct vt_places **places);
 void vt_places_free(struct vt_places *places);
-/* NULL = the stack has no frame, or there is no memory. */
+/* NULL = the stack has no frame, or there is no memory: then vt_places_error reports it at the end. */
 const struct vt_place *vt_place_of(struct vt_places *places, uint32_t stack_id);
 /* Names a frame. -ENOMEM. */
 int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place);
 /* A copy that lives as long as the places; NULL without memory. */
 const char *vt_places_text(struct vt_places *places, const char *text);
+/* -ENOMEM if there was no memory for any name so far. */
+int vt_places_error(const struct vt_places *places);
 
 struct vt_stack_name {
     uint64_t hash;    /* of its lines: the same for stacks that are the same to a person */

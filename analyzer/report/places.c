@@ -28,6 +28,7 @@ struct vt_places {
     const struct vt_trace *trace;
     struct vt_arena names;
     struct entry *entries; /* by stack id */
+    bool failed;           /* there was no memory for a text */
 };
 
 static struct entry *entry_of(struct vt_places *places, uint32_t stack_id)
@@ -106,7 +107,13 @@ const char *vt_places_text(struct vt_places *places, const char *text)
     size_t bytes = strlen(text) + 1;
     char *copy = vt_arena_take(&places->names, bytes);
 
+    places->failed |= !copy;
     return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+int vt_places_error(const struct vt_places *places)
+{
+    return places->failed ? -ENOMEM : 0;
 }
 
 int vt_place_set(struct vt_places *places, const struct vt_frame *frame, struct vt_place *place)

@@ -197,6 +197,8 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     }
     if (!result)
         result = make_devices(report, options, report->has_at ? &at : NULL);
+    if (!result)
+        result = vt_places_error(report->places);
     if (result) {
         vt_report_free(report);
         return result;

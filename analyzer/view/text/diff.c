@@ -299,6 +299,7 @@ static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows
     snprintf(title, sizeof title, "By %s", vt_by_name(by));
     fputc('\n', print->stream);
     vt_table_begin(&table, columns, 5);
+    print->failed |= result != 0;
     while (!result && (family = next_family(&folded, &kind)))
         if (shown++ < most)
             family_row(&table, family, kind);

@@ -227,8 +227,12 @@ void vt_text_modules(struct vt_print *print, const struct vt_device_report *devi
     uint64_t rest;
     size_t shown;
 
-    if ((!vt_has_names(groups) && !asked) || vt_fold_modules(groups, &families))
+    if (!vt_has_names(groups) && !asked)
         return;
+    if (vt_fold_modules(groups, &families)) {
+        print->failed = true;
+        return;
+    }
     shown = shown_families(&families, rows, asked);
     for (size_t i = 0; i < shown; i++)
         classes |= !strstr(families.items[i].name, families.items[i].class_name);
@@ -286,8 +290,10 @@ void vt_text_owners(struct vt_print *print, const struct vt_device_report *devic
     size_t shown;
     bool repeated;
 
-    if (vt_fold_modules(groups, &families))
+    if (vt_fold_modules(groups, &families)) {
+        print->failed = true;
         return;
+    }
     shown = shown_families(&families, rows, true);
     repeated = any_repeated(&families, shown);
     const struct vt_column columns[] = {{VT_TITLE(print, "By owner"), .cut = VT_CUT_PARTS, .minimum = 28},

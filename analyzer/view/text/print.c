@@ -268,10 +268,10 @@ static void put_filtered(const struct vt_print *print, FILE *out)
 
 int vt_print_finish(struct vt_print *print, FILE *out)
 {
-    bool failed = ferror(print->paragraph) != 0;
+    bool failed = print->failed || ferror(print->paragraph) != 0;
 
     failed |= fclose(print->paragraph) != 0;
-    failed |= fclose(print->stream) != 0;
+    failed |= fclose(print->stream) != 0 || !print->text; /* glibc closes a stream whose last allocation failed */
     if (!failed)
         put_filtered(print, out);
     free(print->text);

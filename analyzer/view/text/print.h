@@ -63,6 +63,7 @@ struct vt_print {
     /* private to print.c */
     char *text, *paragraph_text;
     size_t bytes, paragraph_bytes;
+    bool failed; /* something could not be composed, for lack of memory */
 };
 /* -ENOMEM */
 int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report);
@@ -98,7 +99,7 @@ struct vt_column {
     int drop;          /* > 0: left out altogether if it is still too wide; the largest first */
 };
 
-/* A table: the caller's columns, rows of cells. Out of memory shows in `failed`; nothing is printed then. */
+/* A table: the caller's columns, rows of cells. Without memory for a cell, vt_print_finish fails. */
 struct vt_table {
     const struct vt_column *columns;
     int column_count;

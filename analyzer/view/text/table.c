@@ -138,11 +138,14 @@ static void fit(const struct vt_table *table, int *widths, int width)
     }
 }
 
-static void print_cell(FILE *stream, const struct vt_column *column, const char *text, int width, bool last)
+static void print_cell(struct vt_print *print, const struct vt_column *column, const char *text, int width,
+                       bool last)
 {
+    FILE *stream = print->stream;
     char *fitted = vt_shorten(text, width, column->cut);
     int pad = fitted ? width - vt_text_columns(fitted) : 0;
 
+    print->failed |= !fitted;
     if (column->right)
         fprintf(stream, "%*s", pad, "");
     fputs(fitted ? fitted : "", stream);
@@ -153,8 +156,10 @@ static void print_cell(FILE *stream, const struct vt_column *column, const char 
     free(fitted);
 }
 
-static void print_titles(const struct vt_table *table, const int *widths, int last, FILE *stream)
+static void print_titles(const struct vt_table *table, const int *widths, int last, struct vt_print *print)
 {
+    FILE *stream = print->stream;
+
     fprintf(stream, VT_BOLD "%s" VT_RESET, table->columns[0].title);
     if (last > 0)
         fprintf(stream, "%*s", widths[0] + INDENT - vt_text_columns(table->columns[0].title), "");
@@ -162,7 +167,7 @@ static void print_titles(const struct vt_table *table, const int *widths, int la
         if (!widths[c])
             continue;
         fprintf(stream, "%*s" VT_DIM, GAP, "");
-        print_cell(stream, &table->columns[c], table->columns[c].title, widths[c], c == last);
+        print_cell(print, &table->columns[c], table->columns[c].title, widths[c], c == last);
         fputs(VT_RESET, stream);
     }
     fputc('\n', stream);
@@ -173,6 +178,7 @@ void vt_table_print(struct vt_table *table, struct vt_print *print)
     int widths[MAX_COLUMNS], last_title = 0, last = 0;
     size_t rows = table->cell_count / (size_t)table->column_count;
 
+    print->failed |= table->failed;
     if (!table->failed) {
         measure(table, widths);
         fit(table, widths, print->style->width);
@@ -180,13 +186,13 @@ void vt_table_print(struct vt_table *table, struct vt_print *print)
             last = widths[c] ? c : last;
             last_title = widths[c] && table->columns[c].title[0] ? c : last_title;
         }
-        print_titles(table, widths, last_title, print->stream);
+        print_titles(table, widths, last_title, print);
         for (size_t r = 0; r < rows; r++) {
             fprintf(print->stream, "%*s", INDENT, "");
             for (int c = 0; c <= last; c++) {
                 if (!widths[c])
                     continue;
-                print_cell(print->stream, &table->columns[c],
+                print_cell(print, &table->columns[c],
                            table->cells[r * (size_t)table->column_count + (size_t)c], widths[c], c == last);
                 if (c < last)
                     fprintf(print->stream, "%*s", GAP, "");

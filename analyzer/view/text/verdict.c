@@ -53,16 +53,19 @@ static void name_line(const struct vt_group *line, unsigned category, uint64_t a
 
 /* Names what holds most of a category: modules that hold most of it; a line that holds more than such modules
  * if these hold less than half, or as much as a single module. */
-static void name_largest(const struct vt_instant *instant, unsigned category, FILE *stream)
+static void name_largest(struct vt_print *print, const struct vt_instant *instant, unsigned category)
 {
     const struct vt_group *line = largest_line(&instant->groups[VT_BY_LINE], category);
     uint64_t all = instant->state.categories[category], in_place,
              in_line = line ? line->categories[category] : 0;
     const struct vt_module_family *place;
     struct vt_module_families places;
+    FILE *stream = print->paragraph;
 
-    if (vt_fold_places(&instant->groups[VT_BY_MODULE], category, &places))
+    if (vt_fold_places(&instant->groups[VT_BY_MODULE], category, &places)) {
+        print->failed = true;
         return;
+    }
     place = largest_place(&places, all);
     in_place = place ? place->bytes : 0;
     if (place && (in_place * 2 > all || in_place >= in_line))
@@ -82,8 +85,9 @@ static bool is_guess(const struct vt_instant *instant, unsigned category, uint64
 }
 
 /* The largest category of an instant, in a sentence. */
-static void print_largest(FILE *stream, const struct vt_instant *instant)
+static void print_largest(struct vt_print *print, const struct vt_instant *instant)
 {
+    FILE *stream = print->paragraph;
     uint64_t used = instant->state.used_bytes, left[VT_CATEGORY_COUNT];
     unsigned category;
     char share[32] = "All";
@@ -99,7 +103,7 @@ static void print_largest(FILE *stream, const struct vt_instant *instant)
         snprintf(share, sizeof share, "%.0f %%", 100.0 * (double)left[category] / (double)used);
     fprintf(stream, " %s of it is %s%s", share, is_guess(instant, category, used) ? "probably " : "",
             vt_category_many(category));
-    name_largest(instant, category, stream);
+    name_largest(print, instant, category);
     fputc('.', stream);
 }
 
@@ -117,7 +121,7 @@ void vt_text_verdict(struct vt_print *print, const struct vt_device_report *devi
         if (at->present)
             fprintf(print->paragraph, " The tables show %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
                     print->report->at_label, VT_WHEN(print->report, at), VT_BYTES(at->used_bytes));
-        print_largest(print->paragraph, at->present ? &device->at : &device->peak);
+        print_largest(print, at->present ? &device->at : &device->peak);
     }
     vt_end_paragraph(print, 0, 0);
 }
