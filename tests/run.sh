@@ -33,6 +33,7 @@ step python ./tests/python/run.sh
 
 if [ "$mode" = all ]; then
     setup_torch
+    setup_readers
     export VRAMTRACE_PYTHON
     if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
         step "stand-in libraries" ./tests/standin/run.sh true

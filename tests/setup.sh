@@ -10,6 +10,8 @@
 # setup_servers        debuggers and a virtual environment with servers: the long form of tests/faults/hosts runs them
 # setup_cuda_headers   sets VRAMTRACE_CUDA_INCLUDE, a folder with cuda.h: for meson's -Ddriver_include
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
+# setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, drives a browser and speaks MCP;
+#                      and installs the browser
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
 #
@@ -31,11 +33,16 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
-    libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev"
+    libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev
+    libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev node-d3 esbuild"
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; and a second compiler. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
+
+setup_browser_packages="chromium chromium-driver nodejs"
+setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
+    pyarrow==26.0.1 pytest selenium==4.52.0"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -86,6 +93,31 @@ setup_install_servers() {
         return 1
     }
     printf '%s' "$setup_servers_packages" >"$setup_servers_venv/.servers"
+}
+
+setup_readers() {
+    local base missing
+    if command -v dpkg-query >/dev/null; then
+        missing=$(setup_not_installed $setup_browser_packages)
+        command -v node >/dev/null && missing=${missing/ nodejs/}
+        [ -z "${missing// /}" ] || setup_install $missing || { setup_say "the page's tests need these:$missing"; return 1; }
+    fi
+    setup_readers_venv=$VRAMTRACE_CACHE/venv-readers
+    if [ "$(cat "$setup_readers_venv/.readers" 2>/dev/null)" != "$setup_readers_packages" ]; then
+        base=$(setup_base_python) && setup_locked setup_install_readers "$base" || return 1
+    fi
+    export VRAMTRACE_READERS=$setup_readers_venv/bin/python
+}
+
+setup_install_readers() {
+    [ "$(cat "$setup_readers_venv/.readers" 2>/dev/null)" = "$setup_readers_packages" ] && return 0
+    [ -x "$setup_readers_venv/bin/python" ] || "$1" -m venv "$setup_readers_venv" >&2 || return 1
+    setup_say "installing $setup_readers_packages into $setup_readers_venv"
+    "$setup_readers_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_readers_packages >&2 || {
+        setup_say "could not install them: the tests of exports and of the page cannot run"
+        return 1
+    }
+    printf '%s' "$setup_readers_packages" >"$setup_readers_venv/.readers"
 }
 
 setup_not_installed() {
@@ -255,14 +287,14 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_readers | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,17s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac
     done
-    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_TORCH; do
+    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_TORCH; do
         [ -n "${!setup_variable:-}" ] && echo "$setup_variable=${!setup_variable}"
     done
     exit 0

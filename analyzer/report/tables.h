@@ -1,0 +1,122 @@
+/* Everything of a trace as tables of rows, for those who print or export all of it. Rows refer to each other
+ * by numbers: a stack's id, an allocation's index, an event's index. schema.def names their columns.
+ *
+ * Rows are made one by one as a table is walked; nothing but frames is kept. One thread at a time. */
+#ifndef VT_TABLES_H
+#define VT_TABLES_H
+
+#include "report/report.h"
+#include "report/schema.h"
+
+#define VT_TABLES(X)                                                                                         \
+    X(EVENTS, events, struct vt_event_row)                                                                   \
+    X(ALLOCATIONS, allocations, struct vt_allocation_row)                                                    \
+    X(STACKS, stacks, struct vt_stack_row)                                                                   \
+    X(FRAMES, frames, struct vt_frame_row)                                                                   \
+    X(TENSORS, tensors, struct vt_tensor_row)                                                                \
+    X(STEPS, steps, struct vt_step_row)                                                                      \
+    X(PHASES, phases, struct vt_phase_row)                                                                   \
+    X(MARKS, marks, struct vt_mark)                                                                          \
+    X(INSTANTS, instants, struct vt_instant_row)
+enum vt_table_id {
+#define X(id, name, row) VT_TABLE_##id,
+    VT_TABLES(X)
+#undef X
+        VT_TABLE_COUNT
+};
+
+/* An event as it is in the trace. */
+struct vt_event_row {
+    uint32_t index, stack_id; /* stack 0 = none */
+    uint64_t t_ns;            /* since recording began */
+    const char *kind, *layer;
+    int device_index; /* -1 = host or not known */
+    uint64_t address, bytes, detail, total_bytes, sequence;
+    uint32_t thread;              /* 0 = not known */
+    const char *name;             /* of a mark or range; NULL = none */
+    const char *function, *label; /* the hooked function, the runtime call around it; NULL = none */
+    uint8_t flags;
+};
+
+/* A named tensor that lies in an allocation; one row for each allocation that it lies in. */
+struct vt_tensor_row {
+    uint32_t allocation; /* index */
+    const char *name;    /* "layers.3.attn.in_proj.weight · exp_avg" */
+    const char *role;    /* "parameter", "buffer", "gradient", "exp_avg" … */
+    const char *module;  /* NULL = none */
+    const char *dtype, *shape; /* "" = not known */
+    uint64_t bytes;            /* of the tensor alone */
+    uint64_t share_bytes;      /* of the block; the shares of an allocation sum to its bytes */
+    uint8_t evidence;
+};
+
+/* Anything that was ever allocated: blocks, segments, driver memory, context, page-locked memory. While it is
+ * alive (from its alloc_event until before its free_event) it adds
+ *     counted_bytes to its category,
+ *     cached_change_bytes to the category "cached" (segments add, blocks in them take away),
+ *     driver_bytes to what the driver gave.
+ * These sums are, at every event, those of `instants`. */
+struct vt_allocation_row {
+    struct vt_block block; /* `number` is not set */
+    int device_index;      /* -1 = page-locked host memory */
+    uint64_t free_t_ns;    /* block.freed */
+    const char *module_class;
+    uint32_t stack_id;         /* 0 = none */
+    uint32_t forward_stack_id; /* of the forward operator whose backward made it, 0 = not known */
+    uint32_t parent;           /* index of the allocation that it lies in */
+    bool has_parent;
+    bool foreign; /* of another process or API: in no sum */
+    uint64_t rounding_bytes;
+    uint64_t counted_bytes, driver_bytes;
+    int64_t cached_change_bytes;
+    const struct vt_tensor_row *tensors; /* until the next row; NULL = none */
+    uint32_t tensor_count;
+};
+
+/* A frame of a stack: the stack's depth-th, from 0 = innermost. */
+struct vt_stack_row {
+    uint32_t stack_id, depth, frame; /* frame: id in `frames` */
+    bool is_place;                   /* the frame that a person would name for the stack */
+};
+
+struct vt_frame_row {
+    uint32_t id;
+    struct vt_frame frame;
+    const char *name; /* as people call it: "model.py:141 forward" */
+};
+
+struct vt_step_row {
+    int device_index;
+    const struct vt_step *step;
+};
+
+/* A run of one phase; together they cover all events. */
+struct vt_phase_row {
+    uint32_t first_event, last_event, step;
+    uint8_t phase;
+    uint64_t t_ns, end_ns; /* of its first event; of the next phase's first, or the last event */
+};
+
+/* A device just after each event that touches it. */
+struct vt_instant_row {
+    int device_index;
+    struct vt_state state;
+};
+
+/* `report` must outlive the tables. Steps are those that vt_diagnose found (VT_FIND_STEPS). -ENOMEM. */
+struct vt_tables;
+int vt_tables_make(const struct vt_report *report, struct vt_tables **tables);
+void vt_tables_free(struct vt_tables *tables);
+
+extern const char *const vt_table_names[]; /* by enum vt_table_id, then NULL */
+/* The columns of a table (columns.h). */
+const struct vt_object *vt_table_object(unsigned table);
+
+/* Calls `visit` with each row of a table, in order; the row is valid for the call. Non-zero ends the walk.
+ * Returns what the last visit returned, or -ENOMEM. */
+typedef int vt_row_visit(void *context, const void *row);
+int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit, void *context);
+/* How many rows a walk visits; of `instants` at most. */
+uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);
+
+#endif
