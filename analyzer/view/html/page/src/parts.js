@@ -1,0 +1,3 @@
+// The tabs, in their order.
+
+export const PARTS = [];
