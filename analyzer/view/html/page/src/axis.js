@@ -8,6 +8,12 @@ import * as format from "./format.js";
 
 export const AXES = ["time", "event", "step"];
 
+export function timeTicks(lo, hi, most) {
+    const found = format.ticks(lo, hi, most);
+    const step = found.length > 1 ? found[1] - found[0] : 1e9;
+    return found.map((x) => ({ x, text: hi < 1e9 ? `${Number((x / 1e6).toFixed(6))} ms` : format.time(x, step) }));
+}
+
 export function timeAxis(model) {
     return {
         name: "time", title: "time", lo: 0, hi: Math.max(1, model.trace.duration_ns), least: 1000,
@@ -17,7 +23,7 @@ export function timeAxis(model) {
         stepBegin: (i) => model.steps[i].t_ns,
         label: (x, span = 1e9) => format.time(x, Math.max(1, span / 1000)),
         ticks(lo, hi, most) {
-            return format.ticks(lo, hi, most).map((x) => ({ x, text: format.time(x, (hi - lo) / most * 1.001) }));
+            return timeTicks(lo, hi, most);
         },
     };
 }

@@ -23,11 +23,11 @@ export class Instant {
 
     row(name, label) {
         if (!this.rows.has(name)) {
-            const cells = { bytes: el("td"), share: el("td"), change: el("td") };
+            const cells = { bytes: el("td"), other: el("td") };
             const swatch = el("span", { class: "swatch", "data-category": name });
             if (name)
                 swatch.style.setProperty("--swatch", `var(--c-${name.replaceAll("_", "-")})`);
-            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch : null, label), cells.bytes, cells.share, cells.change);
+            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch : null, label), cells.bytes, cells.other);
             if (name) {
                 row.addEventListener("pointerenter", () => this.store.set({ highlight: name }));
                 row.addEventListener("pointerleave", () => this.store.set({ highlight: null }));
@@ -41,10 +41,10 @@ export class Instant {
         const cells = this.row(name, label);
         cells.bytes.textContent = format.bytes(bytes);
         cells.bytes.title = format.exact(bytes);
-        cells.share.textContent = whole ? format.percent(bytes, whole) : "";
-        cells.change.textContent = before === null ? "" : before === bytes ? "=" : format.change(bytes - before);
-        cells.change.title = before === null ? "" : format.exact(bytes - before);
-        cells.change.className = before === null || before === bytes ? "" : bytes > before ? "more" : "less";
+        const compared = before !== null;
+        cells.other.textContent = compared ? (before === bytes ? "=" : format.change(bytes - before)) : whole ? format.percent(bytes, whole) : "";
+        cells.other.title = compared ? format.exact(bytes - before) : "";
+        cells.other.className = !compared || before === bytes ? "" : bytes > before ? "more" : "less";
         return cells.row;
     }
 
@@ -56,7 +56,7 @@ export class Instant {
         const isPeak = change === model.peak;
         this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns)}${isPeak ? " · peak" : ""}`;
         this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}`;
-        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, "of use"), b ? el("th", { scope: "col" }, "since B") : el("td"));
+        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? "since B" : "of use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
             .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
         clear(this.body, ...rows);

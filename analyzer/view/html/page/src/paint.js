@@ -35,8 +35,8 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
                 last = band;
             y = to;
         }
-        const driver = Math.max(0, Math.round(height - picture.vectors[at + source.driverAt] * perByte));
-        for (let row = y - 1; row >= driver; row--)
+        const driver = Math.round(height - picture.vectors[at + source.driverAt] * perByte);
+        for (let row = y - 1; row >= driver && driver >= 0; row--)
             points[row * width + x] = reserve;
     }
     context.putImageData(image, left, top);

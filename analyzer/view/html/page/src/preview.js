@@ -1,5 +1,6 @@
 // What can be drawn before the columns are read: the overview that stands in the page's head.
 
+import { timeTicks } from "./axis.js";
 import { stackedOf } from "./model.js";
 import * as format from "./format.js";
 
@@ -15,7 +16,7 @@ export class Preview {
         this.time = {
             name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1,
             label: (x) => format.time(x),
-            ticks: (lo, hi, most) => format.ticks(lo, hi, most).map((x) => ({ x, text: format.time(x, (hi - lo) / most * 1.001) })),
+            ticks: timeTicks,
         };
     }
 

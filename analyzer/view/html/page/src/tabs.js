@@ -49,7 +49,7 @@ export class Tabs {
             this.buttons[i].setAttribute("aria-selected", String(id === part.id));
             this.buttons[i].tabIndex = id === part.id ? 0 : -1;
         }
-        if (!this.context)
+        if (!this.context || !part)
             return;
         if (this.open?.part !== part) {
             this.open?.view.destroy();

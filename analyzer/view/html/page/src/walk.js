@@ -2,6 +2,7 @@
 //
 // A vector is what a device holds: bytes by category, then what the driver gave, then blocks of the framework.
 
+const MOST_BINS = 65536;
 
 // What each class adds while alive, on one device. Host memory counts on every device.
 export function contributions(classes, categories, deviceIndex, kinds) {
