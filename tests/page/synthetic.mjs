@@ -83,6 +83,7 @@ export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0
     alloc(classFor("host_pinned", "pinned", "", "pin_memory", "init", 3, { host: true }), 12 * MIB);
     const perStep = layers * 10 + 4;
     const count = wanted ?? Math.max(2, Math.floor((events - state.event) / perStep));
+    state.steps.push({ step: 0, first_event: 0, last_event: state.event - 1, t_ns: 0, duration_ns: state.t });
     let optimizer = false;
     for (let step = 1; step <= count; step++) {
         const from = { event: state.event, t: state.t };
@@ -176,7 +177,7 @@ function headOf(trace, blobs, documents) {
     const out = {
         name: trace.name, file: `${trace.name}.vrt`, pid: 4711, command: "python train.py --batch 32", complete: true, losses: trace.losses ?? [],
         verdict: [`Peak ${(states.peakBytes / MIB).toFixed(2)} MiB in use. Most of it is activations.`, "No leak."],
-        duration_ns: duration, events: trace.event, steps: trace.steps.length, allocations: allocations.length, changes: changes.length, tick_ns: tick,
+        duration_ns: duration, events: trace.event, steps: Math.max(0, trace.steps.length - 1), allocations: allocations.length, changes: changes.length, tick_ns: tick,
         devices: [{ index: trace.device, name: "Stand-in GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, overview: states.overview }],
         categories: CATEGORIES.map((name) => ({ name, label: LABELS[name] ?? name })), phases: PHASES, kinds: KINDS, evidence: EVIDENCE,
         marks: trace.marks ?? [], refusals: trace.refusals ?? [], blobs: {},
@@ -206,7 +207,7 @@ function stepsOf(trace, states) {
         index: trace.device, median_peak_bytes: 0, median_duration_ns: 0, step: column((s) => s.step), first_event: column((s) => s.first_event),
         last_event: column((s) => s.last_event), t_ns: column((s) => s.t_ns), duration_ns: column((s) => s.duration_ns),
         peak_event: column((s) => states.peakEvents[s.step] ?? s.first_event), peak_bytes: column((s) => states.peaks[s.step] ?? 0), end_bytes: column(() => 0),
-        stands_out: column((s) => (s.step % 17 === 0 ? 1 : 0)),
+        stands_out: column((s) => (s.step && s.step % 17 === 0 ? 1 : 0)),
     };
 }
 
@@ -235,7 +236,7 @@ function overviewOf(trace, duration) {
         while (born < trace.allocations.length && trace.allocations[born].begin <= change)
             add(trace.allocations[born++], 1);
         const column = Math.min(columns - 1, Math.floor((t / duration) * columns));
-        while (step < trace.steps.length && trace.steps[step].first_event <= event)
+        while (step + 1 < trace.steps.length && trace.steps[step + 1].first_event <= event)
             step++;
         if (now[width + 1] > (result.peaks[step] ?? -1)) {
             result.peaks[step] = now[width + 1];

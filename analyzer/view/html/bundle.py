@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes page_parts.inc: the page's template with its style and its program in it, as three C arrays of bytes.
+"""Makes page_parts.inc: the page's template with its style and its program in it, as three C strings.
 
 The writer (page.c) prints them around a trace's head and data. With --html the page is written with marks
 in the places of head and data instead, for tests.
@@ -43,6 +43,14 @@ def page_of(esbuild, folder):
     return page
 
 
+def literal(text):
+    """A C string. An escape has three octal digits: it ends there, whatever follows."""
+    def sign(byte):
+        return chr(byte) if 0x20 <= byte < 0x7f and byte not in b'"\\?' else f"\\{byte:03o}"
+    data = text.encode()
+    return "\n".join('"' + "".join(map(sign, data[at:at + 120])) + '"' for at in range(0, len(data), 120))
+
+
 def main():
     esbuild, folder, output = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     page = page_of(esbuild, folder)
@@ -51,14 +59,7 @@ def main():
         return
     before, rest = page.split("@HEAD@")
     between, after = rest.split("@DATA@")
-    names = ("before_head", "before_data", "after_data")
-    texts = []
-    for name, part in zip(names, (before, between, after)):
-        data = part.encode()
-        # An array of bytes: long string literals are no standard C.
-        rows = [",".join(map(str, data[at:at + 40])) for at in range(0, len(data), 40)]
-        texts.append(f"static const unsigned char vt_page_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
-    output.write_text("/* Made by bundle.py. */\n" + "".join(texts), encoding="utf-8")
+    output.write_text("/* Made by bundle.py. */\n" + ",\n".join(map(literal, (before, between, after))) + ",\n", encoding="utf-8")
     if "--depfile" in sys.argv:
         sources = [__file__, *sorted(path for path in folder.rglob("*") if path.is_file())]
         depfile = Path(sys.argv[sys.argv.index("--depfile") + 1])

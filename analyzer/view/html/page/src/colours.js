@@ -3,7 +3,7 @@
 
 export const COLOURS = {
     light: {
-        parameter: "#0066c4", buffer: "#4594e0", optimizer_state: "#7a2aa5", gradient: "#dc7910", input: "#008a96", activation: "#2a6f35",
+        parameter: "#0066c4", buffer: "#4594e0", optimizer_state: "#7a2aa5", gradient: "#dc7910", input: "#00838f", activation: "#2a6f35",
         kv_cache: "#6b8e23", temporary: "#8e8e99", workspace: "#a88600", communication: "#d94070", unknown: "#383842",
         cached: "#767680", context: "#767680", host_pinned: "#767680",
     },

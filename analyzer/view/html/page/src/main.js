@@ -290,7 +290,7 @@ class Page {
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
         for (const input of document.querySelectorAll("input[name=axis]"))
-            input.checked = input.value === state.axis;
+            Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
         const axis = this.model?.axis(state.axis);
         byId("whole").disabled = !axis || (state.zoom[0] <= axis.lo && state.zoom[1] >= axis.hi);
     }
