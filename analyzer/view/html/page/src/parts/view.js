@@ -1,0 +1,77 @@
+// What the parts read of the core: the store's fields and a few facts that several parts ask for. All that
+// the parts assume of the state is here.
+//
+// state: pinA, pinB: change or null; from, to: the zoom's first and last change (null = the whole run);
+//        axis: "time" | "event" | "step"; selection: {klass, allocation} or null; trace: index.
+
+export const NEVER = 0xffffffff;
+const NOT_USED = new Set(["cached", "context", "host_pinned"]);
+
+/** The change that tables are about: the pinned one, else the peak. */
+export function instantOf(state, model) {
+  return Number.isInteger(state.pinA) ? state.pinA : peakOf(model);
+}
+export function secondOf(state) {
+  return Number.isInteger(state.pinB) ? state.pinB : null;
+}
+export function peakOf(model) {
+  return model.peak ?? 0;
+}
+export function lastOf(model) {
+  return Math.max(0, (model.changes ?? 1) - 1);
+}
+export function windowOf(state, model) {
+  const from = Number.isInteger(state.from) ? state.from : 0;
+  const to = Number.isInteger(state.to) ? state.to : lastOf(model);
+  return [Math.max(0, Math.min(from, to)), Math.min(lastOf(model), Math.max(from, to))];
+}
+
+/** Whether an allocation of this class counts in what is in use: all categories but the cache, the context
+ * and page-locked host memory. */
+export function isUsed(klass) {
+  return Boolean(klass.counted) && !NOT_USED.has(klass.category);
+}
+
+/** "at 1.50 s, step 12, backward" */
+export function momentText(context, change) {
+  const state = context.model.state(change);
+  const step = state.step ? `, step ${context.format.count(state.step)}` : "";
+  return `${change === peakOf(context.model) ? "peak, " : ""}at ${context.format.duration(state.t_ns)}${step}${state.phase ? `, ${state.phase}` : ""}`;
+}
+
+/** {line: text} of a file, or null. */
+export function sourcesOf(names, file) {
+  const sources = names && names.sources;
+  if (!sources || !file) return null;
+  if (sources instanceof Map) return sources.get(file) ?? null;
+  return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
+}
+
+/** The frames that people look for first: Python's, else all. */
+export function tellingFrames(frames) {
+  const python = (frames || []).filter((frame) => frame.kind === "python" || frame.kind === 1);
+  return python.length ? python : frames || [];
+}
+export function isPython(frame) {
+  return frame.kind === "python" || frame.kind === 1;
+}
+export function frameName(frame) {
+  if (frame.name) return frame.name;
+  const at = frame.file ? `${frame.file.split("/").slice(-2).join("/")}${frame.line ? `:${frame.line}` : ""} ` : "";
+  const where = !at && frame.module ? ` (${frame.module.split("/").pop()})` : "";
+  return `${at}${frame.function || "?"}${where}`;
+}
+
+/** Moves the timeline to what a finding is about: an instant, or the events from `first` to `last`. */
+export function showInTimeline(context, { event, first, last }) {
+  const { model, store } = context;
+  const patch = {};
+  if (event !== undefined && event !== null) patch.pinA = model.changeAtEvent(event);
+  if (first !== undefined && first !== null) {
+    patch.from = model.changeAtEvent(first);
+    patch.to = Math.max(patch.from, model.changeAtEvent(last));
+  }
+  store.set(patch);
+  context.announce(patch.pinA !== undefined ? `Instant ${momentText(context, patch.pinA)}`
+    : `Timeline from event ${first} to ${last}`);
+}
