@@ -1,6 +1,6 @@
 import test from "node:test";
 import assert from "node:assert/strict";
-import { makeModel, training, klass, NEVER } from "./parts_model.mjs";
+import { makeModel, training, klass, NEVER, CATEGORIES } from "./parts_model.mjs";
 import { aliveByClass, groupBy, blockRows, compare, treeOf, ownersOf, within, follow, WAYS } from "../../analyzer/view/html/page/src/parts/groups.js";
 
 const run = training(6, 4), model = makeModel(run.classes, run.allocations, run);
@@ -17,7 +17,7 @@ test("every way to group sums to what is in use, at every change", () => {
 test("groups by category are those of the state", () => {
   const state = model.state(model.peak);
   for (const row of groupBy(aliveByClass(model, model.peak), "category"))
-    assert.equal(row.bytes, state.categories[model.categoryNames.indexOf(row.name)], row.name);
+    assert.equal(row.bytes, state.categories[CATEGORIES.indexOf(row.name)], row.name);
 });
 
 test("leaves of the tree sum to what is in use at A and at B", () => {

@@ -8,7 +8,22 @@ const MiB = 1 << 20;
 export function makeModel(classes, allocations, more = {}) {
   const changes = more.changes ?? 1 + allocations.reduce((last, { begin, end }) => Math.max(last, begin, end === NEVER ? 0 : end), 0);
   const model = {
-    changes, classes, categoryNames: CATEGORIES,
+    changes, classes, categories: CATEGORIES.map((name) => ({ name, label: name.replace("_", " ") })),
+    device: { index: 0, name: "GPU 0", total_bytes: 80 * 1024 * MiB, has_blocks: true }, names: { sources: more.sources || {} }, traces: more.traces || [],
+    trace: { refusals: [], marks: [], ...more.trace },
+    axis: () => ({ name: "event", lo: 0, hi: changes * 2, least: 1, of: (change) => change * 2, changeAt: (x) => Math.min(changes - 1, Math.floor(x / 2)) }),
+    picture(axis, lo, hi, count) {
+      const change = new Int32Array(count);
+      for (let i = 0, low = axis.changeAt(lo) + 1; i < count; i++) {
+        const high = Math.max(low, axis.changeAt(lo + ((i + 1) * (hi - lo)) / count) + 1);
+        let best = -1;
+        change[i] = low - 1;
+        for (let c = low; c < high; c++) if (model.state(c).block_bytes > best) [best, change[i]] = [model.state(c).block_bytes, c];
+        low = high;
+      }
+      return { count, change };
+    },
+    diff: async () => more.diff || null,
     begin: Uint32Array.from(allocations, (one) => one.begin),
     end: Uint32Array.from(allocations, (one) => one.end),
     klass: Uint32Array.from(allocations, (one) => one.klass),
@@ -21,7 +36,7 @@ export function makeModel(classes, allocations, more = {}) {
     changeAtTime: (t_ns) => Math.max(0, Math.min(changes - 1, Math.floor(t_ns / 1e6))),
     stepOf: (change) => (more.stepOf ? more.stepOf(change) : 0),
     steps: more.steps || [], phases: [],
-    document: async (name) => (more.documents || {})[name],
+    document: async (name) => (more.documents || {})[name] ?? null,
     state(change) {
       const categories = new Float64Array(CATEGORIES.length);
       let driver = 0, blocks = 0;

@@ -1,6 +1,6 @@
 // What is known of one selected thing: its class, and its block where one is meant.
 import { h, name, clear, swatch } from "./dom.js";
-import { NEVER, frameName, isPython, sourcesOf, tellingFrames } from "./view.js";
+import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
 import { ownersOf } from "./groups.js";
 
 const EVIDENCE = { exact: "exact (read from the live object)", strong: "strong (two witnesses agree)", weak: "weak (one witness)" };
@@ -26,7 +26,7 @@ export function stackList(frames, label) {
 
 function facts(context, entry, allocation) {
   const { format, model } = context, { klass } = entry;
-  const rows = [["Category", h("span", {}, swatch(klass.category), labelOf(context, klass.category))],
+  const rows = [["Category", h("span", {}, swatch(klass.category), categoryLabel(context.model, klass.category))],
     ["Evidence", EVIDENCE[klass.evidence] || klass.evidence], ["Module", klass.module && name(klass.moduleClass ? `${klass.module} (${klass.moduleClass})` : klass.module)],
     ["Operator", klass.operator && name(klass.operator)], ["Made in", klass.phase], ["Rule", klass.rule && name(klass.rule)], ["Kind", klass.kind]];
   if (allocation !== null) {
@@ -45,9 +45,6 @@ function whenText(context, change) {
   return `at ${context.format.duration(context.model.timeOf(change))}${step ? `, step ${context.format.count(step)}` : ""} (event ${context.format.count(context.model.eventOf(change))})`;
 }
 
-export function labelOf(context, category) {
-  return context.format.category ? context.format.category(category) : category.replace(/_/g, " ");
-}
 
 function tensors(context, entry) {
   const parts = ownersOf(entry).filter((part) => part.name);
@@ -69,7 +66,7 @@ export function createDetails(context, hint) {
       if (!entry) return empty();
       const { klass } = entry, { place } = klass;
       const parts = [h("h3", {}, name(klass.label || (place && place.name) || klass.kind)), facts(context, entry, allocation), tensors(context, entry),
-        place && place.name ? h("section", {}, h("h4", {}, context.names?.has_forward && klass.forward?.length ? "Line of the forward operator" : "Line"), h("p", {}, name(place.name), place.file ? h("span", { class: "vp-muted" }, name(place.file)) : null),
+        place && place.name ? h("section", {}, h("h4", {}, klass.forward?.length ? "Line of the forward operator" : "Line"), h("p", {}, name(place.name), place.file ? h("span", { class: "vp-muted" }, name(place.file)) : null),
           sourceLines(context.names, place.file, place.line) || h("p", { class: "vp-muted" }, "The page holds no source of this line.")) : null,
         stackList(klass.stack, "Stack, innermost first") || h("p", { class: "vp-muted" }, "No stack was recorded."),
         klass.forward !== klass.stack ? stackList(klass.forward, "Stack of the forward operator") : null];

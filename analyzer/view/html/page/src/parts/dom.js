@@ -66,9 +66,11 @@ export function swatch(category) {
   return h("span", { class: "vp-swatch", "aria-hidden": "true", "data-category": category, style: `--c:${colourOf(category)}` });
 }
 
-/** The CSS colour of a category. Category names come from the trace's head: only plain ones make a variable. */
-export function colourOf(category) {
-  return /^[a-z_]+$/.test(category) ? `var(--c-${category.replace(/_/g, "-")})` : "var(--muted)";
+/** The CSS colour of a category, or the ink that is read on it. Category names come from the trace's head: only
+ * plain ones make a variable. */
+export function colourOf(category, what = "c") {
+  const plain = /^[a-z_]+$/.test(category), other = what === "c" ? "var(--muted)" : "var(--bg)";
+  return plain ? `var(--${what}-${category.replace(/_/g, "-")}, ${other})` : other;
 }
 
 /** Arrow keys, Home and End move the focus among the buttons that `find` lists; one of them is reachable by Tab. */

@@ -56,7 +56,7 @@ export function createTreemap(options) {
     const text = `${title}, ${format.bytes(bytes)}, ${share}${change === null ? "" : `, ${format.change(change)}`}${node ? `, ${format.count(node.blocks)} blocks` : ""}`;
     const button = h("button", {
       type: "button", class: `vp-tile${tile.children ? " vp-parent" : ""}${rest ? " vp-rest" : ""}`, tabindex: i ? "-1" : "0", "aria-label": visible(text), title: visible(text),
-      style: `left:${tile.x0}px;top:${tile.y0}px;width:${Math.max(1, width)}px;height:${Math.max(1, height)}px;--c:${category ? colourOf(category) : "var(--muted)"}`,
+      style: `left:${tile.x0}px;top:${tile.y0}px;width:${Math.max(1, width)}px;height:${Math.max(1, height)}px;--c:${category ? colourOf(category) : "var(--muted)"};--ink:${category ? colourOf(category, "ink") : "var(--bg)"}`,
       onclick: () => options.choose(node || tile.data.parent),
       onpointerenter: () => options.hover(node),
       onfocus: () => options.hover(node),

@@ -1,8 +1,7 @@
 // What the parts read of the core: the store's fields and a few facts that several parts ask for. All that
 // the parts assume of the state is here.
 //
-// state: pinA, pinB: change or null; from, to: the zoom's first and last change (null = the whole run);
-//        axis: "time" | "event" | "step"; selection: {klass, allocation} or null; trace: index.
+// state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null.
 
 export const NEVER = 0xffffffff;
 const NOT_USED = new Set(["cached", "context", "host_pinned"]);
@@ -20,10 +19,18 @@ export function peakOf(model) {
 export function lastOf(model) {
   return Math.max(0, (model.changes ?? 1) - 1);
 }
+/** The first and the last change of the zoomed part. */
 export function windowOf(state, model) {
-  const from = Number.isInteger(state.from) ? state.from : 0;
-  const to = Number.isInteger(state.to) ? state.to : lastOf(model);
-  return [Math.max(0, Math.min(from, to)), Math.min(lastOf(model), Math.max(from, to))];
+  const axis = model.axis(state.axis), last = lastOf(model);
+  const clamp = (change) => Math.max(0, Math.min(last, change));
+  return [clamp(axis.changeAt(state.zoom[0])), clamp(axis.changeAt(state.zoom[1]))];
+}
+export function categoryLabel(model, category) {
+  return model.categories.find((one) => one.name === category)?.label ?? category.replace(/_/g, " ");
+}
+/** Bytes of a category, by name, in a state of the model. */
+export function bytesOf(model, state, category) {
+  return state.categories[model.categories.findIndex((one) => one.name === category)] ?? 0;
 }
 
 /** Whether an allocation of this class counts in what is in use: all categories but the cache, the context
@@ -43,7 +50,6 @@ export function momentText(context, change) {
 export function sourcesOf(names, file) {
   const sources = names && names.sources;
   if (!sources || !file) return null;
-  if (sources instanceof Map) return sources.get(file) ?? null;
   return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
 }
 
@@ -66,12 +72,22 @@ export function frameName(frame) {
 export function showInTimeline(context, { event, first, last }) {
   const { model, store } = context;
   const patch = {};
-  if (event !== undefined && event !== null) patch.pinA = model.changeAtEvent(event);
+  if (event !== undefined && event !== null) patch.pinA = Math.max(0, model.changeAtEvent(event));
   if (first !== undefined && first !== null) {
-    patch.from = model.changeAtEvent(first);
-    patch.to = Math.max(patch.from, model.changeAtEvent(last));
+    const axis = model.axis(store.get().axis), around = (last - first) * 0.05;
+    const lo = Math.max(axis.lo, axis.of(model.changeAtEvent(Math.max(0, first - around)))), hi = Math.min(axis.hi, axis.of(model.changeAtEvent(last + around)));
+    patch.zoom = hi - lo > axis.least ? [lo, hi] : [axis.lo, axis.hi];
   }
   store.set(patch);
   context.announce(patch.pinA !== undefined ? `Instant ${momentText(context, patch.pinA)}`
     : `Timeline from event ${first} to ${last}`);
+}
+
+/** Of a document's devices the one that the model is about. */
+export function deviceOf(document, model) {
+  return (document.devices || []).find((device) => device.index === model.device.index) || null;
+}
+/** The step's facts: {step, first_event, last_event, peak_event …}, or undefined. */
+export function stepFacts(model, step) {
+  return model.steps.find((one) => one.step === step);
 }

@@ -1,16 +1,16 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
 import { h, name, clear, toggle, select, swatch, visible } from "./dom.js";
-import { instantOf, secondOf, peakOf, momentText, isUsed } from "./view.js";
-import { WAYS, LEVELS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within } from "./groups.js";
+import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
+import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within } from "./groups.js";
 import { createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
-import { createDetails, labelOf } from "./details.js";
+import { createDetails } from "./details.js";
 
 const UNNAMED = { category: "no category", module: "no module", kind: "no module", owner: "no owner known", line: "no line known", stack: "no stack recorded", op: "no operator" };
 
 export function titleOf(context, node) {
   if (!node.level) return "all in use";
-  return node.level === "category" ? labelOf(context, node.name) : node.name || UNNAMED[node.level];
+  return node.level === "category" ? categoryLabel(context.model, node.name) : node.name || UNNAMED[node.level];
 }
 
 function create(root, context) {
@@ -33,8 +33,8 @@ function create(root, context) {
 
   function columns() {
     const compared = second !== null, whole = wholeBytes();
-    const list = [{ id: "name", title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()), kind: "name", value: (row) => (by === "category" ? labelOf(context, row.name) : row.name || UNNAMED[by] || ""),
-      cell: by === "category" ? (row) => h("span", {}, swatch(row.name), labelOf(context, row.name)) : undefined }];
+    const list = [{ id: "name", title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()), kind: "name", value: (row) => (by === "category" ? categoryLabel(context.model, row.name) : row.name || UNNAMED[by] || ""),
+      cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name)) : undefined }];
     if (by === "owner") list.push({ id: "role", title: "What", kind: "text", value: (row) => [row.part?.role, row.part?.dtype, row.part?.shape].filter(Boolean).join(" ") });
     list.push({ id: "bytes", title: compared ? "A" : "Bytes", kind: "bytes", sum: true, value: (row) => (compared ? row.a : row.bytes) });
     if (compared)
@@ -43,8 +43,8 @@ function create(root, context) {
       list.push({ id: "share", title: at === peakOf(model) ? "of peak" : "of instant", kind: "share", sum: true, value: (row) => (whole ? row.bytes / whole : null) });
     if (by !== "block") list.push({ id: "blocks", title: "Blocks", kind: "count", value: (row) => (compared && !row.blocks ? row.blocksB : row.blocks),
       about: "A block of several tensors counts in each of its owners" });
-    if (by !== "category") list.push({ id: "category", title: by === "block" || by === "owner" ? "Category" : "Mostly", kind: "text", value: (row) => labelOf(context, mostly(row.categories)),
-      cell: (row) => h("span", { class: "vp-nowrap" }, swatch(mostly(row.categories)), labelOf(context, mostly(row.categories))) });
+    if (by !== "category") list.push({ id: "category", title: by === "block" || by === "owner" ? "Category" : "Mostly", kind: "text", value: (row) => categoryLabel(context.model, mostly(row.categories)),
+      cell: (row) => h("span", { class: "vp-nowrap" }, swatch(mostly(row.categories)), categoryLabel(context.model, mostly(row.categories))) });
     if (by === "line" || by === "block") list.push({ id: "phase", title: "Made in", kind: "text", value: (row) => row.entry.klass.phase });
     if (by === "block") list.push({ id: "step", title: "Step", kind: "count", value: (row) => model.stepOf(model.begin[row.entry.allocation]) },
       { id: "line", title: "Line", kind: "text", value: (row) => row.entry.klass.place?.name });
@@ -58,7 +58,7 @@ function create(root, context) {
   function rowsAt(change, entries) {
     if (by !== "block") return groupBy(within(entries, path), by);
     const keep = new Map(within(entries, path).map((entry) => [entry.index, entry]));
-    return blockRows(model, change, (klass) => isUsed(klass)).filter((row) => keep.has(row.entry.index));
+    return blockRows(model, change).filter((row) => keep.has(row.entry.index));
   }
 
   function refreshTable(newWay) {
@@ -102,7 +102,7 @@ function create(root, context) {
   }
 
   function choose(node) {
-    if (node.entry) choice(node.entry, null);
+    if (node.entry) choice(node.entry, null, node.level, node.name);
     if (node.children.size) go(pathOf(node));
     else table.select(null);
   }
@@ -118,12 +118,12 @@ function create(root, context) {
 
   function pickRow(row) {
     table.select(row.key);
-    choice(row.entry, by === "block" ? row.entry.allocation : null);
+    choice(row.entry, by === "block" ? row.entry.allocation : null, by === "kind" ? "class" : by, row.name);
   }
 
-  function choice(entry, allocation) {
+  function choice(entry, allocation, kind, key) {
     details.show(entry, allocation);
-    store.set({ selection: { klass: entry.index, allocation: allocation ?? entry.allocation } });
+    store.set({ selection: allocation === null ? { kind, key } : { kind: "block", key: String(allocation) } });
   }
 
   function hover(node) {
@@ -141,8 +141,8 @@ function create(root, context) {
       const other = entriesB.reduce((sum, entry) => sum + entry.bytes, 0);
       heading.append(`; B: ${format.bytes(other)} ${momentText(context, second)}, `, h("strong", {}, format.change(other - used)));
     }
-    const unused = ["cached", "context"].map((category) => [category, state.categories[model.categoryNames?.indexOf(category) ?? -1]]).filter(([, bytes]) => bytes);
-    aside.textContent = unused.length ? `Not in the table: ${unused.map(([category, bytes]) => `${format.bytes(bytes)} ${labelOf(context, category)}`).join(", ")}.` : "";
+    const unused = ["cached", "context"].map((category) => [category, bytesOf(model, state, category)]).filter(([, bytes]) => bytes);
+    aside.textContent = unused.length ? `Not in the table: ${unused.map(([category, bytes]) => `${format.bytes(bytes)} ${categoryLabel(context.model, category)}`).join(", ")}.` : "";
   }
 
   function update(state) {
@@ -167,4 +167,3 @@ function create(root, context) {
 }
 
 export const part = { id: "who", title: "Who", create };
-export { LEVELS };
