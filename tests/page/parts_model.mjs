@@ -30,6 +30,7 @@ export function makeModel(classes, allocations, more = {}) {
     bytes: (i) => allocations[i].bytes,
     address: (i) => allocations[i].address ?? 0,
     alive: (change) => Uint32Array.from(allocations.keys()).filter((i) => allocations[i].begin <= change && change < allocations[i].end),
+    bornIn: (from, to) => [allocations.filter((one) => one.begin < from).length, allocations.filter((one) => one.begin <= to).length],
     timeOf: (change) => change * 1e6,
     eventOf: (change) => change * 2,
     changeAtEvent: (event) => Math.max(0, Math.min(changes - 1, Math.floor(event / 2))),

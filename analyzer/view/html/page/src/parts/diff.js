@@ -26,10 +26,10 @@ function verdict(format, device) {
 }
 
 function deviceSection(context, device) {
-  const box = h("div"), table = createTable({ context, caption: `What differs on GPU ${device.index}`, columns: columns(context, "owners"), sort: ["change", true], key: (row) => row.name, empty: "No difference." });
+  const box = h("div"), table = createTable({ context, caption: `What differs on GPU ${device.index}`, columns: columns(context, "owners"), key: (row) => row.name, empty: "No difference." });
   let way = WAYS.some(([id]) => id === "owners" && device[id]?.length) ? "owners" : "categories";
   const show = () => {
-    table.columns(columns(context, way), ["change", true]);
+    table.columns(columns(context, way), [null, false]);
     table.set(device[way] || [], `What differs on GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}`);
   };
   table.element.querySelector(".vp-tools").prepend(select("by", WAYS, way, (value) => { way = value; show(); }));

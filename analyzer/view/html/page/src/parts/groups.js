@@ -118,7 +118,8 @@ export function mostly(categories) {
   return best;
 }
 
-/** Rows of A with what B has: {…row, a, b, change}; rows of B alone are there with a = 0. Every row of either is in it. */
+/** Rows of A with what B has: {…row, a, b, change}; rows of B alone are there with a = 0. Every row of either
+ * is in it, those that differ most first. */
 export function compare(rowsA, rowsB) {
   const rows = new Map(rowsA.map((row) => [row.key, { ...row, a: row.bytes, b: 0, change: -row.bytes, blocksB: 0 }]));
   for (const row of rowsB) {
@@ -126,7 +127,7 @@ export function compare(rowsA, rowsB) {
     if (found) Object.assign(found, { b: row.bytes, change: row.bytes - found.a, blocksB: row.blocks });
     else rows.set(row.key, { ...row, a: 0, b: row.bytes, change: row.bytes, bytes: 0, blocks: 0, blocksB: row.blocks });
   }
-  return [...rows.values()];
+  return [...rows.values()].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
 }
 
 /* ---- The tree ---- */

@@ -1,5 +1,5 @@
 // Segments, the blocks in them and the holes between, at an instant.
-import { NEVER } from "./view.js";
+import { NEVER, peakOf } from "./view.js";
 
 /** The block that stays longest: freed last; of those never freed, the oldest. */
 function staysLonger(model, a, b) {
@@ -21,15 +21,30 @@ function listAt(model, change) {
   return [segments.sort(byAddress), blocks.sort(byAddress)];
 }
 
-/* Mappings of an expandable segment lie side by side; that a block crosses from one to the next shows that they are one. */
-function merge(segments, blocks) {
-  const merged = [];
+/* Mappings of an expandable segment lie side by side. That a block crosses from one to the next shows that the process
+ * uses such segments: memory that the driver gave piece by piece is never crossed. */
+function crosses(segments, blocks) {
   let next = 0;
-  for (const segment of segments) {
-    const last = merged[merged.length - 1], border = segment.address;
+  for (let i = 1; i < segments.length; i++) {
+    const border = segments[i].address;
+    if (segments[i - 1].address + segments[i - 1].bytes !== border) continue;
     while (next < blocks.length && blocks[next].address + blocks[next].bytes <= border) next++;
-    const crosses = next < blocks.length && blocks[next].address < border;
-    if (last && last.address + last.bytes === border && crosses) {
+    if (next < blocks.length && blocks[next].address < border) return true;
+  }
+  return false;
+}
+
+const expandable = new WeakMap(); // by model: whether a block crosses at the peak
+function isExpandable(model, segments, blocks) {
+  if (!expandable.has(model)) expandable.set(model, crosses(...listAt(model, peakOf(model))));
+  return expandable.get(model) || crosses(segments, blocks);
+}
+
+function merge(segments) {
+  const merged = [];
+  for (const segment of segments) {
+    const last = merged[merged.length - 1];
+    if (last && last.address + last.bytes === segment.address) {
       last.bytes += segment.bytes;
       last.pieces++;
     } else {
@@ -61,7 +76,7 @@ function fill(model, segment, blocks) {
 /** {segments: [{address, bytes, pieces, blocks, holes, blockBytes, holeBytes, largestHole, pin, klass, allocation}…] by address,
  * reserved, blockBytes, holeBytes, emptyBytes, keptBytes, largestHole, outside: blocks of no known segment}. */
 export function mapAt(model, change) {
-  const [pieces, blocks] = listAt(model, change), segments = merge(pieces, blocks);
+  const [pieces, blocks] = listAt(model, change), segments = isExpandable(model, pieces, blocks) ? merge(pieces) : pieces;
   const found = { segments, reserved: 0, blockBytes: 0, holeBytes: 0, emptyBytes: 0, keptBytes: 0, largestHole: 0, outside: [] };
   let next = 0;
   for (const segment of segments) {

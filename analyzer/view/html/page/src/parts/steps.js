@@ -20,7 +20,7 @@ function create(root, context) {
   root.append(h("p", { class: "vp-heading" }, `${format.count(real.length)} ${real.length === 1 ? "step" : "steps"}. `,
     medianPeak ? `Median peak ${format.bytes(medianPeak)}, median time ${format.duration(medianTime)}. ${many.length ? `${format.count(many.length)} stand out.` : "None stands out."}` : "Too few to say which stand out."));
   const columns = [
-    { id: "step", title: "Step", kind: "count", value: (step) => step.step },
+    { id: "step", title: "Step", kind: "count", value: (step) => step.step, cell: (step) => (step.step ? format.count(step.step) : "before") },
     { id: "peak", title: "Peak", kind: "bytes", value: (step) => step.peak_bytes },
     medianPeak ? { id: "over", title: "to median", kind: "change", value: (step) => step.peak_bytes - medianPeak } : null,
     { id: "end", title: "At its end", kind: "bytes", value: (step) => step.end_bytes },

@@ -1,22 +1,8 @@
 // A tree of sizes as a treemap or an icicle, made of buttons: reachable by keyboard, readable by a screen
 // reader. What is too small to be shown is summed in a tile of its own.
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
+import { pick } from "./tiles.js";
 import { h, clear, colourOf, visible, roving } from "./dom.js";
-
-const SMALLEST = 0.004; // of the whole: what is smaller is summed up
-const MOST = 60;        // children of one node
-
-/** What is drawn below a node: {node, value, rest, children}; `rest` = nodes that a tile sums up. Values sum to
- * those of the node, exactly. `sizeOf(node)` is what a node's area shows. */
-export function pick(node, sizeOf, depth, whole = sizeOf(node)) {
-  const all = [...node.children.values()].filter((child) => sizeOf(child) > 0).sort((a, b) => sizeOf(b) - sizeOf(a));
-  let shown = all.filter((child, i) => i < MOST && sizeOf(child) >= whole * SMALLEST);
-  if (all.length - shown.length === 1) shown = all; // a tile for one says less than the one
-  const rest = all.slice(shown.length);
-  const children = depth > 0 ? shown.map((child) => pick(child, sizeOf, depth - 1, whole)) : [];
-  if (depth > 0 && rest.length) children.push({ node: null, rest, value: rest.reduce((sum, child) => sum + sizeOf(child), 0), children: [], parent: node });
-  return { node, rest: null, value: sizeOf(node), children };
-}
 
 function layout(picked, way, width, height) {
   const root = hierarchy(picked).sum((tile) => (tile.children.length ? 0 : tile.value));
@@ -63,7 +49,7 @@ export function createTreemap(options) {
     });
     if (width > 34 && height > 13) {
       button.append(h("bdi", { class: "vp-tilename" }, visible(title)));
-      if (width > 90 || (height > 30 && width > 56)) button.append(h("span", { class: "vp-tilesize" }, size));
+      if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60)) button.append(h("span", { class: "vp-tilesize" }, size));
     }
     return button;
   }

@@ -39,11 +39,11 @@ export function isUsed(klass) {
   return Boolean(klass.counted) && !NOT_USED.has(klass.category);
 }
 
-/** "at 1.50 s, step 12, backward" */
+/** "at 1.50 s, step 12, backward", "at the peak (1.50 s, step 12, backward)" */
 export function momentText(context, change) {
-  const state = context.model.state(change);
-  const step = state.step ? `, step ${context.format.count(state.step)}` : "";
-  return `${change === peakOf(context.model) ? "peak, " : ""}at ${context.format.duration(state.t_ns)}${step}${state.phase ? `, ${state.phase}` : ""}`;
+  const state = context.model.state(change), { format } = context;
+  const when = [format.duration(state.t_ns), state.step ? `step ${format.count(state.step)}` : "", state.phase].filter(Boolean).join(", ");
+  return change === peakOf(context.model) ? `at the peak (${when})` : `at ${when}`;
 }
 
 /** {line: text} of a file, or null. */

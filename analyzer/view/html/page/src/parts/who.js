@@ -64,7 +64,7 @@ function create(root, context) {
   function refreshTable(newWay) {
     const rows = second === null ? rowsAt(at, entriesA) : compare(rowsAt(at, entriesA), rowsAt(second, entriesB));
     const compared = second !== null;
-    table.columns(columns(), newWay ? [compared ? "change" : "bytes", true] : null);
+    table.columns(columns(), newWay ? (compared ? [null, false] : ["bytes", true]) : null);
     table.set(rows, `In use by ${WAYS.find(([id]) => id === by)[1]}, ${momentText(context, at)}`);
   }
 
