@@ -8,7 +8,7 @@ import { Instant } from "./instant.js";
 import { KEYS, listen, MOUSE } from "./keys.js";
 import { Model, TraceData } from "./model.js";
 import { Overview } from "./overview.js";
-import { PARTS } from "./parts.js";
+import { partsOf } from "./parts.js";
 import { Preview } from "./preview.js";
 import { openReader, serve } from "./reader.js";
 import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
@@ -29,7 +29,7 @@ class Page {
         this.instant = new Instant(byId("instant"), this.store, {
             pinB: () => this.toggleB(), clearB: () => this.store.set({ pinB: null }), peak: () => this.toPeak(),
         });
-        this.tabs = new Tabs(byId("tabs"), byId("panels"), PARTS.filter((part) => !part.only || part.only(head)), this.store);
+        this.tabs = new Tabs(byId("tabs"), byId("panels"), partsOf(head), this.store);
         this.reader = openReader(head, base64, source);
         this.datas = new Map();
         this.controls();
@@ -173,7 +173,7 @@ class Page {
     heading() {
         const { trace, device } = this;
         document.title = visible(this.head.title || trace.name);
-        clear(byId("title"), name(this.head.title || trace.command || trace.name, { title: visible(trace.command) }));
+        clear(byId("title"), name(this.head.title || trace.command || trace.name));
         const fill = (select, items, chosen) => {
             clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
             select.hidden = items.length < 2;

@@ -104,7 +104,7 @@ export function applyFragment(asked, model) {
     patch.pinA = change(asked.a);
     patch.pinB = change(asked.b);
     const [kind, ...key] = (asked.selection || "").split("~");
-    patch.selection = SELECTIONS.includes(kind) ? { kind, key: kind === "block" ? Number(key.join("~")) : key.join("~"), label: key.join("~") } : null;
+    patch.selection = SELECTIONS.includes(kind) ? { kind, key: key.join("~") } : null;
     return patch;
 }
 

@@ -1,6 +1,7 @@
 // The parts below the timeline, one at a time.
 
 import { clear, el } from "./dom.js";
+import { badgeOf } from "./parts.js";
 
 export class Tabs {
     constructor(list, panels, parts, store) {
@@ -34,13 +35,14 @@ export class Tabs {
         this.open?.view.destroy();
         this.open = null;
         this.context = context;
-        for (const [i, part] of this.parts.entries())
-            clear(this.buttons[i], part.title, part.badge ? this.badge(part.badge(context)) : null);
+        for (const [i, part] of this.parts.entries()) {
+            clear(this.buttons[i], part.title);
+            badgeOf(part.id, context.model).then((count) => {
+                if (count && this.context === context)
+                    clear(this.buttons[i], part.title, el("span", { class: "badge" }, String(count)));
+            }, () => {});
+        }
         this.update(this.store.get());
-    }
-
-    badge(count) {
-        return count ? el("span", { class: "badge" }, String(count)) : null;
     }
 
     update(state) {

@@ -19,6 +19,7 @@ export function h(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") element.style.cssText = value; // the page's policy refuses the attribute
     else if (name === "value" || name === "checked" || name === "disabled" || name === "selected") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
