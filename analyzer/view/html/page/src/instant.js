@@ -54,7 +54,7 @@ export class Instant {
         const now = model.state(change);
         const b = state.pinB === null ? null : model.state(state.pinB);
         const isPeak = change === model.peak;
-        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns)}${isPeak ? " · peak" : ""}`;
+        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
         this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}`;
         clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? "since B" : "of use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
@@ -75,6 +75,11 @@ export class Instant {
         this.clearB.hidden = state.pinB === null;
         this.pinB.hidden = state.pinB !== null;
         this.peak.disabled = state.pinA === null || state.pinA === model.peak;
+    }
+
+    // As fine as the window is: neighbours of a wide one differ in less than anybody reads.
+    resolution(state) {
+        return state.axis === "time" ? Math.min(1e6, (state.zoom[1] - state.zoom[0]) / 1000) : 1e6;
     }
 
     showBetween(state, model, change, b) {

@@ -107,7 +107,7 @@ export class Timeline {
         const { used, driver } = heights(this.picture, this.source);
         const card = this.source.device.total_bytes;
         const wanted = { use: used, driver, card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? driver : used);
-        const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 48)));
+        const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
         this.step = ticks[1] ?? 1;
         this.scale = Math.max(1, wanted) * 1.04;
     }
@@ -242,7 +242,7 @@ export class Timeline {
                 continue;
             context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
             context.fillRect(from, y, Math.max(1, to - from), LANE);
-            if (inWindow <= area.width / 24 && i && step.step) {
+            if (to - from >= 14 && i && step.step) {
                 context.strokeStyle = colours.css("--line");
                 line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
             }
