@@ -211,7 +211,7 @@ class Page {
             .map((c) => `${this.model.categories[c].label} ${format.bytes(now.categories[c])}`);
         const before = state.pinB === null ? null : this.model.state(state.pinB);
         return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === this.model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
-            before ? ` ${format.change(now.used_bytes - before.used_bytes)} since B.` : ""}`;
+            before ? ` B: ${format.bytes(before.used_bytes)}, ${format.change(before.used_bytes - now.used_bytes)}.` : ""}`;
     }
 
     slider(state) {
