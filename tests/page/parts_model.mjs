@@ -24,6 +24,7 @@ export function makeModel(classes, allocations, more = {}) {
             hi: changes * 2,
             least: 1,
             of: (change) => change * 2,
+            ticks: (lo, hi) => [{ x: lo, text: String(Math.round(lo)) }, { x: hi, text: String(Math.round(hi)) }],
             changeAt: (x) => Math.min(changes - 1, Math.floor(x / 2))
         }),
         picture(axis, lo, hi, count) {

@@ -1,6 +1,6 @@
 // The address map at an instant: a row for each segment, its blocks in place, holes between them.
 import { h, name, clear, select, toggle, visible } from "./dom.js";
-import { instantOf, momentText } from "./view.js";
+import { chosenBlock, instantOf, momentText } from "./view.js";
 import { mapAt } from "./map_layout.js";
 import { createCanvas } from "./canvas.js";
 import { categoryColumn, column, createTable } from "./table.js";
@@ -232,7 +232,7 @@ function create(root, context) {
             grown.show(at);
             arrange();
         }
-        const key = state.selection?.kind === "block" ? Number(state.selection.key) : null;
+        const key = chosenBlock(state, model);
         if (key !== chosen || state.theme !== theme) {
             chosen = key;
             theme = state.theme;

@@ -1,7 +1,7 @@
 // What the parts read of the core: the store's fields and a few facts that several parts ask for. All that
 // the parts assume of the state is here.
 //
-// state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null.
+// state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null; highlight: a category or null.
 
 export const NEVER = 0xffffffff;
 const NOT_USED = new Set(["cached", "context", "host_pinned"]);
@@ -31,6 +31,12 @@ export function categoryLabel(model, category) {
 /** Bytes of a category, by name, in a state of the model. */
 export function bytesOf(model, state, category) {
     return state.categories[model.categories.findIndex((one) => one.name === category)] ?? 0;
+}
+
+/** The allocation that is selected, or null; a selection may come from a link to another trace. */
+export function chosenBlock(state, model) {
+    const key = state.selection?.kind === "block" ? Number(state.selection.key) : -1;
+    return Number.isInteger(key) && key >= 0 && key < model.begin.length ? key : null;
 }
 
 /** Whether an allocation of this class counts in what is in use: all categories but the cache, the context

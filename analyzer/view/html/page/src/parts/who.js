@@ -1,7 +1,7 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
 import { h, name, clear, toggle, select, swatch, visible } from "./dom.js";
 import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
-import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within } from "./groups.js";
+import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 import { createDetails } from "./details.js";
@@ -190,15 +190,14 @@ function create(root, context) {
     }
 
     function hover(node) {
+        store.set({ highlight: node && node.category ? node.category : null });
         if (!node)
             return void (hint.textContent = "");
         const change = second === null ? "" : ` · ${format.change(node.b - node.bytes)} to B`;
-        clear(hint).append(name(`${titleOf(context, node)}`),
+        clear(hint).append(h("span", {}, name(titleOf(context, node), "vp-short"),
             ` ${format.bytes(node.bytes)} (${format.exact(node.bytes)}) · ${format.percent(node.bytes, tree.bytes)} · ${
                 format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${change}`,
-            node.entry && node.entry.klass.place?.name
-                ? h("span", { class: "vp-muted" }, " · ", name(node.entry.klass.place.name))
-                : "");
+            node.entry ? [" · ", name(stackName(node.entry.klass.stack))] : ""));
         return undefined;
     }
 
