@@ -19,7 +19,9 @@ export function h(tag, attributes, ...children) {
     for (const [name, value] of Object.entries(attributes || {})) {
         if (value === null || value === undefined || value === false)
             continue;
-        if (name.startsWith("on"))
+        if (name === "style")
+            element.style.cssText = value; // an attribute would be against the page's policy
+        else if (name.startsWith("on"))
             element.addEventListener(name.slice(2), value);
         else if (name === "value" || name === "checked" || name === "disabled" || name === "selected")
             element[name] = value;
