@@ -55,8 +55,10 @@ def predicted(numbers, classes=None):
 
 
 class Trace:
-    def __init__(self, head, data):
+    def __init__(self, head, data, whole=True):
         self.head, self.data = head, data
+        if not whole:
+            return
         self.names = self.document("names")
         self.events, self.times = self.changes()
         self.allocations = self.read_allocations()
