@@ -135,6 +135,13 @@ static int read_tensors(struct vt_tables *tables, uint32_t allocation, size_t *c
     return 0;
 }
 
+const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row)
+{
+    size_t count;
+
+    return read_tensors(tables, row->block.allocation, &count) || !count ? NULL : tables->tensors;
+}
+
 static int walk_allocations(struct walk *walk)
 {
     const struct vt_report *report = walk->tables->report;
@@ -157,13 +164,12 @@ static int walk_allocations(struct walk *walk)
             .driver_bytes = vt_is_driver_memory(allocation) ? allocation->bytes : 0,
             .cached_change_bytes = vt_cached_change(allocation)};
         size_t tensors;
+        const struct vt_owner *owners = vt_owners_of(attribution, i, &tensors);
 
         vt_block_set(report, i, &row.block);
         row.free_t_ns = row.block.freed ? vt_event_time(report->trace, allocation->free_event) : 0;
-        if (read_tensors(walk->tables, i, &tensors))
-            return -ENOMEM;
-        row.tensors = tensors ? walk->tables->tensors : NULL;
-        row.tensor_count = (uint32_t)tensors;
+        row.tensor_list = owners ? (uint32_t)(owners - attribution->owners) + 1 : 0;
+        row.tensor_count = owners ? (uint32_t)tensors : 0;
         result = walk->visit(walk->context, &row);
     }
     return result;

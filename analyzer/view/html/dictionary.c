@@ -29,9 +29,10 @@ enum class_word {
 };
 enum { TENSOR_WORDS = 8, FRAME_WORDS = 6, PLACE_WORDS = 5, LIST_WORDS = 2 };
 
-void vt_dictionary_begin(struct vt_dictionary *dictionary)
+void vt_dictionary_begin(struct vt_dictionary *dictionary, struct vt_tables *tables)
 {
-    *dictionary = (struct vt_dictionary){.classes.width = CLASS_WORDS,
+    *dictionary = (struct vt_dictionary){.tables = tables,
+                                         .classes.width = CLASS_WORDS,
                                          .tensors.width = TENSOR_WORDS,
                                          .tensor_lists.width = LIST_WORDS,
                                          .frames.width = FRAME_WORDS,
@@ -53,6 +54,7 @@ void vt_dictionary_free(struct vt_dictionary *dictionary)
     vt_word_rows_free(&dictionary->frames);
     vt_word_rows_free(&dictionary->places);
     vt_index_free(&dictionary->stack_numbers);
+    vt_index_free(&dictionary->tensor_numbers);
     free(dictionary->class_facts);
     free(dictionary->stacks);
     free(dictionary->stack_frames);
@@ -81,13 +83,14 @@ static uint32_t stack_number(struct vt_dictionary *dictionary, uint32_t stack_id
 }
 
 /* A list is a tensor and the list of those after it: lists that are the same have one number. */
-static uint32_t tensor_list(struct vt_dictionary *dictionary, const struct vt_allocation_row *row)
+static uint32_t make_tensor_list(struct vt_dictionary *dictionary, const struct vt_tensor_row *tensors,
+                                 uint32_t count)
 {
     struct vt_texts *texts = &dictionary->texts;
     uint32_t list = 0;
 
-    for (uint32_t i = row->tensor_count; i-- > 0;) {
-        const struct vt_tensor_row *tensor = &row->tensors[i];
+    for (uint32_t i = count; i-- > 0;) {
+        const struct vt_tensor_row *tensor = &tensors[i];
         const uint64_t words[TENSOR_WORDS] = {vt_text_number(texts, tensor->name),
                                               vt_text_number(texts, tensor->role),
                                               vt_text_number(texts, tensor->module),
@@ -101,6 +104,23 @@ static uint32_t tensor_list(struct vt_dictionary *dictionary, const struct vt_al
         list = vt_row_number(&dictionary->tensor_lists, link);
     }
     return list;
+}
+
+static uint32_t tensor_list(struct vt_dictionary *dictionary, const struct vt_allocation_row *row)
+{
+    const struct vt_tensor_row *tensors;
+    uint32_t number;
+
+    if (!row->tensor_list)
+        return 0;
+    number = vt_index_get(&dictionary->tensor_numbers, row->tensor_list);
+    if (number != VT_INDEX_NONE)
+        return number;
+    tensors = vt_row_tensors(dictionary->tables, row);
+    number = tensors ? make_tensor_list(dictionary, tensors, row->tensor_count) : 0;
+    if (!tensors || vt_index_put(&dictionary->tensor_numbers, row->tensor_list, number))
+        dictionary->failed = true;
+    return number;
 }
 
 static int64_t sign(int64_t number)
@@ -187,8 +207,9 @@ static bool has_failed(const struct vt_dictionary *dictionary)
            dictionary->tensor_lists.failed || dictionary->frames.failed || dictionary->places.failed;
 }
 
-int vt_dictionary_finish(struct vt_dictionary *dictionary, struct vt_tables *tables)
+int vt_dictionary_finish(struct vt_dictionary *dictionary)
 {
+    struct vt_tables *tables = dictionary->tables;
     int result =
         has_failed(dictionary) ? -ENOMEM : vt_table_walk(tables, VT_TABLE_STACKS, add_stack_row, dictionary);
 

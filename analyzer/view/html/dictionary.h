@@ -20,7 +20,9 @@ struct vt_stack_range { /* in stack_frames */
 struct vt_dictionary {
     struct vt_texts texts, kinds, rules;
     struct vt_word_rows classes, tensors, tensor_lists;
-    struct vt_class *class_facts; /* by class */
+    struct vt_tables *tables;
+    struct vt_index tensor_numbers; /* a row's tensor_list → number of a list here */
+    struct vt_class *class_facts;   /* by class */
     size_t class_capacity;
     struct vt_index stack_numbers; /* id of a trace's stack → number, from 1 */
     size_t stack_count, stack_capacity;
@@ -33,13 +35,13 @@ struct vt_dictionary {
     bool failed; /* no memory; vt_dictionary_finish reports it */
 };
 
-void vt_dictionary_begin(struct vt_dictionary *dictionary);
+void vt_dictionary_begin(struct vt_dictionary *dictionary, struct vt_tables *tables);
 void vt_dictionary_free(struct vt_dictionary *dictionary);
 
 /* The number of an allocation's class. */
 uint32_t vt_dictionary_class(struct vt_dictionary *dictionary, const struct vt_allocation_row *row);
 /* Reads the stacks and frames of all classes, after the last of them. 0 or -ENOMEM. */
-int vt_dictionary_finish(struct vt_dictionary *dictionary, struct vt_tables *tables);
+int vt_dictionary_finish(struct vt_dictionary *dictionary);
 /* The document "names". */
 void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_places *places, struct vt_bytes *json);
 

@@ -334,7 +334,7 @@ static int put_trace(struct parts *parts, const struct vt_report *oom, struct vt
     int result = vt_page_columns_make(parts->report, tables, &parts->dictionary, blobs, &parts->columns);
 
     if (!result)
-        result = vt_dictionary_finish(&parts->dictionary, tables);
+        result = vt_dictionary_finish(&parts->dictionary);
     if (result)
         return result;
     vt_bytes_add(parts->json, "{", 1);
@@ -358,7 +358,7 @@ int vt_page_trace_add(const struct vt_report *report, const struct vt_report *oo
 
     if (result)
         return result;
-    vt_dictionary_begin(&parts.dictionary);
+    vt_dictionary_begin(&parts.dictionary, tables);
     result = put_trace(&parts, oom, tables, blobs);
     vt_page_columns_free(&parts.columns);
     vt_dictionary_free(&parts.dictionary);
