@@ -42,7 +42,7 @@ struct vt_blob vt_blob_add(struct vt_blobs *blobs, enum vt_encoding encoding, ui
 
 void vt_blob_describe(const struct vt_blob *blob, struct vt_bytes *json)
 {
-    static const char *const names[] = {"json", "numbers", "deltas", "predicted"};
+    static const char *const names[] = {"json", "numbers", "deltas", "predicted", "placed"};
 
     vt_bytes_print(json, "{\"offset\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu,\"count\":%" PRIu64 ",\"encoding\":\"%s\"}",
                    blob->offset, blob->bytes, blob->raw_bytes, blob->count, names[blob->encoding]);

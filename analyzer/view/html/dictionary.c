@@ -163,6 +163,17 @@ uint32_t vt_dictionary_class(struct vt_dictionary *dictionary, const struct vt_a
     return number;
 }
 
+uint32_t vt_dictionary_place(const struct vt_dictionary *dictionary, uint32_t class_number)
+{
+    const uint64_t *words = vt_row_words(&dictionary->classes, class_number);
+    const char *kind = dictionary->kinds.items[words[CLASS_KIND]];
+    uint32_t device = (uint32_t)words[CLASS_DEVICE];
+
+    if ((int64_t)words[CLASS_DEVICE] < 0)
+        return 0;
+    return !strcmp(kind, "block") ? 1 + 2 * device : !strcmp(kind, "segment") ? 2 + 2 * device : 0;
+}
+
 /* ---- Stacks and frames ---- */
 
 static int add_stack_row(void *context, const void *row)
