@@ -228,9 +228,8 @@ static bool is_source_name(const char *path)
 FILE *vt_source_open(const struct vt_places *places, const char *path)
 {
     struct stat status;
-    int fd = path[0] == '/' && is_source_name(path)
-                 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-                 : -1;
+    int fd = path[0] == '/' && is_source_name(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+                                                    : -1;
 
     if (fd < 0)
         return NULL;

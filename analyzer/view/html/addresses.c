@@ -6,7 +6,8 @@
 #include "view/html/columns.h"
 #include "view/html/placement.h"
 
-/* PyTorch's allocator: requests up to 1 MiB are cut from segments of 2 MiB, larger ones from larger segments. */
+/* PyTorch's allocator: requests up to 1 MiB are cut from segments of 2 MiB, larger ones from larger segments.
+ */
 #define SMALL_BLOCK_BYTES (1u << 20)
 #define SMALL_SEGMENT_BYTES (2u << 20)
 
@@ -65,7 +66,8 @@ static uint32_t pool_of(const struct addresses *addresses, uint32_t number, uint
 
 static uint32_t place_of(const struct addresses *addresses, uint32_t number)
 {
-    return vt_dictionary_place(addresses->columns->dictionary, addresses->columns->items[number].class_number);
+    return vt_dictionary_place(addresses->columns->dictionary,
+                               addresses->columns->items[number].class_number);
 }
 
 static void release(struct addresses *addresses, uint32_t number)
@@ -96,7 +98,8 @@ static uint64_t expect(struct addresses *addresses, uint32_t number, uint64_t ot
     if (!place)
         return otherwise;
     if (vt_is_segment_place(place)) {
-        vt_placement_give(&addresses->placement, number, pool_of(addresses, number, place), item->address, size);
+        vt_placement_give(&addresses->placement, number, pool_of(addresses, number, place), item->address,
+                          size);
         return otherwise;
     }
     if (!vt_placement_guess(&addresses->placement, pool_of(addresses, number, place), size, &start))

@@ -152,7 +152,8 @@ static uint64_t value_of(const struct vt_page_columns *columns, const struct vt_
     }
 }
 
-/* The class is predicted from the four before it, all else from this class and the three before it. -ENOMEM. */
+/* The class is predicted from the four before it, all else from this class and the three before it. -ENOMEM.
+ */
 static int add_predicted(struct vt_page_columns *columns, struct vt_blobs *blobs, enum vt_column_blob which)
 {
     struct vt_predictor *predictor = calloc(1, sizeof *predictor);

@@ -49,8 +49,8 @@ struct vt_page_columns {
     struct vt_word_rows sizes;
 };
 
-/* Walks the allocations, gives their classes to the dictionary, and adds the blobs. On failure too, *columns is
- * to be freed. 0 or -ENOMEM. */
+/* Walks the allocations, gives their classes to the dictionary, and adds the blobs. On failure too, *columns
+ * is to be freed. 0 or -ENOMEM. */
 int vt_page_columns_make(const struct vt_report *report, struct vt_tables *tables,
                          struct vt_dictionary *dictionary, struct vt_blobs *blobs,
                          struct vt_page_columns *columns);

@@ -27,7 +27,8 @@ static size_t hole_from(const struct vt_placement *placement, uint64_t start)
 
 static size_t fit_from(const struct vt_placement *placement, uint32_t pool, struct vt_place_fit wanted)
 {
-    return vt_lower_bound(placement->fits[pool], placement->fit_counts[pool], sizeof wanted, &wanted, compare_fit);
+    return vt_lower_bound(placement->fits[pool], placement->fit_counts[pool], sizeof wanted, &wanted,
+                          compare_fit);
 }
 
 static void insert(struct vt_placement *placement, struct vt_place_hole hole)
@@ -57,7 +58,8 @@ static struct vt_place_hole extract(struct vt_placement *placement, size_t index
     struct vt_place_fit *fits = placement->fits[hole.pool];
     size_t at = fit_from(placement, hole.pool, (struct vt_place_fit){hole.end - hole.start, hole.start});
 
-    memmove(placement->holes + index, placement->holes + index + 1, (--placement->count - index) * sizeof hole);
+    memmove(placement->holes + index, placement->holes + index + 1,
+            (--placement->count - index) * sizeof hole);
     memmove(fits + at, fits + at + 1, (--placement->fit_counts[hole.pool] - at) * sizeof *fits);
     return hole;
 }

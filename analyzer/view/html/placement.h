@@ -1,6 +1,6 @@
-/* Where an allocator would put the next block: holes of the segments, and the smallest that is large enough. The
- * page's reader does the same, so that addresses need not be written where this is right. All numbers are in units
- * of VT_ADDRESS_UNIT bytes. */
+/* Where an allocator would put the next block: holes of the segments, and the smallest that is large enough.
+ * The page's reader does the same, so that addresses need not be written where this is right. All numbers are
+ * in units of VT_ADDRESS_UNIT bytes. */
 #ifndef VT_PLACEMENT_H
 #define VT_PLACEMENT_H
 
@@ -31,7 +31,8 @@ struct vt_placement {
 void vt_placement_free(struct vt_placement *placement);
 
 /* A free piece of a segment, joined with those next to it that are of the same segment. */
-void vt_placement_give(struct vt_placement *placement, uint32_t segment, uint32_t pool, uint64_t start, uint64_t size);
+void vt_placement_give(struct vt_placement *placement, uint32_t segment, uint32_t pool, uint64_t start,
+                       uint64_t size);
 /* Takes a piece of a hole and returns its segment; VT_NO_SEGMENT where no hole has it. */
 uint32_t vt_placement_take(struct vt_placement *placement, uint64_t start, uint64_t size);
 /* Forgets the holes of a segment that is no more. */
