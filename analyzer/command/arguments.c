@@ -38,6 +38,7 @@ static const char *colour_name(unsigned choice)
 #define STEPS (1u << VT_COMMAND_STEPS)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
+#define HTML (1u << VT_COMMAND_HTML)
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 
@@ -77,6 +78,7 @@ static const struct {
     {VT_COMMAND_CHECK,
      "limits apply to the peak of the whole run; for one moment: vramtrace report --at MOMENT"},
     {VT_COMMAND_DIFF, "each side has its own moment: vramtrace diff TRACE@step:2 TRACE@end"},
+    {VT_COMMAND_HTML, "the page has every moment"},
     {VT_COMMAND_INFO, "it describes the whole trace; for one moment: vramtrace report --at MOMENT"},
 };
 

@@ -38,6 +38,8 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "one line per training step; steps that stand out")                                                    \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
+    X(HTML, "html", vt_command_html, TRACES, "[OPTIONS] [TRACE...]",                                         \
+      "a page for the browser: the whole run, zoomed, searched and linked")                                  \
     X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE...]",                                      \
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
@@ -56,8 +58,8 @@ enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_CO
 struct vt_arguments {
     int device, by, top, width, depth; /* -1, -1, 0, 0, 0 = not given */
     int colour;                        /* enum vt_colour_choice */
-    const char *at, *rules, *explain, *output;
-    bool json, events, stacks, verify, help;
+    const char *at, *rules, *explain, *output, *title;
+    bool json, events, stacks, verify, help, diff;
     bool all;                /* steps */
     struct vt_limits limits; /* check */
     const char *baseline;

@@ -103,7 +103,25 @@ static int find_mark(const struct vt_report *report, const char *text, struct vt
     return no_mark(report, text, (int)length, number, found, reason);
 }
 
-/* ---- Steps and times ---- */
+/* ---- Events, steps and times ---- */
+
+static int find_event(const struct vt_report *report, const char *text, struct vt_moment *moment,
+                      struct reason reason)
+{
+    size_t count = report->trace->event_count;
+    char *end, events[32];
+    unsigned long long event = strtoull(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end)
+        return fail(reason, "'event:%.32s' is not event:NUMBER", text);
+    if (!count)
+        return fail(reason, "no event %.20s in the trace; it has no events", text);
+    if (event >= count)
+        return fail(reason, "no event %.20s in the trace; it has %s, numbered from 0", text,
+                    vt_format_count(count, events));
+    moment->first = moment->last = (uint32_t)event;
+    return 0;
+}
 
 static int find_step(const struct vt_report *report, const char *text, struct vt_moment *moment,
                      struct reason reason)
@@ -166,8 +184,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 
     if (!parse_time(text, &seconds))
         return fail(reason,
-                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a "
-                    "time such as 3.2s or 150ms",
+                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
+                    "event:N or a time such as 3.2s or 150ms",
                     text);
     if (seconds * 1e9 > (double)report->duration_ns)
         return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
@@ -231,6 +249,10 @@ static int parse(const struct vt_report *report, const char *at, struct vt_momen
         *label = "the step's largest moment";
         return find_step(report, at + 5, moment, reason);
     }
+    if (!strncmp(at, "event:", 6)) {
+        *label = "the moment after that event";
+        return find_event(report, at + 6, moment, reason);
+    }
     return find_time(report, at, moment, reason);
 }
 
@@ -255,10 +277,11 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     if (result)
         return result;
     if (moment.peak || moment.end)
-        return fail(reason,
-                    "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that "
-                    "moment: vramtrace report --at %s",
-                    at);
+        return fail(
+            reason,
+            "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
+            "that moment: vramtrace report --at %s",
+            at);
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 

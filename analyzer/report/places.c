@@ -225,16 +225,16 @@ static bool is_source_name(const char *path)
     return false;
 }
 
-/* Opens a regular file that was not changed since the trace began: lines of a newer one may differ. */
-static FILE *open_source(const struct vt_trace *trace, const char *path)
+FILE *vt_source_open(const struct vt_places *places, const char *path)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = path[0] == '/' && is_source_name(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+                                                    : -1;
 
     if (fd < 0)
         return NULL;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size > MAX_SOURCE_BYTES ||
-        (uint64_t)status.st_mtime > trace->header.start_realtime_ns / 1000000000u) {
+        (uint64_t)status.st_mtime > places->trace->header.start_realtime_ns / 1000000000u) {
         close(fd);
         return NULL;
     }
@@ -243,11 +243,10 @@ static FILE *open_source(const struct vt_trace *trace, const char *path)
 
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place)
 {
-    const char *path = place ? place->frame.file : "";
     int32_t line = place ? place->frame.line : 0;
     char *text = NULL, *found = NULL;
     size_t capacity = 0;
-    FILE *file = line > 0 && path[0] == '/' && is_source_name(path) ? open_source(places->trace, path) : NULL;
+    FILE *file = line > 0 ? vt_source_open(places, place->frame.file) : NULL;
 
     if (!file)
         return NULL;

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/frame.h"
 
@@ -18,6 +19,10 @@ struct vt_places; /* of one trace; by one thread at a time */
 
 /* Frames of a stack, innermost first. Returns their number; writes at most `capacity`. */
 size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
+
+/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
+ * one may differ), whose name ends as a source's does. NULL for others; the caller closes it. */
+FILE *vt_source_open(const struct vt_places *places, const char *path);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else NULL,
  * also for NULL. The caller frees it. */

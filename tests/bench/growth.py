@@ -30,6 +30,7 @@ COMMANDS = {
     "oom": ("oom", "--json", "TRACE"),
     "frag": ("frag", "TRACE"),
     "timeline": ("timeline", "TRACE"),
+    "html": ("html", "-o", "-", "TRACE"),
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
     "info": ("info", "--verify", "TRACE"),
 }

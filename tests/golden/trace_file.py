@@ -39,8 +39,9 @@ class TraceFile:
     def device(self, index, size, name):
         self.record(DEVICE, struct.pack("<IIQ", index, 0, size) + name)
 
-    def code(self, number, file, name):
-        self.record(CODE, struct.pack("<IiHHIII", number, 7, 11, 0, len(file), len(name), 0) + file + name)
+    def code(self, number, file, name, lines=b""):
+        """`lines`: co_linetable of CPython 3.11, from line 7 on."""
+        self.record(CODE, struct.pack("<IiHHIII", number, 7, 11, 0, len(file), len(name), len(lines)) + file + name + lines)
 
     def module(self, base, end, path):
         self.record(MODULE, struct.pack("<QQQII", base, base, end, 0, len(path)) + path)

@@ -5,6 +5,7 @@
 #include "view/text/views.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,21 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     vt_text_advice(print, device);
 }
 
+/* Why there is nothing to tell of any device. */
+static void print_nothing(struct vt_print *print)
+{
+    const struct vt_report *report = print->report;
+
+    if (report->device_count)
+        return;
+    vt_print_paragraph(
+        print, 0, 0,
+        report->facts.event_count ? "No GPU memory was held at any time of this trace."
+        : report->facts.complete
+            ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
+            : "No events could be read from this trace.");
+}
+
 int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
     bool explains = report->device_count && report->devices[0].explanation.what;
@@ -175,14 +191,7 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     vt_text_header(&print, "report");
     if (!explains)
         vt_text_out_of_memory(&print);
-    if (!report->device_count && !report->facts.event_count)
-        vt_print_paragraph(
-            &print, 0, 0,
-            report->facts.complete
-                ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
-                : "No events could be read from this trace.");
-    else if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    print_nothing(&print);
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
@@ -190,6 +199,24 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     }
     if (!explains)
         more(&print);
+    return vt_print_finish(&print, out);
+}
+
+int vt_text_summary(const struct vt_report *report, FILE *out)
+{
+    const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
+    struct vt_print print;
+    int result = vt_print_begin(&print, &style, report);
+
+    if (result)
+        return result;
+    vt_text_out_of_memory(&print);
+    print_nothing(&print);
+    for (size_t i = 0; i < report->device_count; i++) {
+        vt_text_device(&print, &report->devices[i]);
+        vt_text_verdict(&print, &report->devices[i]);
+        vt_text_leaks(&print, &report->devices[i]);
+    }
     return vt_print_finish(&print, out);
 }
 

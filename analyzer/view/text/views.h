@@ -12,6 +12,9 @@
 typedef int vt_text_view(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
 vt_text_view vt_text_report, vt_text_timeline, vt_text_leaks_page, vt_text_oom, vt_text_frag, vt_text_steps;
 
+/* The report's first paragraphs, each on one line of plain text: out of memory, the peak, leaks. */
+int vt_text_summary(const struct vt_report *report, FILE *out);
+
 int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out);
 
 int vt_text_info(const struct vt_info *info, FILE *out);
