@@ -6,7 +6,7 @@
 import { NEVER, categoryLabel } from "./view.js";
 import { MOST_BLOCKS, bandAt, columnAt, offsetOf } from "./blocks_layout.js";
 
-const LEFT = 76, BOTTOM = 20, TOP = 6;
+const LEFT = 60, BOTTOM = 20, TOP = 6;
 const FONT = "11px system-ui, sans-serif", FADED = 0.25;
 
 export const plotWidth = (scene) => Math.max(1, Math.floor(scene.width - LEFT));
