@@ -230,8 +230,10 @@ function drawAxes(pen, scene) {
             format.byteTick(value), LEFT - 6, Math.min(scene.height - BOTTOM - 4, Math.max(8, yOf(scene, value))));
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const tick of scene.axis.ticks(scene.zoom[0], scene.zoom[1], 8))
-        pen.fillText(tick.text, xOf(scene, tick.x), scene.height - BOTTOM + 5);
+    for (const tick of scene.axis.ticks(scene.zoom[0], scene.zoom[1], 8)) {
+        const half = pen.measureText(tick.text).width / 2;
+        pen.fillText(tick.text, Math.max(half, Math.min(scene.width - half, xOf(scene, tick.x))), scene.height - BOTTOM + 5);
+    }
 }
 
 /* ---- Under a point ---- */
