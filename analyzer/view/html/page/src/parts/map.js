@@ -96,8 +96,8 @@ function create(root, context) {
                         scale = value;
                         canvas.redraw();
                     })),
-            scroller, hint, h("h4", {}, "Given by the driver"), grown.element),
-        h("div", { class: "vp-right" }, table.element, details.element, blocks.element)));
+            scroller, hint, h("h3", {}, "Given by the driver"), grown.element),
+        h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
         const by = {

@@ -71,7 +71,7 @@ function create(root, context) {
                 "No line is known for these blocks: no stack was recorded, or it has no line that a person would name."));
         const most = Math.max(...[...file.lines.values()].map((line) => line.bytes)),
               lines = listing(context.names, file);
-        code.append(h("h4", {}, name(file.file)));
+        code.append(h("h3", {}, name(file.file)));
         if (!lines.some((line) => line.text !== null))
             code.append(h("p", { class: "vp-muted" },
                 "The page holds no source of this file: it was not there when the page was made, or is newer than the trace."));
@@ -84,7 +84,10 @@ function create(root, context) {
                                       ? h("tr", { class: "vp-gap" }, h("td", { colspan: 5 }, "⋮"))
                                       : null,
                                   lineRow(line, most)]))));
-        code.querySelector(".vp-hottest")?.scrollIntoView({ block: "nearest" });
+        const hottest = code.querySelector(".vp-hottest"); // scrolled to within its box: the page itself stays
+        if (hottest)
+            code.scrollTop +=
+                hottest.getBoundingClientRect().top - code.getBoundingClientRect().top - code.clientHeight / 2;
         return undefined;
     }
 
