@@ -54,9 +54,9 @@ enum vt_command_id {
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_COLOUR_CHOICES };
 
 struct vt_arguments {
-    int device, by, top, width, depth; /* -1, -1, 0, 0, 0 = not given */
+    int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
     int colour;                        /* enum vt_colour_choice */
-    const char *at, *rules, *explain, *output;
+    const char *at, *from, *to, *rules, *explain, *output;
     bool json, events, stacks, verify, help;
     bool all;                /* steps */
     struct vt_limits limits; /* check */

@@ -32,7 +32,7 @@ static int make_report(const struct vt_command *command, const struct vt_argumen
                                         .groups = groups_for(arguments),
                                         .shown_only = true,
                                         .depth = (unsigned)arguments->depth,
-                                        .timeline_columns = 1};
+                                        .timeline_columns = VT_NO_TIMELINE};
 
     return vt_make_report(command, side->path, loaded, &options, 0, &side->report);
 }
