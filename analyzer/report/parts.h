@@ -53,6 +53,15 @@ int vt_find_range(const struct vt_report *report, const struct vt_report_options
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
 
+/* ---- Events (info.c) ---- */
+
+struct vt_event;
+struct vt_event_names;
+void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
+                         struct vt_event_names *names);
+/* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
+uint32_t vt_event_flag_names(uint8_t flags, const char **names);
+
 /* ---- Instants (instants.c, timeline.c, groups.c, blocks.c, explanations.c) ---- */
 
 /* The measure of the peak: block bytes if a framework had blocks, else driver bytes that are not cached. */
