@@ -59,6 +59,7 @@ struct vt_arguments {
     const char *at, *from, *to, *rules, *explain, *output;
     bool json, events, stacks, verify, help;
     bool all;                /* steps */
+    bool no_pager;
     struct vt_limits limits; /* check */
     const char *baseline;
     char **operands;
@@ -71,6 +72,7 @@ struct vt_output {
     FILE *stream;
     const char *path;         /* as given with -o; NULL = the standard output */
     char *target, *temporary; /* the file, and its name until it is complete; NULL = none */
+    bool paged;               /* the stream is a pipe to the pager, on the terminal that stdout is */
     bool broken;              /* something is missing in it; nothing more is written */
 };
 
@@ -110,6 +112,16 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
+
+/* ---- pager.c ---- */
+
+/* Before a text is printed, after the work: if it goes to a terminal, a pager prints it, if there is one and
+ * none was refused. Where none can be run, nothing changes. */
+void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
+                    struct vt_output *output);
+/* Waits until the user has left the pager: an exit status, with a line on stderr if it is not 0. vt_output_end
+ * calls it. */
+int vt_pager_end(const struct vt_command *command, struct vt_output *output);
 
 /* ---- arguments.c ---- */
 

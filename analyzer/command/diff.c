@@ -83,6 +83,8 @@ int vt_command_diff(const struct vt_command *command, struct vt_arguments *argum
     int result = make_sides(command, arguments, sides);
 
     if (!result)
+        vt_pager_begin(command, arguments, output);
+    if (!result)
         result = show(command, arguments, sides, output);
     for (int i = 0; i < 2; i++) {
         vt_report_free(sides[i].report);

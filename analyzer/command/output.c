@@ -76,12 +76,13 @@ int vt_columns(FILE *out)
 struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output)
 {
     struct vt_view_style style = {.by = arguments->by, .top = arguments->top, .all = arguments->all};
+    FILE *terminal = output->paged ? stdout : output->stream;
     struct winsize size;
 
-    style.colour = wants_colour(arguments->colour, fileno(output->stream));
+    style.colour = wants_colour(arguments->colour, fileno(terminal));
     style.unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
-    style.height = terminal_size(output->stream, &size) ? size.ws_row : 0;
-    style.width = arguments->width ? arguments->width : vt_columns(output->stream);
+    style.height = terminal_size(terminal, &size) ? size.ws_row : 0;
+    style.width = arguments->width ? arguments->width : vt_columns(terminal);
     return style;
 }
 
@@ -215,7 +216,7 @@ static int keep(const struct vt_command *command, struct vt_output *output)
 
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status)
 {
-    int result = 0;
+    int result = 0, pager;
 
     if (output->stream && !output->broken)
         result = vt_written(command, output, 0);
@@ -227,9 +228,11 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
         output->broken = true;
     if (output->path && output->stream)
         fclose(output->stream);
+    pager = vt_pager_end(command, output);
     if (output->temporary && output->broken)
         unlink(output->temporary);
     free(output->temporary);
     free(output->target);
+    result = pager > result ? pager : result;
     return result > status ? result : status;
 }
