@@ -55,10 +55,10 @@ enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_CO
 
 struct vt_arguments {
     int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
-    int colour;                        /* enum vt_colour_choice */
+    int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output;
     bool json, events, stacks, verify, help;
-    bool all;                /* steps */
+    bool all; /* steps */
     bool no_pager;
     struct vt_limits limits; /* check */
     const char *baseline;
@@ -113,15 +113,23 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
 
+/* ---- progress.c ---- */
+
+/* From here on a terminal shows what base/progress.h is told, if it takes over a second; `new_trace`: from
+ * the start. */
+void vt_progress_begin(bool new_trace);
+/* Erases it. */
+void vt_progress_end(void);
+
 /* ---- pager.c ---- */
 
 /* Before a text is printed, after the work: if it goes to a terminal, a pager prints it, if there is one and
  * none was refused. Where none can be run, nothing changes. */
 void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
                     struct vt_output *output);
-/* Waits until the user has left the pager: an exit status, with a line on stderr if it is not 0. vt_output_end
- * calls it. */
-int vt_pager_end(const struct vt_command *command, struct vt_output *output);
+/* After vt_output_end: waits until the user has left the pager. Returns `status`, or one of its own with a
+ * line on stderr. */
+int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status);
 
 /* ---- arguments.c ---- */
 

@@ -216,7 +216,7 @@ static int keep(const struct vt_command *command, struct vt_output *output)
 
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status)
 {
-    int result = 0, pager;
+    int result = 0;
 
     if (output->stream && !output->broken)
         result = vt_written(command, output, 0);
@@ -228,11 +228,9 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
         output->broken = true;
     if (output->path && output->stream)
         fclose(output->stream);
-    pager = vt_pager_end(command, output);
     if (output->temporary && output->broken)
         unlink(output->temporary);
     free(output->temporary);
     free(output->target);
-    result = pager > result ? pager : result;
     return result > status ? result : status;
 }

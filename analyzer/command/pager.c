@@ -1,4 +1,5 @@
-/* Long text goes through a pager, as git's does: the pager is a child that reads a pipe, and we wait for it. */
+/* Long text goes through a pager, as git's does: the pager is a child that reads a pipe, and we wait for it.
+ */
 #include "command/command.h"
 
 #include <errno.h>
@@ -123,7 +124,8 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
                     struct vt_output *output)
 {
     bool named = false;
-    const char *pager = arguments->no_pager || arguments->json || output->path || output->paged ? NULL : pager_of(&named);
+    const char *pager =
+        arguments->no_pager || arguments->json || output->path || output->paged ? NULL : pager_of(&named);
     int ends[2], error;
     pid_t child;
 
@@ -135,8 +137,9 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
     close(ends[0]);
     if (error) {
         if (named)
-            vt_say(command, "cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none",
-                   pager, strerror(error));
+            vt_say(command,
+                   "cannot run the pager '%s': %s; set VRAMTRACE_PAGER to another, or to cat for none", pager,
+                   strerror(error));
         close(ends[1]);
         return;
     }
@@ -150,12 +153,12 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
     handle(die_after_pager);
 }
 
-int vt_pager_end(const struct vt_command *command, struct vt_output *output)
+int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status)
 {
-    int status = 0;
+    int ended = 0;
 
     if (!output->paged)
-        return VT_EXIT_GOOD;
+        return status;
     fclose(output->stream);
     output->stream = stdout;
     output->paged = false;
@@ -163,14 +166,15 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output)
         dup2(standard_error, STDERR_FILENO); /* closes the pipe's last end */
         close(standard_error);
     }
-    while (waitpid(running, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(running, &ended, 0) < 0 && errno == EINTR)
         ;
     handle(SIG_DFL);
     standard_error = -1;
     /* The shell's word for a command that it could not run; any other status is the pager's own affair. */
-    if (!WIFEXITED(status) || (WEXITSTATUS(status) != 126 && WEXITSTATUS(status) != 127))
-        return VT_EXIT_GOOD;
-    vt_say(command, "the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
-                    "cat for none");
+    if (!WIFEXITED(ended) || (WEXITSTATUS(ended) != 126 && WEXITSTATUS(ended) != 127))
+        return status;
+    vt_say(command,
+           "the pager could not be run, so nothing was printed; set VRAMTRACE_PAGER to another, or to "
+           "cat for none");
     return VT_EXIT_NOT_WRITTEN;
 }

@@ -1,4 +1,5 @@
 /* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
+#include "base/progress.h"
 #include "report/diff.h"
 #include "report/parts.h"
 
@@ -99,6 +100,7 @@ static int make_devices(struct vt_report *report, const struct wanted *wanted)
     for (int i = 0; !result && i < count; i++) {
         if (!is_wanted(report, wanted->options, i))
             continue;
+        vt_progress_tell(VT_WORK_REPORT, (uint64_t)i, 2 * (uint64_t)count);
         report->devices[report->device_count].index = i;
         result = make_device(report, wanted, grouper, &report->devices[report->device_count++]);
     }

@@ -110,7 +110,7 @@ struct vt_report_options {
     uint8_t oom;             /* enum vt_at_oom: without `at`, when to take "oom" */
     size_t timeline_columns; /* 0 = VT_TIMELINE_COLUMNS; or VT_NO_TIMELINE */
     uint8_t axis;            /* enum vt_axis, of the timeline */
-    const char *from, *to;   /* what the timeline covers: moments as `at`; NULL = from the start, to the end */
+    const char *from, *to; /* what the timeline covers: moments as `at`; NULL = from the start, to the end */
 };
 #define VT_NO_GROUPS (1u << VT_BY_COUNT)
 #define VT_NO_TIMELINE SIZE_MAX

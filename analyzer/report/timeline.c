@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Time without events is left out where it is at least an eighth of what would be shown, in at most so many
- * places. What is shown of it at the end of a stretch is a 32nd of the events' time: the level that is held. */
+ * places. What is shown of it at the end of a stretch is a 32nd of the events' time: the level that is held.
+ */
 #define CUTS 6u
 #define IDLE_PART 8u
 #define HELD_PART 32u
@@ -32,7 +33,8 @@ static const struct vt_stretch *stretch_at(const struct vt_timeline *timeline, u
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
         const struct vt_stretch *stretch = &timeline->stretches[middle];
-        bool begun = timeline->axis == VT_AXIS_TIME ? stretch->t_ns <= t_ns : stretch->first_event <= event_index;
+        bool begun =
+            timeline->axis == VT_AXIS_TIME ? stretch->t_ns <= t_ns : stretch->first_event <= event_index;
 
         low = begun ? middle : low;
         high = begun ? high : middle;
@@ -46,9 +48,9 @@ double vt_timeline_position(const struct vt_timeline *timeline, uint32_t event_i
     const struct vt_stretch *stretch;
     double part, whole;
 
-    if (!timeline->stretch_count || (by_time ? t_ns < timeline->from_ns || t_ns > timeline->to_ns
-                                             : event_index < timeline->first_event ||
-                                                   event_index > timeline->last_event))
+    if (!timeline->stretch_count ||
+        (by_time ? t_ns < timeline->from_ns || t_ns > timeline->to_ns
+                 : event_index < timeline->first_event || event_index > timeline->last_event))
         return -1;
     stretch = stretch_at(timeline, event_index, t_ns);
     if (by_time) {
@@ -218,11 +220,12 @@ static int make_events(struct vt_timeline *timeline)
     timeline->stretches = calloc(1, sizeof *timeline->stretches);
     if (!timeline->stretches)
         return -ENOMEM;
-    timeline->stretches[timeline->stretch_count++] = (struct vt_stretch){.t_ns = timeline->from_ns,
-                                                                         .end_ns = timeline->to_ns,
-                                                                         .first_event = timeline->first_event,
-                                                                         .last_event = timeline->last_event,
-                                                                         .end_column = (double)timeline->columns};
+    timeline->stretches[timeline->stretch_count++] =
+        (struct vt_stretch){.t_ns = timeline->from_ns,
+                            .end_ns = timeline->to_ns,
+                            .first_event = timeline->first_event,
+                            .last_event = timeline->last_event,
+                            .end_column = (double)timeline->columns};
     return 0;
 }
 
@@ -246,8 +249,7 @@ static int make_steps(const struct vt_report *report, struct vt_timeline *timeli
                                                            ? span->first_event
                                                            : timeline->first_event};
         }
-        last->last_event =
-            span->last_event < timeline->last_event ? span->last_event : timeline->last_event;
+        last->last_event = span->last_event < timeline->last_event ? span->last_event : timeline->last_event;
     }
     if (!last)
         return make_events(timeline);
@@ -324,8 +326,8 @@ static int set_range(const struct vt_report *report, const struct vt_range *rang
 struct walk {
     const struct vt_report *report;
     struct vt_timeline *timeline;
-    size_t column;         /* the one being filled */
-    struct vt_state last;  /* after the last event so far */
+    size_t column;        /* the one being filled */
+    struct vt_state last; /* after the last event so far */
 };
 
 static void set_column(struct walk *walk, size_t column)

@@ -15,10 +15,10 @@ const char *vt_axis_name(unsigned axis); /* "time", "events", "steps", "auto" */
  * stretches is left out: no event of the device is there. On an axis of events there is one; on one of steps
  * each step is one, all of the same width. In these two, columns are in proportion to events. */
 struct vt_stretch {
-    uint64_t t_ns, end_ns;             /* since recording began */
-    uint32_t first_event, last_event;  /* not set on an axis of time */
-    uint32_t step;                     /* on an axis of steps; 0 = before the first */
-    double column, end_column;         /* of the timeline, from 0; where one ends the next begins */
+    uint64_t t_ns, end_ns;            /* since recording began */
+    uint32_t first_event, last_event; /* not set on an axis of time */
+    uint32_t step;                    /* on an axis of steps; 0 = before the first */
+    double column, end_column;        /* of the timeline, from 0; where one ends the next begins */
 };
 
 /* Each column holds the largest state of its part of the axis, without the cache, so that no peak is lost. */

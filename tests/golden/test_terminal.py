@@ -182,3 +182,70 @@ def test_ctrl_c_does_not_leave_the_pager_alone(trace):
     assert terminal.process.poll() is None
     terminal.press(b"q")
     assert terminal.end()[1] == -signal.SIGINT
+
+
+# Progress: on the terminal that stderr is, and gone at the end. VRAMTRACE_PROGRESS=always does not wait a second.
+
+
+WORKS = ["reading", "replaying", "attributing", "reporting"]
+ERASE = b"\r\x1b[K"
+
+
+def drawn(seen):
+    """The lines that were drawn and erased."""
+    return [line.decode() for line in seen.split(ERASE)]
+
+
+def test_progress_is_drawn_and_erased(trace, tmp_path):
+    terminal = Terminal(["report", "-o", tmp_path / "out", trace], VRAMTRACE_PROGRESS="always")
+    text, status = terminal.end()
+    lines = drawn(terminal.seen)
+    assert status == 0 and lines[0] == lines[-1] == ""  # nothing is left
+    works = [line.split()[0] for line in lines if line]
+    assert works == sorted(works, key=WORKS.index) and set(works) >= {"replaying", "attributing", "reporting"}
+    percents = [int(line.split("%")[0].split()[-1]) for line in lines if line]
+    assert percents == sorted(percents) and 0 <= percents[0] and percents[-1] < 100
+    assert (tmp_path / "out").read_text() == run("report", trace).stdout
+
+
+def test_nothing_is_left_before_the_text(trace):
+    text, status = Terminal(["info", "--no-pager", trace], VRAMTRACE_PROGRESS="always").end()
+    assert status == 0 and text.rsplit(ERASE.decode(), 1)[1] == run("info", trace).stdout
+
+
+def test_nothing_is_left_before_a_message(tmp_path):
+    path = tmp_path / "x.vrt"
+    path.write_bytes(b"VRAMTRC\n")
+    text, status = Terminal(["report", path], VRAMTRACE_PROGRESS="always").end()
+    assert status == 3 and text.rsplit(ERASE.decode(), 1)[-1].startswith("vramtrace report: ")
+
+
+@pytest.mark.parametrize("environment", [{"VRAMTRACE_PROGRESS": "auto"}, {"VRAMTRACE_PROGRESS": "never"},
+                                         {"VRAMTRACE_PROGRESS": "always", "TERM": "dumb"}], ids=str)
+def test_no_progress(environment, trace):
+    """A small trace takes less than a second, however slow this machine."""
+    terminal = Terminal(["info", "--no-pager", trace], **environment)
+    assert terminal.end() == (run("info", trace).stdout, 0)
+
+
+def test_no_progress_where_stderr_is_no_terminal(trace, tmp_path):
+    with open(tmp_path / "errors", "wb") as errors:
+        text, status = Terminal(["info", "--no-pager", trace], stderr=errors, VRAMTRACE_PROGRESS="always").end()
+    assert (text, status) == (run("info", trace).stdout, 0)
+    assert (tmp_path / "errors").read_bytes() == b""
+
+
+def test_progress_shows_before_the_pager_and_not_in_it(trace):
+    text, status = Terminal(["report", trace, trace], VRAMTRACE_PROGRESS="always", VRAMTRACE_PAGER="sed s/^/P/").end()
+    before, after = text.rsplit(ERASE.decode(), 1)
+    assert status == 0 and "reporting" in before and "vramtrace" not in before
+    assert all(line.startswith("P") for line in after.splitlines()) and "replaying" not in after
+
+
+def test_ctrl_c_leaves_a_clean_line(trace):
+    """Whether it comes while a line is drawn or between two traces: nothing but the terminal's own ^C stays."""
+    terminal = Terminal(["report", "-o", "/dev/null", *[trace] * 2000], VRAMTRACE_PROGRESS="always")
+    terminal.wait_for(b"replaying")
+    terminal.press(b"\x03")
+    _, status = terminal.end()
+    assert status == -signal.SIGINT and terminal.seen.replace(b"^C", b"").endswith(ERASE)

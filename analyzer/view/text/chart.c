@@ -2,7 +2,6 @@
  * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
 #include "view/text/chart_parts.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,88 +76,6 @@ bool vt_single_category(const struct vt_device_report *device)
     return true;
 }
 
-/* ---- Cells ---- */
-
-/* Each stretch of an axis of time gets whole cells, with one between two of them for the cut. Other axes are
- * one run. */
-static int lay_out(struct vt_chart *chart)
-{
-    const struct vt_timeline *timeline = &chart->device->timeline;
-    size_t count = timeline->axis == VT_AXIS_TIME ? timeline->stretch_count : 1;
-    int cells, used = 0;
-
-    if (count * 3 > (size_t)chart->columns)
-        count = 1;
-    chart->runs = calloc(count, sizeof *chart->runs);
-    if (!chart->runs)
-        return -ENOMEM;
-    cells = chart->columns - (int)count + 1;
-    for (size_t i = 0; i < count; i++) {
-        const struct vt_stretch *first = &timeline->stretches[i],
-                                *last = i + 1 < count ? first : timeline->stretches + timeline->stretch_count - 1;
-        int rest = (int)(count - 1 - i),
-            end = (int)round(last->end_column / (double)timeline->columns * cells);
-
-        end = end > cells - rest ? cells - rest : end <= used ? used + 1 : end;
-        chart->runs[i] = (struct vt_chart_run){.first = first,
-                                               .last = last,
-                                               .cell = used + (int)i,
-                                               .cells = end - used};
-        used = end;
-    }
-    chart->run_count = count;
-    return 0;
-}
-
-/* The timeline's column where a cell of a run begins; the cell after the last gives the run's end. */
-static size_t first_source(const struct vt_chart_run *run, int cell)
-{
-    double width = run->last->end_column - run->first->column;
-
-    return (size_t)(run->first->column + width * (cell - run->cell) / run->cells + 1e-9);
-}
-
-/* For each cell, the timeline's column with the most in use, and the most that the driver had given. */
-static void choose_sources(struct vt_chart *chart)
-{
-    const struct vt_timeline *timeline = &chart->device->timeline;
-
-    memset(chart->source, 0xff, (size_t)chart->columns * sizeof *chart->source);
-    for (size_t r = 0; r < chart->run_count; r++) {
-        const struct vt_chart_run *run = &chart->runs[r];
-
-        for (int c = run->cell; c < run->cell + run->cells; c++) {
-            size_t from = first_source(run, c), to = first_source(run, c + 1);
-            uint64_t most = 0;
-
-            chart->source[c] = from;
-            for (size_t i = from; (i == from || i < to) && i < timeline->columns; i++) {
-                uint64_t used = vt_used_bytes(timeline->categories[i]), given = timeline->driver_bytes[i];
-
-                chart->source[c] = used > most ? i : chart->source[c];
-                most = used > most ? used : most;
-                chart->driver_bytes[c] = given > chart->driver_bytes[c] ? given : chart->driver_bytes[c];
-            }
-        }
-    }
-}
-
-int vt_chart_cell(const struct vt_chart *chart, uint32_t event_index, uint64_t t_ns)
-{
-    double position = vt_timeline_position(&chart->device->timeline, event_index, t_ns);
-    const struct vt_chart_run *run = chart->runs, *end = chart->runs + chart->run_count;
-    double width;
-    int cell;
-
-    if (position < 0)
-        return -1;
-    while (run + 1 < end && run[1].first->column <= position)
-        run++;
-    width = run->last->end_column - run->first->column;
-    cell = (int)((position - run->first->column) / width * run->cells);
-    return run->cell + (cell < run->cells ? cell : run->cells - 1);
-}
-
 /* ---- Picture ---- */
 
 static unsigned category_at(const uint64_t categories[VT_CATEGORY_COUNT], double bytes)
@@ -231,15 +148,6 @@ static void put_plain(const struct vt_chart *chart, const uint8_t *eighths, bool
         fputc(' ', chart->stream);
 }
 
-int vt_chart_decimals(double step)
-{
-    int count = 0;
-
-    for (; count < 6 && fabs(step - round(step)) > 1e-6 * step; count++)
-        step *= 10;
-    return count;
-}
-
 static void draw_row(struct vt_chart *chart, int row)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
@@ -248,8 +156,8 @@ static void draw_row(struct vt_chart *chart, int row)
     double value = (row + 1) / chart->scale.rows_per_step * chart->scale.step / chart->scale.unit_bytes;
 
     if (tick)
-        fprintf(chart->stream, "%*.*f ┤", VT_CHART_MARGIN - 2, vt_chart_decimals(chart->scale.step / chart->scale.unit_bytes),
-                value);
+        fprintf(chart->stream, "%*.*f ┤", VT_CHART_MARGIN - 2,
+                vt_chart_decimals(chart->scale.step / chart->scale.unit_bytes), value);
     else
         fprintf(chart->stream, "%*s", VT_CHART_MARGIN, "");
     for (int c = 0; c < chart->columns; c++) {
@@ -285,19 +193,6 @@ static void draw_driver(struct vt_chart *chart)
     fputs(VT_RESET "\n", chart->stream);
 }
 
-bool vt_chart_place(char *row, int columns, int column, const char *text)
-{
-    int length = (int)strlen(text);
-
-    if (column < 0 || column + length > columns)
-        return false;
-    for (int i = column > 0 ? column - 1 : 0; i < column + length + 1 && i < columns; i++)
-        if (row[i] != ' ')
-            return false;
-    memcpy(row + column, text, (size_t)length);
-    return true;
-}
-
 /* "v peak 38.21 GiB" over its column: to the right, else to the left, else in the row above. */
 static void place_marker(const struct vt_chart *chart, char *row, char *above, uint32_t event_index,
                          uint64_t t_ns, char sign, const char *text)
@@ -309,25 +204,11 @@ static void place_marker(const struct vt_chart *chart, char *row, char *above, u
         return;
     snprintf(right, sizeof right, "%c %.70s", sign, text);
     snprintf(left, sizeof left, "%.70s %c", text, sign);
-    if (vt_chart_place(row, chart->columns, column, right) || vt_chart_place(row, chart->columns, column - length + 1, left) ||
+    if (vt_chart_place(row, chart->columns, column, right) ||
+        vt_chart_place(row, chart->columns, column - length + 1, left) ||
         vt_chart_place(above, chart->columns, column, right))
         return;
     vt_chart_place(above, chart->columns, column - length + 1, left);
-}
-
-void vt_chart_put_row(FILE *stream, const char *row, int columns)
-{
-    for (int c = 0; c < columns; c++) {
-        if (row[c] == VT_CHART_ARROW)
-            fputs("▾", stream);
-        else if (row[c] == VT_CHART_CROSS)
-            fputs("✗", stream);
-        else if (row[c] == VT_CHART_BAR)
-            fputs("│", stream);
-        else
-            fputc(row[c], stream);
-    }
-    fputc('\n', stream);
 }
 
 static void draw_markers(struct vt_chart *chart, char *row, char *above)
@@ -342,9 +223,11 @@ static void draw_markers(struct vt_chart *chart, char *row, char *above)
     if (report->refusal_count && refusal->device_index == device->index)
         place_marker(chart, row, above, refusal->event_index, refusal->t_ns, VT_CHART_CROSS, "out of memory");
     vt_format_bytes(device->peak.state.used_bytes, text + 5);
-    place_marker(chart, row, above, device->peak.state.event_index, device->peak.state.t_ns, VT_CHART_ARROW, text);
+    place_marker(chart, row, above, device->peak.state.event_index, device->peak.state.t_ns, VT_CHART_ARROW,
+                 text);
     if (device->at.state.present && device->at.state.event_index != device->peak.state.event_index)
-        place_marker(chart, row, above, device->at.state.event_index, device->at.state.t_ns, VT_CHART_ARROW, "at");
+        place_marker(chart, row, above, device->at.state.event_index, device->at.state.t_ns, VT_CHART_ARROW,
+                     "at");
     if (strspn(above, " ") < (size_t)chart->columns) {
         fprintf(chart->stream, "%*s", VT_CHART_MARGIN, "");
         vt_chart_put_row(chart->stream, above, chart->columns);
@@ -356,7 +239,7 @@ static void draw_markers(struct vt_chart *chart, char *row, char *above)
 /* `row` is a buffer for two rows. */
 static void draw(struct vt_chart *chart, char *row, bool phases)
 {
-    choose_sources(chart);
+    vt_chart_choose_sources(chart);
     draw_driver(chart);
     draw_markers(chart, row, row + chart->columns + 1);
     for (int r = chart->rows - 1; r >= 0; r--)
@@ -367,7 +250,8 @@ static void draw(struct vt_chart *chart, char *row, bool phases)
 char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
                     const struct vt_view_style *style, int columns, int rows, bool phases)
 {
-    struct vt_chart chart = {.report = report, .device = device, .style = style, .columns = columns - VT_CHART_MARGIN};
+    struct vt_chart chart = {
+        .report = report, .device = device, .style = style, .columns = columns - VT_CHART_MARGIN};
     uint64_t most = 0;
     char *row = NULL, *text = NULL;
     size_t bytes;
@@ -376,7 +260,7 @@ char *vt_chart_draw(const struct vt_report *report, const struct vt_device_repor
         uint64_t used = vt_used_bytes(device->timeline.categories[i]);
         most = used > most ? used : most;
     }
-    if (chart.columns < 10 || rows < 2 || !most || lay_out(&chart))
+    if (chart.columns < 10 || rows < 2 || !most || vt_chart_lay_out(&chart))
         return NULL;
     chart.scale = vt_scale_for(most, rows);
     chart.single = vt_single_category(device);

@@ -46,8 +46,14 @@ static struct ticks time_ticks(double least, double most)
                  {10800, 3600, "h"},   {21600, 3600, "h"},  {43200, 3600, "h"}, {86400, 86400, "d"},
                  {172800, 86400, "d"}, {604800, 86400, "d"}};
     struct ticks ticks = {.step = round_step(least),
-                          .unit_size = most >= 1 ? 1 : most >= 1e-3 ? 1e-3 : most >= 1e-6 ? 1e-6 : 1e-9,
-                          .unit = most >= 1 ? "s" : most >= 1e-3 ? "ms" : most >= 1e-6 ? "us" : "ns"};
+                          .unit_size = most >= 1      ? 1
+                                       : most >= 1e-3 ? 1e-3
+                                       : most >= 1e-6 ? 1e-6
+                                                      : 1e-9,
+                          .unit = most >= 1      ? "s"
+                                  : most >= 1e-3 ? "ms"
+                                  : most >= 1e-6 ? "us"
+                                                 : "ns"};
 
     for (size_t i = 0; least > 20 && i < sizeof large / sizeof *large; i++) {
         if (large[i].step < least && i + 1 < sizeof large / sizeof *large)
@@ -156,7 +162,8 @@ static void draw_step_line(struct vt_chart *chart, char *line)
     const struct vt_timeline *timeline = &chart->device->timeline;
 
     memset(line, ' ', (size_t)chart->columns);
-    for (size_t i = 1; i < timeline->stretch_count && timeline->stretch_count * 2 <= (size_t)chart->columns; i++)
+    for (size_t i = 1; i < timeline->stretch_count && timeline->stretch_count * 2 <= (size_t)chart->columns;
+         i++)
         line[vt_chart_cell(chart, timeline->stretches[i].first_event, 0)] = '+';
     put_line(chart, line);
 }

@@ -1,4 +1,5 @@
-/* What the parts of a picture share: chart.c draws bars and markers, chart_axis.c what is below. */
+/* What the parts of a picture share: chart_cells.c lays it out, chart_axis.c draws what is below the bars,
+ * chart.c the rest. */
 #ifndef VT_CHART_PARTS_H
 #define VT_CHART_PARTS_H
 
@@ -28,6 +29,11 @@ struct vt_chart {
     FILE *stream;
 };
 
+/* Makes the runs: each stretch of an axis of time gets whole cells, with one between two of them for the cut;
+ * other axes are one run. -ENOMEM. */
+int vt_chart_lay_out(struct vt_chart *chart);
+/* Finds for each cell the timeline's column with the most in use, and the most that the driver had given. */
+void vt_chart_choose_sources(struct vt_chart *chart);
 /* The cell of an event at that time; -1 = it is not in the timeline's range. */
 int vt_chart_cell(const struct vt_chart *chart, uint32_t event_index, uint64_t t_ns);
 /* Decimals that multiples of a round step need. */

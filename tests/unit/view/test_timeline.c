@@ -18,7 +18,8 @@ static const struct vt_timeline *make(struct fake *fake, enum vt_axis axis, cons
 
 static void refuse(struct fake *fake, enum vt_axis axis, const char *from, const char *to, const char *part)
 {
-    const struct vt_report_options options = {.device_index = -1, .axis = (uint8_t)axis, .from = from, .to = to};
+    const struct vt_report_options options = {
+        .device_index = -1, .axis = (uint8_t)axis, .from = from, .to = to};
     struct vt_report *report = NULL;
     char error[512];
 
@@ -26,8 +27,8 @@ static void refuse(struct fake *fake, enum vt_axis axis, const char *from, const
     cr_expect(strstr(error, part), "'%s' does not tell '%s'", error, part);
 }
 
-/* 100 s; three steps of 10 ms each, 10 s apart, with a spike of (step) MiB of 1 us in each. Parameters from 1 s
- * on. */
+/* 100 s; three steps of 10 ms each, 10 s apart, with a spike of (step) MiB of 1 us in each. Parameters from 1
+ * s on. */
 static struct fake *bursts(void)
 {
     struct fake *fake = fake_make(100);
@@ -167,9 +168,9 @@ Test(timeline, covers_what_is_asked_for)
         const char *from, *to;
         uint32_t first_event, last_event;
         uint64_t from_ms, to_ms;
-    } cases[] = {{NULL, "step:1", 0, 12, 0, 10010},          {"step:2", NULL, 13, 36, 20000, 100000},
-                 {"5s", "15s", 1, 12, 5000, 15000},          {"peak", "end", 31, 36, 30006, 100000},
-                 {"0s", "peak", 0, 31, 0, 30006},            {"end", "end", 36, 36, 30010, 100000},
+    } cases[] = {{NULL, "step:1", 0, 12, 0, 10010},   {"step:2", NULL, 13, 36, 20000, 100000},
+                 {"5s", "15s", 1, 12, 5000, 15000},   {"peak", "end", 31, 36, 30006, 100000},
+                 {"0s", "peak", 0, 31, 0, 30006},     {"end", "end", 36, 36, 30010, 100000},
                  {"12s", "13s", 13, 12, 12000, 13000}};
     struct fake *fake = bursts();
 
