@@ -122,12 +122,15 @@ static void put_ticks(const struct vt_chart *chart, const struct vt_chart_run *r
             line[run->cell] = '+';
         return;
     }
-    for (double i = first; i * ticks->step < to + 1e-9 * ticks->step && i < first + chart->columns; i++) {
-        int cell = cell_of(chart, run, i * ticks->step);
+    for (int n = 0; n < chart->columns; n++) {
+        double value = (first + n) * ticks->step;
+        int cell = cell_of(chart, run, value);
 
-        if (!i || cell <= run->cell)
+        if (value > to + 1e-9 * ticks->step)
+            break;
+        if (value <= 0 || cell <= run->cell)
             continue;
-        write_number(ticks, i * ticks->step, 0, false, text);
+        write_number(ticks, value, 0, false, text);
         line[cell] = '+';
         vt_chart_place(numbers, chart->columns, cell, text);
     }
@@ -160,11 +163,14 @@ static void draw_numbers(struct vt_chart *chart, char *line, char *numbers)
 static void draw_step_line(struct vt_chart *chart, char *line)
 {
     const struct vt_timeline *timeline = &chart->device->timeline;
+    size_t count = timeline->stretch_count;
 
     memset(line, ' ', (size_t)chart->columns);
-    for (size_t i = 1; i < timeline->stretch_count && timeline->stretch_count * 2 <= (size_t)chart->columns;
-         i++)
-        line[vt_chart_cell(chart, timeline->stretches[i].first_event, 0)] = '+';
+    for (size_t i = 1; i < count && count * 2 <= (size_t)chart->columns; i++) {
+        int cell = vt_chart_cell(chart, timeline->stretches[i].first_event, 0);
+
+        line[cell > 0 ? cell : 0] = '+';
+    }
     put_line(chart, line);
 }
 

@@ -239,7 +239,7 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
 
 int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    int rows = style->height > 24 ? style->height - 15 : 16, result;
+    int rows = style->height > 26 ? style->height - 18 : 16, result;
     struct vt_print print;
 
     result = vt_print_begin(&print, style, report);
