@@ -35,9 +35,9 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
     libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev
     libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev node-d3 esbuild"
-# What programs bring that the shim runs in: allocators of their own, C++, a tracer; and a second compiler. Tests of one that is not there are
+# What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
-setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang"
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs"

@@ -305,7 +305,7 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .operands = argv};
+    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 

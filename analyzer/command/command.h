@@ -56,10 +56,10 @@ enum vt_command_id {
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_COLOUR_CHOICES };
 
 struct vt_arguments {
-    int device, by, top, width, depth; /* -1, -1, 0, 0, 0 = not given */
-    int colour;                        /* enum vt_colour_choice */
-    const char *at, *rules, *explain, *output, *title;
-    bool json, events, stacks, verify, help, diff;
+    int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
+    int colour;                              /* enum vt_colour_choice */
+    const char *at, *from, *to, *rules, *explain, *output, *title;
+    bool json, events, stacks, verify, help, diff, no_pager;
     bool all;                /* steps */
     struct vt_limits limits; /* check */
     const char *baseline;
@@ -73,6 +73,7 @@ struct vt_output {
     FILE *stream;
     const char *path;         /* as given with -o; NULL = the standard output */
     char *target, *temporary; /* the file, and its name until it is complete; NULL = none */
+    bool paged;               /* the stream is a pipe to the pager, on the terminal that stdout is */
     bool broken;              /* something is missing in it; nothing more is written */
 };
 
@@ -112,6 +113,24 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
+
+/* ---- progress.c ---- */
+
+/* From here on a terminal shows what base/progress.h is told, if it takes over a second; `new_trace`: from
+ * the start. */
+void vt_progress_begin(bool new_trace);
+/* Erases it. */
+void vt_progress_end(void);
+
+/* ---- pager.c ---- */
+
+/* Before a text is printed, after the work: if it goes to a terminal, a pager prints it, if there is one and
+ * none was refused. Where none can be run, nothing changes. */
+void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
+                    struct vt_output *output);
+/* After vt_output_end: waits until the user has left the pager. Returns `status`, or one of its own with a
+ * line on stderr. */
+int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status);
 
 /* ---- arguments.c ---- */
 

@@ -25,13 +25,14 @@ static const struct page {
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_TIMELINE_COLUMNS},
     {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_SHORTAGE,
-     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, 1},
+     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY,
+     VT_NO_TIMELINE},
     {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, 1},
+     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_NO_TIMELINE},
     {VT_COMMAND_LEAKS, vt_text_leaks_page, &vt_leaks_document, VT_FIND_LEAKS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
     {VT_COMMAND_STEPS, vt_text_steps, &vt_steps_document, VT_FIND_STEPS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
 };
 
 static const struct page *page_of(const struct vt_command *command)
@@ -51,6 +52,14 @@ static unsigned groups_for(const struct vt_arguments *arguments, const struct pa
         return page->json_groups;
     /* the verdict names modules and lines */
     return arguments->by < 0 ? page->text_groups : (page->text_groups & ~BY(STACK)) | by;
+}
+
+/* The text's axis leaves out what is idle; JSON covers all time if no other is asked for. */
+static uint8_t axis_for(const struct vt_arguments *arguments)
+{
+    if (arguments->axis >= 0)
+        return (uint8_t)arguments->axis;
+    return arguments->json ? VT_AXIS_TIME : VT_AXIS_AUTO;
 }
 
 static int print(const struct vt_report *report, const struct vt_arguments *arguments,
@@ -76,7 +85,10 @@ static int report_one(const struct vt_command *command, const struct vt_argument
                                         .oom = arguments->json ? page->json_oom : page->text_oom,
                                         .depth = (unsigned)arguments->depth,
                                         .blocks = arguments->by == VT_BY_BLOCK,
-                                        .timeline_columns = page->timeline_columns};
+                                        .timeline_columns = page->timeline_columns,
+                                        .axis = axis_for(arguments),
+                                        .from = arguments->from,
+                                        .to = arguments->to};
     /* in text an explanation is all that is printed */
     unsigned findings = arguments->explain && !arguments->json ? 0 : page->findings;
     struct vt_loaded loaded;
@@ -84,6 +96,7 @@ static int report_one(const struct vt_command *command, const struct vt_argument
 
     if (result)
         return result;
+    vt_pager_begin(command, arguments, output);
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;

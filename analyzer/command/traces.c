@@ -256,8 +256,10 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
         return VT_EXIT_UNREADABLE;
     }
     warn_of_newer(command, arguments, path);
+    vt_progress_begin(true);
     result = vt_trace_open(path, &loaded->trace, error, sizeof error);
     if (result) {
+        vt_progress_end();
         vt_say(command, "%s%s", error[0] ? error : strerror(-result), advice(result));
         return VT_EXIT_UNREADABLE;
     }
@@ -265,6 +267,7 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
     if (!result)
         result =
             vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, error, sizeof error);
+    vt_progress_end();
     if (!result)
         return 0;
     vt_say(command, "%s: %s", rules && error[0] ? "--rules" : path, error[0] ? error : strerror(-result));
@@ -285,12 +288,16 @@ int vt_make_report(const struct vt_command *command, const char *path, const str
                    const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
 {
     char error[512];
-    int result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
+    int result;
+
+    vt_progress_begin(false);
+    result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
 
     if (!result) {
         snprintf(error, sizeof error, "out of memory");
         result = vt_diagnose(*report, wanted);
     }
+    vt_progress_end();
     if (!result)
         return 0;
     vt_say(command, "%s: %s", path, error);

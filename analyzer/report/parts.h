@@ -32,13 +32,23 @@ struct vt_moment {
     uint32_t first, last;
     bool largest;
     bool peak, end; /* the device's own */
-    uint64_t t_ns;  /* the time asked for; 0 = another moment */
+    bool timed;     /* a time was asked for */
+    uint64_t t_ns;  /* that time; 0 = another moment */
 };
 
 /* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
  * set only with has_at. -EINVAL with a reason in `error`. */
 int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
                    struct vt_moment *moment, char *error, size_t error_bytes);
+
+/* What a timeline shall show: from the first event of a moment to the last of another. */
+struct vt_range {
+    struct vt_moment from, to;
+    bool has_from, has_to;
+};
+/* Reads options->from and options->to. -EINVAL as above. */
+int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
+                  struct vt_range *range, char *error, size_t error_bytes);
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
@@ -52,7 +62,7 @@ void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *ev
 /* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
 uint32_t vt_event_flag_names(uint8_t flags, const char **names);
 
-/* ---- Instants (instants.c, groups.c, blocks.c, explanations.c) ---- */
+/* ---- Instants (instants.c, timeline.c, groups.c, blocks.c, explanations.c) ---- */
 
 /* The measure of the peak: block bytes if a framework had blocks, else driver bytes that are not cached. */
 uint64_t vt_state_measure(const struct vt_state *state, bool has_blocks);
@@ -61,9 +71,17 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
 /* Finds time, step, phase and the bytes in use of state->event_index. */
 void vt_state_finish(const struct vt_report *report, struct vt_state *state);
 
-/* Makes timeline, peak and end of a device, and with `at` that instant. */
+void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase);
+
+/* Finds peak and end of a device, and with `at` that instant. */
 int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
                    struct vt_device_report *device);
+
+/* Makes the timeline of a device whose peak is found. -EINVAL with a reason in `error` for a range or an axis
+ * that has nothing in it. On failure too, vt_timeline_free frees it. */
+int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
+                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
+void vt_timeline_free(struct vt_timeline *timeline);
 
 /* Groups and evidence of what is alive on `device_index` just after the instant's event. One grouper serves
  * all instants of a report. `depth`: levels of modules' names, 0 = all. */
