@@ -16,6 +16,9 @@ static const struct format {
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
 } formats[] = {
+    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write},
+    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write},
+    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write},
     {"folded", ".folded", false, true, 0, vt_folded_write},
 };
 #define FORMAT_COUNT (sizeof formats / sizeof *formats)
