@@ -190,7 +190,8 @@ static void add_frame(struct vt_packets *packets, uint64_t iid, const struct vt_
         frame->has_kind = true;
     frame->iid = iid;
     frame->function_name_id = vt_packets_text(packets, VT_INTERNED_FUNCTION, from->function);
-    frame->mapping_id = mapping_of(packets, native ? from->module : "python");
+    /* readers put a slash before it */
+    frame->mapping_id = mapping_of(packets, !native ? "python" : from->module + (from->module[0] == '/'));
     /* Readers take frames of one object and address for the same: Python's get their number. */
     frame->rel_pc = native && from->address ? from->address : iid;
     frame->kind = native ? KIND_NATIVE : KIND_INTERPRETED;

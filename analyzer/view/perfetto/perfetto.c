@@ -2,6 +2,7 @@
  * its call stack; marks and out of memory; and a heap profile of what is alive at the shown instant. */
 #include "view/perfetto/packets.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 #define ORDER_BY_RANK 3u
 
 /* Tracks of the process have these numbers, those of a device come behind them. */
-enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS };
+enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS, TRACK_HOST_PINNED };
 /* Of a device; counters of categories come behind them. */
 enum {
     TRACK_DEVICE,
@@ -45,6 +46,15 @@ static uint64_t process_track(const struct writer *writer, unsigned track)
 static uint64_t device_track(const struct writer *writer, size_t device, unsigned track)
 {
     return writer->first_uuid + (device + 1) * TRACKS_EACH + track;
+}
+
+static size_t device_of(const struct writer *writer, int device_index)
+{
+    size_t i = 0;
+
+    while (i < writer->report->device_count && writer->report->devices[i].index != device_index)
+        i++;
+    return i;
 }
 
 /* Parent 0 = none. */
@@ -98,18 +108,22 @@ static void put_tracks(struct writer *writer)
 
 /* ---- Counters ---- */
 
+/* One of the device at hand. */
 static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
 {
+    bool of_process = track == TRACK_CATEGORIES + VT_CATEGORY_HOST_PINNED;
+    uint64_t parent = of_process ? process_track(writer, TRACK_PROCESS)
+                                 : device_track(writer, writer->device, TRACK_DEVICE);
+    uint64_t uuid =
+        of_process ? process_track(writer, TRACK_HOST_PINNED) : device_track(writer, writer->device, track);
     Perfetto__CounterDescriptor counter = PERFETTO__COUNTER_DESCRIPTOR__INIT;
-    uint64_t parent = device_track(writer, writer->device, TRACK_DEVICE),
-             uuid = device_track(writer, writer->device, track);
     char key[32];
 
-    if (value == writer->last[track])
+    if (value == writer->last[track] || (of_process && writer->device))
         return; /* nor is there a counter of what is always 0 */
     writer->last[track] = value;
     if (!writer->counted[track]) {
-        snprintf(key, sizeof key, "%llx", (unsigned long long)parent);
+        snprintf(key, sizeof key, "%" PRIx64, parent); /* of one scale with its siblings */
         counter.has_unit = true;
         counter.unit = UNIT_BYTES;
         counter.y_axis_share_key = key;
@@ -128,8 +142,7 @@ static int put_instant(void *context, const void *item)
     const struct vt_state *state = &row->state;
 
     if (row->device_index != writer->report->devices[writer->device].index) {
-        while (writer->report->devices[writer->device].index != row->device_index)
-            writer->device++;
+        writer->device = device_of(writer, row->device_index);
         memset(writer->counted, 0, sizeof writer->counted);
         memset(writer->last, 0, sizeof writer->last);
     }
@@ -137,7 +150,7 @@ static int put_instant(void *context, const void *item)
     count(writer, TRACK_DRIVER, "driver", state->t_ns, state->driver_bytes);
     for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
         count(writer, TRACK_CATEGORIES + c, vt_category_name(c), state->t_ns, state->categories[c]);
-    return 0;
+    return writer->packets.failed ? -ENOMEM : 0;
 }
 
 /* ---- Steps and phases ---- */
@@ -239,15 +252,6 @@ static void put_marks(struct writer *writer)
 
 /* ---- Allocations ---- */
 
-static size_t device_of(const struct writer *writer, int device_index)
-{
-    size_t i = 0;
-
-    while (i < writer->report->device_count && writer->report->devices[i].index != device_index)
-        i++;
-    return i;
-}
-
 static int put_allocation(void *context, const void *item)
 {
     struct writer *writer = context;
@@ -290,58 +294,79 @@ static int put_allocation(void *context, const void *item)
 
 /* ---- The heap profile ---- */
 
-static void put_profile(struct writer *writer, const struct vt_device_report *device,
-                        const struct vt_sample *samples, size_t sample_count)
-{
-    Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
-    Perfetto__ProfilePacket profile = PERFETTO__PROFILE_PACKET__INIT;
-    Perfetto__ProcessHeapSamples dump = PERFETTO__PROCESS_HEAP_SAMPLES__INIT, *dumps = &dump;
-    Perfetto__HeapSample *items = calloc(sample_count, sizeof *items),
-                         **list = calloc(sample_count, sizeof *list);
-    char name[VT_DEVICE_NAME_BYTES];
+/* What the messages of the profile are made of, one for each device and for each sample. */
+struct profile {
+    Perfetto__ProcessHeapSamples *dumps, **dump_list;
+    Perfetto__HeapSample *samples, **sample_list;
+    char (*names)[VT_DEVICE_NAME_BYTES];
+};
 
-    for (size_t i = 0; i < sample_count && items && list; i++) {
-        items[i] = (Perfetto__HeapSample)PERFETTO__HEAP_SAMPLE__INIT;
-        items[i].has_callstack_id = items[i].has_self_allocated = items[i].has_alloc_count = true;
-        items[i].callstack_id = vt_packets_stack(&writer->packets, samples[i].stack_id,
-                                                 samples[i].forward_stack_id, samples[i].category);
-        items[i].self_allocated = samples[i].bytes;
-        items[i].alloc_count = samples[i].count;
-        list[i] = &items[i];
+/* Samples of a device, from *first on. */
+static void fill_dump(struct writer *writer, const struct vt_device_report *device,
+                      const struct vt_sample_list *samples, size_t *first, struct profile *profile)
+{
+    size_t number = (size_t)(device - writer->report->devices), begin = *first;
+    Perfetto__ProcessHeapSamples *dump = profile->dump_list[number] = &profile->dumps[number];
+
+    *dump = (Perfetto__ProcessHeapSamples)PERFETTO__PROCESS_HEAP_SAMPLES__INIT;
+    for (; *first < samples->count && samples->items[*first].device_index == device->index; ++*first) {
+        const struct vt_sample *from = &samples->items[*first];
+        Perfetto__HeapSample *sample = profile->sample_list[*first] = &profile->samples[*first];
+
+        *sample = (Perfetto__HeapSample)PERFETTO__HEAP_SAMPLE__INIT;
+        sample->has_callstack_id = sample->has_self_allocated = sample->has_alloc_count = true;
+        sample->callstack_id =
+            vt_packets_stack(&writer->packets, from->stack_id, from->forward_stack_id, from->category);
+        sample->self_allocated = from->bytes;
+        sample->alloc_count = from->count;
     }
-    dump.has_pid = dump.has_timestamp = true;
-    dump.pid = writer->report->facts.pid;
-    dump.timestamp = writer->packets.start_ns + device->shown->state.t_ns;
-    dump.heap_name = (char *)vt_device_label(device->index, name);
-    dump.samples = list;
-    dump.n_samples = sample_count;
-    profile.process_dumps = &dumps;
-    profile.n_process_dumps = 1;
-    packet.has_timestamp = true;
-    packet.timestamp = dump.timestamp;
-    packet.profile_packet = &profile;
-    if (items && list)
-        vt_packet_put(&writer->packets, &packet);
-    else
-        writer->packets.failed = true;
-    free(items);
-    free(list);
+    dump->has_pid = dump->has_timestamp = true;
+    dump->pid = writer->report->facts.pid;
+    dump->timestamp = writer->packets.start_ns + device->shown->state.t_ns;
+    dump->heap_name = (char *)vt_device_label(device->index, profile->names[number]);
+    dump->samples = profile->sample_list + begin;
+    dump->n_samples = *first - begin;
 }
 
-static int put_profiles(struct writer *writer)
+static int put_profile(struct writer *writer, const struct vt_sample_list *samples)
+{
+    size_t devices = writer->report->device_count, first = 0;
+    struct profile parts = {.dumps = calloc(devices, sizeof *parts.dumps),
+                            .dump_list = calloc(devices, sizeof *parts.dump_list),
+                            .samples = calloc(samples->count, sizeof *parts.samples),
+                            .sample_list = calloc(samples->count, sizeof *parts.sample_list),
+                            .names = calloc(devices, sizeof *parts.names)};
+    Perfetto__TracePacket packet = PERFETTO__TRACE_PACKET__INIT;
+    Perfetto__ProfilePacket profile = PERFETTO__PROFILE_PACKET__INIT;
+    int result =
+        parts.dumps && parts.dump_list && parts.samples && parts.sample_list && parts.names ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < devices && !result; i++)
+        fill_dump(writer, &writer->report->devices[i], samples, &first, &parts);
+    profile.process_dumps = parts.dump_list;
+    profile.n_process_dumps = devices;
+    packet.has_timestamp = true;
+    packet.profile_packet = &profile;
+    if (!result) {
+        packet.timestamp = parts.dumps[0].timestamp;
+        vt_packet_put(&writer->packets, &packet);
+    }
+    free(parts.dumps);
+    free(parts.dump_list);
+    free(parts.samples);
+    free(parts.sample_list);
+    free(parts.names);
+    return result;
+}
+
+static int put_what_is_alive(struct writer *writer)
 {
     struct vt_sample_list samples;
     int result = vt_samples_read(writer->export, &samples);
 
-    if (!result)
+    if (!result && samples.count) {
         vt_samples_merge(&samples);
-    for (size_t first = 0, end; first < samples.count && !result; first = end) {
-        int device_index = samples.items[first].device_index;
-
-        for (end = first + 1; end < samples.count && samples.items[end].device_index == device_index;)
-            end++;
-        put_profile(writer, &writer->report->devices[device_of(writer, device_index)], samples.items + first,
-                    end - first);
+        result = put_profile(writer, &samples);
     }
     vt_samples_free(&samples);
     return result;
@@ -373,7 +398,7 @@ int vt_perfetto_write(const struct vt_export *export)
     if (!result)
         result = vt_table_walk(export->tables, VT_TABLE_ALLOCATIONS, put_allocation, &writer);
     if (!result)
-        result = put_profiles(&writer);
+        result = put_what_is_alive(&writer);
     if (!result && writer.packets.failed)
         result = -ENOMEM;
     vt_packets_free(&writer.packets);
