@@ -80,8 +80,6 @@ void vt_packet_put(struct vt_packets *packets, Perfetto__TracePacket *packet)
     }
     perfetto__trace__pack(&trace, packets->buffer);
     fwrite(packets->buffer, 1, bytes, packets->out);
-    if (!packet->interned_data)
-        return;
     for (size_t i = 0; i < VT_INTERNED_KINDS; i++)
         packets->pending[i].count = 0;
     vt_arena_free(&packets->arena);
@@ -147,6 +145,14 @@ uint64_t vt_packets_text(struct vt_packets *packets, enum vt_interned kind, cons
         item->text = (char *)texts->items[number];
     }
     return number + UINT64_C(1);
+}
+
+char *vt_packets_clean(struct vt_packets *packets, const char *text)
+{
+    const char *clean = vt_arena_text(&packets->arena, text, strlen(text));
+
+    packets->failed |= !clean;
+    return (char *)clean;
 }
 
 /* The object that a frame's code is in; Python's code is in "python". */

@@ -57,7 +57,10 @@ void vt_packets_free(struct vt_packets *packets);
 /* Writes a packet, with its sequence and what is pending. */
 void vt_packet_put(struct vt_packets *packets, Perfetto__TracePacket *packet);
 
+/* The number of a text among those of its kind, which the next packet brings if it is new. */
 uint64_t vt_packets_text(struct vt_packets *packets, enum vt_interned kind, const char *text);
+/* A text for the next packet itself, in valid UTF-8. */
+char *vt_packets_clean(struct vt_packets *packets, const char *text);
 /* A call stack (samples.h), or 0 for none. With a category, which is no VT_CATEGORY_COUNT, that is the
  * outermost frame, and the stack is always a new one. */
 uint64_t vt_packets_stack(struct vt_packets *packets, uint32_t stack_id, uint32_t forward_stack_id,

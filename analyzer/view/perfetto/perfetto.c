@@ -68,7 +68,7 @@ static void put_track(struct writer *writer, uint64_t uuid, uint64_t parent, con
     track.uuid = uuid;
     track.has_parent_uuid = parent != 0;
     track.parent_uuid = parent;
-    track.name = (char *)name;
+    track.name = name ? vt_packets_clean(&writer->packets, name) : NULL;
     track.process = process;
     track.counter = counter;
     track.has_child_ordering = true;
@@ -79,15 +79,34 @@ static void put_track(struct writer *writer, uint64_t uuid, uint64_t parent, con
     vt_packet_put(&writer->packets, &packet);
 }
 
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* "python train.py": Perfetto shows what stands behind the last slash. */
+static void name_process(const struct vt_trace_facts *facts, char *name, size_t bytes)
+{
+    bool script = facts->argument_count > 1 && facts->arguments[1][0] != '-';
+
+    snprintf(name, bytes, "%.100s%s%.100s",
+             last_part(facts->argument_count ? facts->arguments[0] : facts->command), script ? " " : "",
+             script ? last_part(facts->arguments[1]) : "");
+}
+
 static void put_tracks(struct writer *writer)
 {
     const struct vt_trace_facts *facts = &writer->report->facts;
     Perfetto__ProcessDescriptor process = PERFETTO__PROCESS_DESCRIPTOR__INIT;
     uint64_t parent = process_track(writer, TRACK_PROCESS);
+    char program[256];
 
+    name_process(facts, program, sizeof program);
     process.has_pid = true;
     process.pid = (int32_t)facts->pid;
-    process.process_name = (char *)facts->command;
+    process.process_name = vt_packets_clean(&writer->packets, program);
     process.cmdline = (char **)facts->arguments;
     process.n_cmdline = facts->argument_count;
     put_track(writer, parent, 0, NULL, 0, &process, NULL);
@@ -108,9 +127,11 @@ static void put_tracks(struct writer *writer)
 
 /* ---- Counters ---- */
 
-/* One of the device at hand. */
+/* One of the device at hand. Those of what is in use have one scale. */
 static void count(struct writer *writer, unsigned track, const char *name, uint64_t t_ns, uint64_t value)
 {
+    bool in_use = track != TRACK_DRIVER && track != TRACK_CATEGORIES + VT_CATEGORY_CONTEXT &&
+                  track != TRACK_CATEGORIES + VT_CATEGORY_CACHED;
     bool of_process = track == TRACK_CATEGORIES + VT_CATEGORY_HOST_PINNED;
     uint64_t parent = of_process ? process_track(writer, TRACK_PROCESS)
                                  : device_track(writer, writer->device, TRACK_DEVICE);
@@ -123,10 +144,10 @@ static void count(struct writer *writer, unsigned track, const char *name, uint6
         return; /* nor is there a counter of what is always 0 */
     writer->last[track] = value;
     if (!writer->counted[track]) {
-        snprintf(key, sizeof key, "%" PRIx64, parent); /* of one scale with its siblings */
+        snprintf(key, sizeof key, "%" PRIx64, parent);
         counter.has_unit = true;
         counter.unit = UNIT_BYTES;
-        counter.y_axis_share_key = key;
+        counter.y_axis_share_key = in_use ? key : NULL;
         put_track(writer, uuid, parent, name, (int32_t)track, NULL, &counter);
         writer->counted[track] = true;
     }
