@@ -39,6 +39,7 @@ static const char *colour_name(unsigned choice)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
 #define HTML (1u << VT_COMMAND_HTML)
+#define EXPORT (1u << VT_COMMAND_EXPORT)
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 
