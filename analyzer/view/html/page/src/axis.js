@@ -11,7 +11,7 @@ export const AXES = ["time", "event", "step"];
 export function timeTicks(lo, hi, most) {
     const found = format.ticks(lo, hi, most);
     const step = found.length > 1 ? found[1] - found[0] : 1e9;
-    return found.map((x) => ({ x, text: hi < 1e9 ? `${Number((x / 1e6).toFixed(6))} ms` : format.time(x, step) }));
+    return found.map((x) => ({ x, text: hi < 1e9 ? `${Number((x / 1e6).toFixed(6))} ms` : format.seconds(x, step) }));
 }
 
 export function timeAxis(model) {

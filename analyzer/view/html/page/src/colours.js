@@ -88,7 +88,7 @@ export class Colours {
     tile(category, patterned, faded) {
         const key = `${category} ${patterned} ${faded}`;
         if (!this.patterns.has(key)) {
-            const base = faded ? mix(this.of(category), this.css("--bg"), 0.72) : this.of(category);
+            const base = faded ? mix(this.of(category), this.css("--bg"), 0.5) : this.of(category);
             const mark = mix(base, inkOn(base), 0.45);
             const word = (colour) => (0xff000000 | parseInt(colour.slice(5, 7), 16) << 16 | parseInt(colour.slice(3, 5), 16) << 8 | parseInt(colour.slice(1, 3), 16)) >>> 0;
             const marked = PATTERNS[category] ?? PATTERNS.unknown;

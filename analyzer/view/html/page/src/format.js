@@ -57,16 +57,23 @@ export function duration(ns) {
     return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
 }
 
-// A moment, with as many digits as tell it from another that is `resolution` ns away.
-export function time(ns, resolution = 1e6) {
-    const seconds = ns / 1e9;
-    const digits = Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(Math.max(1, resolution)))));
-    if (seconds < 600)
-        return `${seconds.toFixed(digits)} s`;
-    const hours = Math.floor(seconds / 3600);
-    const minutes = Math.floor(seconds / 60) % 60;
-    const rest = (seconds % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+const digitsFor = (resolution) => Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(Math.max(1, resolution)))));
+
+// A moment in seconds, with as many digits as tell it from another that is `resolution` ns away.
+export function seconds(ns, resolution = 1e6) {
+    const digits = digitsFor(resolution);
+    const whole = ns / 1e9;
+    if (whole < 600)
+        return `${whole.toFixed(digits)} s`;
+    const hours = Math.floor(whole / 3600);
+    const minutes = Math.floor(whole / 60) % 60;
+    const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
     return `${hours ? `${hours}:${String(minutes).padStart(2, "0")}` : minutes}:${rest}`;
+}
+
+// The same, in milliseconds before the first second is over.
+export function time(ns, resolution = 1e6) {
+    return ns < 1e9 ? `${(ns / 1e6).toFixed(Math.max(1, digitsFor(resolution) - 3))} ms` : seconds(ns, resolution);
 }
 
 export function address(value) {

@@ -42,9 +42,9 @@ export class Instant {
         cells.bytes.textContent = format.bytes(bytes);
         cells.bytes.title = format.exact(bytes);
         const compared = before !== null;
-        cells.other.textContent = compared ? (before === bytes ? "=" : format.change(bytes - before)) : whole ? format.percent(bytes, whole) : "";
-        cells.other.title = compared ? format.exact(bytes - before) : "";
-        cells.other.className = !compared || before === bytes ? "" : bytes > before ? "more" : "less";
+        cells.other.textContent = compared ? (before === bytes ? "=" : format.change(before - bytes)) : whole ? format.percent(bytes, whole) : "";
+        cells.other.title = compared ? format.exact(before - bytes) : "";
+        cells.other.className = !compared || before === bytes ? "" : before > bytes ? "more" : "less";
         return cells.row;
     }
 
@@ -54,9 +54,9 @@ export class Instant {
         const now = model.state(change);
         const b = state.pinB === null ? null : model.state(state.pinB);
         const isPeak = change === model.peak;
-        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns)}${isPeak ? " · peak" : ""}`;
+        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
         this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}`;
-        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? "since B" : "of use"));
+        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
             .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
         clear(this.body, ...rows);
@@ -75,6 +75,11 @@ export class Instant {
         this.clearB.hidden = state.pinB === null;
         this.pinB.hidden = state.pinB !== null;
         this.peak.disabled = state.pinA === null || state.pinA === model.peak;
+    }
+
+    // As fine as the window is: neighbours of a wide one differ in less than anybody reads.
+    resolution(state) {
+        return state.axis === "time" ? Math.min(1e6, (state.zoom[1] - state.zoom[0]) / 1000) : 1e6;
     }
 
     showBetween(state, model, change, b) {

@@ -2,7 +2,7 @@
 
 import { Colours } from "./colours.js";
 import { DataError } from "./data.js";
-import { clear, el, name, visible } from "./dom.js";
+import { clear, el, visible } from "./dom.js";
 import * as format from "./format.js";
 import { Instant } from "./instant.js";
 import { KEYS, listen, MOUSE } from "./keys.js";
@@ -173,7 +173,8 @@ class Page {
     heading() {
         const { trace, device } = this;
         document.title = visible(this.head.title || trace.name);
-        clear(byId("title"), name(this.head.title || trace.command || trace.name));
+        const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
+        clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
         const fill = (select, items, chosen) => {
             clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
             select.hidden = items.length < 2;
@@ -182,7 +183,7 @@ class Page {
         fill(byId("trace"), this.head.traces.map((t, i) => [i, visible(t.name)]), this.store.get().trace);
         fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
         clear(byId("facts"), ...[
-            device ? deviceName(device) : "no device", trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
+            !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
             `${format.count(trace.events)} events`,
         ].filter(Boolean).map((text) => el("span", {}, text)));
         clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
@@ -210,7 +211,7 @@ class Page {
             .map((c) => `${this.model.categories[c].label} ${format.bytes(now.categories[c])}`);
         const before = state.pinB === null ? null : this.model.state(state.pinB);
         return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === this.model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
-            before ? ` ${format.change(now.used_bytes - before.used_bytes)} since B.` : ""}`;
+            before ? ` B: ${format.bytes(before.used_bytes)}, ${format.change(before.used_bytes - now.used_bytes)}.` : ""}`;
     }
 
     slider(state) {
@@ -384,6 +385,11 @@ class Page {
     help() {
         byId("help").showModal();
     }
+}
+
+// "python torch/train.py": the program's name, and the last two parts of other paths.
+function shortPaths(command) {
+    return command.replace(/^\S*\/(?=[^\s/])/, "").replace(/(^|\s)\S*\/(?=[^\s/]+\/[^\s/]+)/g, "$1");
 }
 
 function deviceName(device) {

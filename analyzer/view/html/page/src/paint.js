@@ -1,8 +1,8 @@
 // The stacked picture of a device, column by column, straight into an image: a column of points per column of the
 // picture. Bands are parted by a line, so that neighbours stay apart without their colours.
 
-// `area` in points of the canvas. `scale` bytes = its height.
-export function paintBands(context, area, picture, source, scale, colours, { highlight, patterns }) {
+// `area` in points of the canvas. `scale` bytes = its height. `reserved`: what the driver gave beyond is shown too.
+export function paintBands(context, area, picture, source, scale, colours, { highlight, patterns, reserved }) {
     const { left, top, width, height } = area;
     if (width < 1 || height < 1)
         return;
@@ -36,7 +36,7 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
             y = to;
         }
         const driver = Math.round(height - picture.vectors[at + source.driverAt] * perByte);
-        for (let row = y - 1; row >= driver && driver >= 0; row--)
+        for (let row = y - 1; row >= driver && reserved; row--)
             points[row * width + x] = reserve;
     }
     context.putImageData(image, left, top);

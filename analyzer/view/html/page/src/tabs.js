@@ -3,6 +3,9 @@
 import { clear, el } from "./dom.js";
 import { badgeOf } from "./parts.js";
 
+const SLOW_MS = 10;
+const REST_MS = 150;
+
 export class Tabs {
     constructor(list, panels, parts, store) {
         this.store = store;
@@ -58,8 +61,24 @@ export class Tabs {
             const root = el("section", { role: "tabpanel", id: `panel-${part.id}`, "aria-labelledby": `tab-${part.id}`, tabindex: "0", class: `part part-${part.id}` });
             clear(this.panels, root);
             this.open = { part, root, view: this.make(part, root) };
+            this.cost = 0;
         }
+        this.refresh(state);
+    }
+
+    // A part that takes longer than a frame has time for waits until the pointer rests: the timeline never does.
+    refresh(state) {
+        clearTimeout(this.later);
+        if (this.cost > SLOW_MS) {
+            this.later = setTimeout(() => {
+                this.cost = 0;
+                this.refresh(this.store.get());
+            }, REST_MS);
+            return;
+        }
+        const began = performance.now();
         this.attempt(() => this.open.view.update(state));
+        this.cost = performance.now() - began;
     }
 
     // A part that fails says so in its own place; the others go on.

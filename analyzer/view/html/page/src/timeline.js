@@ -6,7 +6,7 @@ import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom } from "./state.js";
 
-const MARGIN = { left: 74, right: 14, top: 34, bottom: 56 };
+const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const LANE = 15;
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
 
@@ -89,7 +89,7 @@ export class Timeline {
         this.scaleTo(state);
         paintBands(context, {
             left: Math.round(area.left * ratio), top: Math.round(area.top * ratio), width: Math.round(area.width * ratio), height: Math.round(area.height * ratio),
-        }, this.picture, this.source, this.scale, this.colours, state);
+        }, this.picture, this.source, this.scale, this.colours, { ...state, reserved: this.driver <= this.scale });
         context.scale(ratio, ratio);
         context.font = FONT;
         this.drawScale(context);
@@ -105,9 +105,10 @@ export class Timeline {
 
     scaleTo(state) {
         const { used, driver } = heights(this.picture, this.source);
+        this.driver = driver;
         const card = this.source.device.total_bytes;
         const wanted = { use: used, driver, card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? driver : used);
-        const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 48)));
+        const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
         this.step = ticks[1] ?? 1;
         this.scale = Math.max(1, wanted) * 1.04;
     }
@@ -171,30 +172,56 @@ export class Timeline {
         }
     }
 
-    // The line of what the driver gave; where it is above the picture, a row of its own tells it.
+    // What the driver gave: a row to its own scale, and a line over the picture where it fits.
     drawDriver(context) {
-        const { area, picture, scale, source, colours } = this;
-        context.strokeStyle = colours.css("--muted");
+        const { area, picture, scale, source, colours, driver } = this;
+        const top = area.top + area.height + 24 + 2 * (LANE + 1);
+        const wide = area.width / picture.count;
+        const bytesOf = (column) => picture.vectors[column * picture.width + source.driverAt];
+        context.textBaseline = "middle";
+        context.textAlign = "right";
+        context.fillStyle = colours.css("--muted");
+        context.fillText("driver", area.left - 8, top + LANE / 2);
+        if (!driver)
+            return;
+        context.globalAlpha = 0.45;
+        for (let column = 0; column < picture.count; column++) {
+            const high = (bytesOf(column) / driver) * (LANE - 1);
+            context.fillRect(area.left + column * wide, top + LANE - high, wide + 0.25, high);
+        }
+        context.globalAlpha = 1;
+        if (driver <= scale)
+            this.drawDriverLine(context, bytesOf, wide);
+        this.outlined(context, `${format.bytes(driver)} at most`, area.left + area.width - 4, top + LANE / 2 + 1);
+    }
+
+    drawDriverLine(context, bytesOf, wide) {
+        const { area, picture, scale } = this;
+        context.strokeStyle = this.colours.css("--muted");
         context.lineWidth = 1.25;
         context.beginPath();
-        let inside = false;
         for (let column = 0; column < picture.count; column++) {
-            const bytes = picture.vectors[column * picture.width + source.driverAt];
-            const x = area.left + (column * area.width) / picture.count;
-            const y = area.top + area.height - (bytes / scale) * area.height;
-            if (bytes > scale || !bytes) {
-                inside = false;
-                continue;
-            }
-            if (inside)
+            const x = area.left + column * wide;
+            const y = area.top + area.height - (bytesOf(column) / scale) * area.height;
+            if (column)
                 context.lineTo(x, y);
             else
                 context.moveTo(x, y);
-            context.lineTo(x + area.width / picture.count, y);
-            inside = true;
+            context.lineTo(x + wide, y);
         }
         context.stroke();
         context.lineWidth = 1;
+    }
+
+    // Text on what may be of any colour.
+    outlined(context, text, x, y) {
+        context.strokeStyle = this.colours.css("--bg");
+        context.lineWidth = 3;
+        context.lineJoin = "round";
+        context.strokeText(text, x, y);
+        context.lineWidth = 1;
+        context.fillStyle = this.colours.css("--fg");
+        context.fillText(text, x, y);
     }
 
     drawLanes(context, state) {
@@ -242,7 +269,7 @@ export class Timeline {
                 continue;
             context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
             context.fillRect(from, y, Math.max(1, to - from), LANE);
-            if (inWindow <= area.width / 24 && i && step.step) {
+            if (to - from >= 14 && i && step.step) {
                 context.strokeStyle = colours.css("--line");
                 line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
             }
