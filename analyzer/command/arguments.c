@@ -38,6 +38,7 @@ static const char *colour_name(unsigned choice)
 #define STEPS (1u << VT_COMMAND_STEPS)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
+#define EXPORT (1u << VT_COMMAND_EXPORT)
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 

@@ -40,6 +40,8 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
     X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE...]",                                      \
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
+    X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE...]",                   \
+      "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
     X(LIB, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of the preloaded library")           \
@@ -61,6 +63,7 @@ struct vt_arguments {
     bool all;                /* steps */
     struct vt_limits limits; /* check */
     const char *baseline;
+    const char *format, *export_path; /* export */
     char **operands;
     int operand_count;
     char *found_path, *found[2]; /* a trace that was not named (owned), and the operands with it */
