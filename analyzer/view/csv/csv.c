@@ -1,12 +1,11 @@
-/* Writes one table, cell by cell. */
-#include "view/csv/csv.h"
-
+/* Tables as CSV, as RFC 4180 describes it: a header row, commas, lines that end with \r\n, quotes where a cell
+ * needs them. Null is an empty cell; an empty text is "". Truth values are true and false. Text is UTF-8. */
 #include <errno.h>
-#include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/utf8.h"
 #include "report/columns.h"
+#include "view/exports.h"
 
 struct writing {
     struct vt_columns columns;
@@ -95,7 +94,7 @@ static int put_row(void *context, const void *row)
     return ferror_unlocked(writing->out) ? -EIO : 0;
 }
 
-int vt_csv_write(struct vt_tables *tables, unsigned table, FILE *out)
+static int write_table(struct vt_tables *tables, unsigned table, FILE *out)
 {
     struct writing writing = {.out = out};
     int result = vt_columns_make(vt_table_object(table), &writing.columns);
@@ -108,5 +107,37 @@ int vt_csv_write(struct vt_tables *tables, unsigned table, FILE *out)
     }
     result = vt_table_walk(tables, table, put_row, &writing);
     vt_columns_free(&writing.columns);
+    return result;
+}
+
+int vt_csv_table_write(const struct vt_export *export)
+{
+    return write_table(export->tables, export->table, export->stream);
+}
+
+static int write_file(const struct vt_export *export, unsigned table)
+{
+    char *path;
+    FILE *file;
+    int result;
+
+    if (asprintf(&path, "%s/%s.csv", export->path, vt_table_names[table]) < 0)
+        return -ENOMEM;
+    file = fopen(path, "wxe");
+    result = file ? write_table(export->tables, table, file) : -errno;
+    if (file && fflush(file))
+        result = -errno;
+    if (file && fclose(file) && !result)
+        result = -errno;
+    free(path);
+    return result;
+}
+
+int vt_csv_write(const struct vt_export *export)
+{
+    int result = 0;
+
+    for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
+        result = write_file(export, table);
     return result;
 }

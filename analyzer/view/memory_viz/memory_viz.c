@@ -1,8 +1,13 @@
-/* The snapshot: segments with their blocks as they are at the instant, actions, settings, annotations. */
-#include "view/memory_viz/memory_viz.h"
-
-#include <stdlib.h>
-
+/* The snapshot of PyTorch's caching allocator, as torch.cuda.memory._snapshot() makes it, pickled: for
+ * pytorch.org/memory_viz and other tools that read such snapshots. What is not PyTorch's own:
+ *
+ *  - Device memory that no caching allocator owns (of libraries, the context) is there too: each such allocation
+ *    as a segment with one block. These segments have a key "vramtrace_kind" (driver, context, pooled, block);
+ *    without them, the sums are PyTorch's counters. What has no address gets one from 2^48 on.
+ *  - Actions and blocks have a "category", by which the viewer colours them; "user_metadata" is the owner or module.
+ *  - A free is requested and completed at once, and all streams are 0: a trace knows neither.
+ *  - Phases and marks are external annotations. */
+#include "view/exports.h"
 #include "view/memory_viz/snapshot.h"
 
 /* ---- Segments ---- */
@@ -218,22 +223,22 @@ static size_t device_count(const struct vt_report *report)
     return count;
 }
 
-int vt_memory_viz_write(const struct vt_report *report, struct vt_tables *tables, FILE *out)
+int vt_memory_viz_write(const struct vt_export *export)
 {
     struct vt_snapshot snapshot;
-    int result = vt_snapshot_make(report, tables, &snapshot), error;
+    int result = vt_snapshot_make(export->report, export->tables, &snapshot), error;
 
     if (result) {
         vt_snapshot_free(&snapshot);
         return result;
     }
-    vt_pickle_begin(&snapshot.pickle, out);
+    vt_pickle_begin(&snapshot.pickle, export->stream);
     vt_pickle_dict(&snapshot.pickle);
     write_segments(&snapshot);
-    result = vt_snapshot_actions(&snapshot, device_count(report));
+    result = vt_snapshot_actions(&snapshot, device_count(export->report));
     write_settings(&snapshot);
     if (!result)
-        result = write_annotations(&snapshot, tables);
+        result = write_annotations(&snapshot, export->tables);
     vt_pickle_dict_end(&snapshot.pickle);
     error = vt_pickle_end(&snapshot.pickle);
     vt_snapshot_free(&snapshot);

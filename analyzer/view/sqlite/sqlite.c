@@ -1,13 +1,12 @@
-/* Fills the database: each table in one go, its indexes when it is full. */
-#include "view/sqlite/sqlite.h"
-
+/* All tables as one SQLite database, with keys, indexes and views (docs/tables.md). Truth values are 0 and 1.
+ * SQLite's integers are signed: an unsigned number from 2^63 on is there as that number less 2^64. Each table is
+ * filled in one go, and indexed when it is full. */
 #include <errno.h>
 #include <sqlite3.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/utf8.h"
 #include "report/columns.h"
+#include "view/exports.h"
 
 #define INDEXES 5
 
@@ -216,22 +215,19 @@ static int write_table(struct writing *writing, struct vt_tables *tables, unsign
     "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "                 \
     "PRAGMA user_version = 1; BEGIN"
 
-int vt_sqlite_write(struct vt_tables *tables, const char *path, char *error, size_t error_bytes)
+int vt_sqlite_write(const struct vt_export *export)
 {
     struct writing writing = {.database = NULL};
-    int result = error_of(sqlite3_open_v2(path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
+    int result = error_of(sqlite3_open_v2(export->path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
 
     if (!result)
         result = execute(&writing, BEGIN);
     for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
-        result = write_table(&writing, tables, table);
+        result = write_table(&writing, export->tables, table);
     if (!result)
         result = execute(&writing, views);
     if (!result)
         result = execute(&writing, "COMMIT");
-    if (result)
-        snprintf(error, error_bytes, "%s",
-                 writing.database ? sqlite3_errmsg(writing.database) : "out of memory");
     if (sqlite3_close(writing.database) && !result)
         result = -EIO;
     return result;
