@@ -57,7 +57,7 @@ def python_frames(entry):
 def test_same_segments_and_blocks(both):
     ours, theirs, _ = both
     ours, theirs = cached(ours), cached(theirs)
-    assert ours.keys() == theirs.keys() and len(ours) > 2
+    assert ours.keys() == theirs.keys() and len(ours) >= 2
     for key, segment in ours.items():
         for name in ("total_size", "allocated_size", "active_size", "stream", "segment_type", "segment_pool_id", "is_expandable"):
             assert segment[name] == theirs[key][name], (key, name)
@@ -87,7 +87,7 @@ def test_same_actions_in_order(both):
         if a["action"] in ("alloc", "segment_alloc") and b["frames"]:
             assert python_frames(a) == b["frames"]
             compared += 1
-    assert compared > 100
+    assert compared > 50
 
 
 def test_same_mapped_memory(both):
@@ -116,26 +116,32 @@ def test_categories(both):
 
 
 def test_a_viewer_finds_every_block_in_a_segment(both):
-    """The viewer in the browser goes back from the end, action by action; and it wants a category called unknown."""
+    """Viewers play the actions. Where they end must be the segments and blocks that the snapshot has."""
+    def covered(start, end):
+        while start < end:
+            inside = [base + size for base, size in spaces.items() if base <= start < base + size]
+            if not inside:
+                return False
+            (start,) = inside
+        return True
     ours, _, _ = both
-    entries = ours["device_traces"][0]
-    blocks = {block["address"] for segment in ours["segments"] for block in segment["blocks"] if block["state"] == "active_allocated"}
-    spaces = {segment["address"]: segment["total_size"] for segment in ours["segments"]}
-    if any(segment["is_expandable"] for segment in ours["segments"]):
-        pytest.skip("parts of segments are mapped")
-    for entry in reversed(entries):
+    blocks, spaces = {}, {}
+    for entry in ours["device_traces"][0]:
         if entry["action"] == "alloc":
-            blocks.remove(entry["addr"])
+            assert entry["addr"] not in blocks and covered(entry["addr"], entry["addr"] + entry["size"])
+            blocks[entry["addr"]] = entry["size"]
         elif entry["action"] == "free_completed":
-            assert entry["addr"] not in blocks
-            blocks.add(entry["addr"])
-            assert any(start <= entry["addr"] and entry["addr"] + entry["size"] <= start + size for start, size in spaces.items())
-        elif entry["action"] == "segment_alloc":
-            assert spaces.pop(entry["addr"]) == entry["size"]
-        elif entry["action"] == "segment_free":
+            assert blocks.pop(entry["addr"]) == entry["size"]
+        elif entry["action"] in ("segment_alloc", "segment_map"):
             spaces[entry["addr"]] = entry["size"]
-    assert not blocks and not spaces
-    assert "unknown" in {entry.get("category") for entry in entries}
+        elif entry["action"] in ("segment_free", "segment_unmap"):
+            assert spaces.pop(entry["addr"]) == entry["size"]
+    assert blocks == {block["address"]: block["requested_size"] for segment in ours["segments"] for block in segment["blocks"]
+                      if block["state"] == "active_allocated"}
+    assert sum(spaces.values()) == sum(segment["total_size"] for segment in ours["segments"])
+    assert all(covered(segment["address"], segment["address"] + segment["total_size"]) for segment in ours["segments"])
+    # With categories, the viewer in the browser must find one called unknown.
+    assert "unknown" in {entry.get("category") for entry in ours["device_traces"][0]}
 
 
 @pytest.mark.parametrize("options", [["--at", "peak"], []], ids=["peak", "end"])
