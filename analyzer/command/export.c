@@ -19,11 +19,14 @@ static const struct format {
     const char *usual_moment;                      /* without --at; NULL = the peak */
     int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
 } formats[] = {
+    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
+    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
+    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
     {"folded", ".folded", false, true, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
     {"csv", "-csv", false, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
     {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
     {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
-    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
 },
   one_table = {"csv", ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write, TO_STREAM, NULL, NULL};
 #define FORMAT_COUNT (sizeof formats / sizeof *formats)
