@@ -2,6 +2,7 @@
 import collections
 import pathlib
 import pickle
+import sqlite3
 import sys
 
 import pytest
@@ -113,6 +114,18 @@ def test_categories(both):
         for block in segment["blocks"]:
             sums[block.get("category", "cached")] += block["size"]
     assert sums == {name: size for name, size in told.items() if size}
+
+
+def test_the_peak_of_the_actions_is_the_peak(both, tmp_path):
+    """Tools such as Mosaic add what is allocated and take away what is freed: in use by what was asked, as far as it is known."""
+    _, _, trace = both
+    vramtrace("export", "--format", "sqlite", "-o", tmp_path / "x.sqlite", trace)
+    told = sqlite3.connect(tmp_path / "x.sqlite").execute("SELECT MAX(block_bytes - rounding_bytes) FROM instants").fetchone()[0]
+    used, peak = 0, 0
+    for entry in actions(snapshot_of(trace), mapped=True):
+        used += {"alloc": 1, "free_completed": -1}.get(entry["action"], 0) * entry["size"]
+        peak = max(peak, used)
+    assert peak == told > 0
 
 
 def test_a_viewer_finds_every_block_in_a_segment(both):

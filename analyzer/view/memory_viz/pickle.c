@@ -105,7 +105,8 @@ void vt_pickle_text(struct vt_pickle *pickle, const char *text)
     put(pickle, bytes <= 0xff ? SHORT_BINUNICODE : BINUNICODE);
     put_bytes(pickle, bytes, bytes <= 0xff ? 1 : 4);
     fwrite_unlocked(text, 1, bytes, pickle->out);
-    if (VT_APPEND(pickle->text_numbers, pickle->text_count, pickle->text_capacity, vt_pickle_remember(pickle)))
+    if (VT_APPEND(pickle->text_numbers, pickle->text_count, pickle->text_capacity,
+                  vt_pickle_remember(pickle)))
         pickle->error = -ENOMEM;
 }
 
