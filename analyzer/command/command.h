@@ -17,9 +17,9 @@ enum vt_exit {
     VT_EXIT_NOT_WRITTEN = 4
 };
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES and TWO: the
- * newest trace of the folder stands in for a missing one. */
-enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO };
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES, TWO and FILE (a
+ * trace and a source file): the newest trace of the folder stands in for a missing one. */
+enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO, VT_TAKES_FILE };
 
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
@@ -36,6 +36,8 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "what grows with every step, why, and the line to check")                                              \
     X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                     \
       "one line per training step; steps that stand out")                                                    \
+    X(ANNOTATE, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                           \
+      "source code with the memory of each line beside it")                                                  \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
     X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE...]",                                      \
@@ -58,7 +60,7 @@ struct vt_arguments {
     int colour;                        /* enum vt_colour_choice */
     const char *at, *rules, *explain, *output;
     bool json, events, stacks, verify, help;
-    bool all;                /* steps */
+    bool all;                /* steps, annotate */
     struct vt_limits limits; /* check */
     const char *baseline;
     char **operands;

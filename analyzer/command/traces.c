@@ -119,15 +119,25 @@ static bool has_usual_name(const struct search *search, const char *name)
     return !fnmatch(USUAL_NAMES, name, 0);
 }
 
+/* A lone operand that is a source file, not a trace. */
+static bool is_lone_file(const struct vt_command *command, const struct vt_arguments *arguments)
+{
+    bool one = command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
+    const char *name = one ? arguments->operands[0] : "", *dot = strrchr(name, '.');
+    struct stat status;
+
+    return dot && strcmp(dot, ".vrt") != 0 && !start_of(name, &status);
+}
+
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
 {
     struct search search = {.folder = "", .matches = has_usual_name};
     struct stat given;
-    bool compares = command->takes == VT_TAKES_TWO;
+    bool compares = command->takes == VT_TAKES_TWO, lone_file = is_lone_file(command, arguments);
     const char *moment;
     char *first;
 
-    if (arguments->operand_count != (compares ? 1 : 0) || command->takes == VT_TAKES_NOTHING)
+    if (arguments->operand_count != (compares || lone_file ? 1 : 0) || command->takes == VT_TAKES_NOTHING)
         return 0;
     first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
     if (first && !stat(first, &given))
@@ -146,7 +156,10 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
            search.count > 1 ? ", the newest trace in this folder" : "");
     if (compares)
         arguments->found[0] = arguments->operands[0];
-    arguments->found[arguments->operand_count++] = arguments->found_path = search.path;
+    if (lone_file)
+        arguments->found[1] = arguments->operands[0];
+    arguments->found[lone_file ? 0 : arguments->operand_count] = arguments->found_path = search.path;
+    arguments->operand_count++;
     arguments->operands = arguments->found;
     return 0;
 }

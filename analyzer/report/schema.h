@@ -82,6 +82,7 @@ struct vt_document {
 };
 extern const struct vt_document vt_report_document, vt_timeline_document, vt_leaks_document, vt_oom_document,
     vt_frag_document, vt_steps_document, /* struct vt_report */
+    vt_annotation_document,              /* struct vt_annotation */
     vt_diff_document,                    /* struct vt_diff */
     vt_check_document,                   /* struct vt_check_list */
     vt_info_document,                    /* struct vt_info */
