@@ -26,7 +26,8 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
                                               .groups = VT_NO_GROUPS,
                                               .oom = VT_AT_OOM_IF_IT_ENDED_THE_RUN,
                                               .timeline_columns = 1};
-    const char *path = arguments->operands[0], *file = arguments->operand_count > 1 ? arguments->operands[1] : NULL;
+    const char *path = arguments->operands[0],
+               *file = arguments->operand_count > 1 ? arguments->operands[1] : NULL;
     struct vt_annotation *annotation;
     struct vt_loaded loaded;
     char reason[REASON_BYTES];
@@ -34,7 +35,8 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
 
     if (result)
         return result;
-    result = vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
+    result =
+        vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
         result = vt_written(command, output, print(annotation, arguments, output));
         vt_annotation_free(annotation);

@@ -79,6 +79,26 @@ static inline uint64_t vt_allocation_own_bytes(const struct vt_allocation *alloc
     return vt_is_container(allocation) || (allocation->flags & VT_FLAG_FOREIGN) ? 0 : allocation->bytes;
 }
 
+/* What it adds to the cached bytes while it is alive: containers add, what lies in them takes away. */
+static inline int64_t vt_cached_change(const struct vt_allocation *allocation)
+{
+    int64_t bytes = (int64_t)allocation->bytes;
+
+    if (allocation->flags & VT_FLAG_FOREIGN)
+        return 0;
+    switch (allocation->kind) {
+    case VT_ALLOCATION_SEGMENT:
+    case VT_ALLOCATION_POOL:
+        return bytes;
+    case VT_ALLOCATION_BLOCK:
+        return allocation->parent == VT_NEVER ? 0 : -bytes;
+    case VT_ALLOCATION_POOLED:
+        return allocation->holds_blocks ? 0 : -bytes;
+    default:
+        return 0;
+    }
+}
+
 /* One device just after one event. */
 struct vt_counts {
     uint64_t driver_bytes;  /* what the driver gave: segments, driver, pools, context */

@@ -13,20 +13,14 @@ static void count(struct vt_counts *counts, const struct vt_allocation *allocati
         return;
     if (vt_is_driver_memory(allocation))
         counts->driver_bytes += bytes;
+    counts->cached_bytes += (uint64_t)(begins ? vt_cached_change(allocation) : -vt_cached_change(allocation));
     switch (allocation->kind) {
     case VT_ALLOCATION_SEGMENT:
     case VT_ALLOCATION_POOL:
         counts->segment_bytes += bytes;
-        counts->cached_bytes += bytes;
         break;
     case VT_ALLOCATION_BLOCK:
         counts->block_bytes += bytes;
-        if (allocation->parent != VT_NEVER)
-            counts->cached_bytes -= bytes;
-        break;
-    case VT_ALLOCATION_POOLED:
-        if (!allocation->holds_blocks)
-            counts->cached_bytes -= bytes;
         break;
     case VT_ALLOCATION_CONTEXT:
         counts->context_bytes += bytes;

@@ -2,7 +2,6 @@
 #include "report/parts.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +24,8 @@ struct making {
     struct vt_line_table *table;
     const char *asked;
     size_t top;
-    struct use **uses;       /* by device, then item */
-    uint32_t file;           /* item of the file that was asked for */
-    struct reason {
-        char *text;
-        size_t bytes;
-    } reason;
+    struct use **uses; /* by device, then item */
+    uint32_t file;     /* item of the file that was asked for */
 };
 
 /* ---- One device ---- */
@@ -48,8 +43,8 @@ struct walk {
     struct running *own, *through; /* by item */
     struct vt_line_use *all;
     struct running all_running;
-    size_t span;                          /* that the last event visited is in, or one before */
-    uint32_t phase_ends[VT_PHASE_COUNT];  /* 1 + the last event of each phase so far; 0 = none */
+    size_t span;                         /* that the last event visited is in, or one before */
+    uint32_t phase_ends[VT_PHASE_COUNT]; /* 1 + the last event of each phase so far; 0 = none */
     int result;
 };
 
@@ -178,8 +173,8 @@ static int meet_stacks(struct making *making)
 
     for (size_t i = 0; i < replay->allocation_count && !result; i++)
         if (vt_is_grouped(&replay->allocations[i]))
-            result = vt_line_table_add(making->table,
-                                       vt_telling_stack(attribution, &replay->allocations[i]), &lines);
+            result = vt_line_table_add(making->table, vt_telling_stack(attribution, &replay->allocations[i]),
+                                       &lines);
     return result;
 }
 
@@ -200,134 +195,6 @@ static int use_of_device(struct making *making, struct vt_annotated_device *devi
         device->nowhere = walk.uses[VT_NO_FILE].own;
     free(walk.own);
     free(walk.through);
-    return result;
-}
-
-/* ---- Which file is meant ---- */
-
-static int fail(struct reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct reason reason, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(reason.text, reason.bytes, format, arguments);
-    va_end(arguments);
-    return -EINVAL;
-}
-
-/* "pkg/model.py" is the end of "/home/u/pkg/model.py". */
-static bool ends_in(const char *path, const char *end)
-{
-    size_t length = strlen(path), end_length = strlen(end);
-
-    return end_length <= length && !strcmp(path + length - end_length, end) &&
-           (end_length == length || end[0] == '/' || path[length - end_length - 1] == '/');
-}
-
-/* Bytes of a file on all devices: what a hint lists first. */
-static uint64_t bytes_of(const struct making *making, uint32_t item, bool *met)
-{
-    uint64_t bytes = 0;
-
-    for (size_t d = 0; d < making->annotation->device_count; d++) {
-        *met |= making->uses[d][item].own.allocations > 0;
-        bytes += making->uses[d][item].own.bytes;
-    }
-    return bytes;
-}
-
-#define LISTED 5
-/* Lists the files of `items` (all with allocations of their own if NULL) with the most bytes. */
-static void list_files(const struct making *making, const uint32_t *items, size_t count, char *text,
-                       size_t bytes)
-{
-    size_t item_count, used = 0, most[LISTED], shown = 0;
-    const struct vt_line_item *all = vt_line_table_items(making->table, &item_count);
-
-    text[0] = '\0';
-    for (size_t i = 0; i < (items ? count : item_count); i++) {
-        size_t item = items ? items[i] : i, at;
-        bool met = false;
-
-        if (item == VT_NO_FILE || all[item].line != VT_WHOLE_FILE)
-            continue;
-        for (at = shown; at > 0; at--)
-            if (bytes_of(making, (uint32_t)most[at - 1], &met) >= bytes_of(making, (uint32_t)item, &met))
-                break;
-        met = items != NULL;
-        bytes_of(making, (uint32_t)item, &met);
-        if (!met || at == LISTED)
-            continue;
-        shown += shown < LISTED;
-        memmove(most + at + 1, most + at, (shown - 1 - at) * sizeof *most);
-        most[at] = item;
-    }
-    for (size_t i = 0; i < shown && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.250s", i ? ", " : "",
-                                 items ? all[most[i]].path
-                                       : vt_short_path(making->report->trace, all[most[i]].path));
-    if (items && count > shown && used < bytes)
-        snprintf(text + used, bytes - used, ", …");
-}
-
-/* Of several, the only one that is not a library's. */
-static int choose(struct making *making, const uint32_t *matches, size_t count)
-{
-    size_t item_count, own = 0;
-    const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
-    char text[LISTED * 256];
-
-    for (size_t i = 0; i < count; i++)
-        if (count == 1 || !vt_is_library_file(items[matches[i]].path)) {
-            making->file = matches[i];
-            own++;
-        }
-    if (own == 1)
-        return 0;
-    list_files(making, matches, count, text, sizeof text);
-    return fail(making->reason, "'%.200s' could be %zu files; give more of the path: %s", making->asked, count,
-                text);
-}
-
-static int no_file(struct making *making)
-{
-    char text[LISTED * 256];
-
-    list_files(making, NULL, 0, text, sizeof text);
-    if (!text[0])
-        return fail(making->reason, "no file '%.200s' in the trace: it names no source file for any allocation",
-                    making->asked);
-    return fail(making->reason, "nothing was allocated in or through a file '%.200s'; most is from %s",
-                making->asked, text);
-}
-
-static int find_file(struct making *making)
-{
-    const char *asked = making->asked;
-    char *real = realpath(asked, NULL);
-    uint32_t *matches = NULL;
-    size_t count = 0, capacity = 0, item_count;
-    const struct vt_line_item *items = vt_line_table_items(making->table, &item_count);
-    int result = 0;
-
-    while (!strncmp(asked, "./", 2))
-        asked += 2;
-    for (uint32_t i = 1; i < item_count && !result; i++) {
-        bool exact = items[i].line == VT_WHOLE_FILE &&
-                     (!strcmp(items[i].path, asked) || (real && !strcmp(items[i].path, real)));
-
-        if (exact)
-            count = 0;
-        if (items[i].line == VT_WHOLE_FILE && asked[0] && (exact || ends_in(items[i].path, asked)))
-            result = VT_APPEND(matches, count, capacity, i);
-        if (exact)
-            break;
-    }
-    if (!result)
-        result = count ? choose(making, matches, count) : no_file(making);
-    free(matches);
-    free(real);
     return result;
 }
 
@@ -379,8 +246,9 @@ static int list_lines(const struct making *making, const struct use *uses, struc
 
         if (items[i].file != making->file || line == VT_WHOLE_FILE || !uses[i].through.allocations)
             continue;
-        result = VT_APPEND(file->lines, file->line_count, capacity,
-                           (struct vt_annotated_line){.line = line, .own = uses[i].own, .through = uses[i].through});
+        result = VT_APPEND(
+            file->lines, file->line_count, capacity,
+            (struct vt_annotated_line){.line = line, .own = uses[i].own, .through = uses[i].through});
         if (!result && line > 0 && (size_t)line <= source->count)
             file->lines[file->line_count - 1].text = source->lines[line - 1];
     }
@@ -403,17 +271,17 @@ static int list_device(const struct making *making, const struct use *uses,
     int result = 0;
 
     for (size_t i = 1; i < item_count && !result; i++) {
-        bool wanted = making->asked ? i == making->file
-                                    : items[i].line == VT_WHOLE_FILE && uses[i].own.allocations > 0;
+        bool wanted =
+            making->asked ? i == making->file : items[i].line == VT_WHOLE_FILE && uses[i].own.allocations > 0;
 
         if (wanted)
-            result = VT_APPEND(device->files, device->file_count, capacity,
-                               (struct vt_annotated_file){
-                                   .path = items[i].path,
-                                   .name = vt_short_path(making->report->trace, items[i].path),
-                                   .library = vt_is_library_file(items[i].path),
-                                   .own = uses[i].own,
-                                   .through = uses[i].through});
+            result = VT_APPEND(
+                device->files, device->file_count, capacity,
+                (struct vt_annotated_file){.path = items[i].path,
+                                           .name = vt_short_path(making->report->trace, items[i].path),
+                                           .library = vt_is_library_file(items[i].path),
+                                           .own = uses[i].own,
+                                           .through = uses[i].through});
     }
     if (!result && making->asked)
         return list_lines(making, uses, &device->files[0]);
@@ -424,7 +292,30 @@ static int list_device(const struct making *making, const struct use *uses,
 
 /* ---- All ---- */
 
-static int make(struct making *making)
+/* What files hold on all devices, for a hint. */
+static int find_file(struct making *making, char *error, size_t error_bytes)
+{
+    size_t count;
+    const struct vt_line_item *items = vt_line_table_items(making->table, &count);
+    struct vt_file_search search = {
+        .report = making->report, .items = items, .count = count, .asked = making->asked};
+    int result;
+
+    search.own_bytes = calloc(count, sizeof *search.own_bytes);
+    search.allocates = calloc(count, sizeof *search.allocates);
+    for (size_t d = 0; search.own_bytes && search.allocates && d < making->annotation->device_count; d++)
+        for (size_t i = 0; i < count; i++) {
+            search.own_bytes[i] += making->uses[d][i].own.bytes;
+            search.allocates[i] |= making->uses[d][i].own.allocations > 0;
+        }
+    result = search.own_bytes && search.allocates ? vt_file_find(&search, &making->file, error, error_bytes)
+                                                  : -ENOMEM;
+    free(search.own_bytes);
+    free(search.allocates);
+    return result;
+}
+
+static int make(struct making *making, char *error, size_t error_bytes)
 {
     struct vt_annotation *annotation = making->annotation;
     size_t item_count;
@@ -435,7 +326,7 @@ static int make(struct making *making)
     for (size_t d = 0; d < annotation->device_count && !result; d++)
         result = use_of_device(making, &annotation->devices[d], &making->uses[d]);
     if (!result && making->asked)
-        result = find_file(making);
+        result = find_file(making, error, error_bytes);
     if (!result && making->asked)
         result = vt_source_read(making->report->trace,
                                 vt_line_table_items(making->table, &item_count)[making->file].path,
@@ -470,8 +361,8 @@ int vt_annotation_make(const struct vt_report *report, const char *file, size_t 
     struct making making = {.report = report,
                             .annotation = make_empty(report),
                             .asked = file,
-                            .top = top,
-                            .reason = {error, error_bytes}};
+
+                            .top = top};
     int result = -ENOMEM;
 
     *made = NULL;
@@ -479,7 +370,7 @@ int vt_annotation_make(const struct vt_report *report, const char *file, size_t 
     making.uses = calloc(report->device_count + 1, sizeof *making.uses);
     if (making.annotation && making.uses) {
         making.annotation->has_file = file != NULL;
-        result = make(&making);
+        result = make(&making, error, error_bytes);
     }
     for (size_t d = 0; making.uses && d < report->device_count; d++)
         free(making.uses[d]);

@@ -8,6 +8,13 @@
 
 enum vt_cell_kind { VT_CELL_NULL, VT_CELL_INTEGER, VT_CELL_UNSIGNED, VT_CELL_REAL, VT_CELL_BOOL, VT_CELL_TEXT };
 
+/* From a structure to one inside it: at an offset, or where a pointer there points. */
+struct vt_column_step {
+    uint32_t offset;
+    bool is_pointer;
+};
+#define VT_COLUMN_STEPS 4u
+
 struct vt_column {
     char *name;        /* owned */
     const char *about; /* what it is */
@@ -15,8 +22,8 @@ struct vt_column {
     uint8_t unit;      /* enum vt_unit */
     /* private to columns.c */
     const struct vt_field *field;
-    uint32_t path[4]; /* offsets, each of a pointer to follow but the last */
-    uint32_t path_length, word;
+    struct vt_column_step path[VT_COLUMN_STEPS];
+    uint32_t steps, word;
 };
 struct vt_columns {
     struct vt_column *items;
@@ -33,7 +40,7 @@ struct vt_cell {
     };
 };
 
-/* -ENOMEM. */
+/* -ENOMEM; then there is nothing to free. */
 int vt_columns_make(const struct vt_object *object, struct vt_columns *columns);
 void vt_columns_free(struct vt_columns *columns);
 /* What a row has in a column. Text lives as long as the row. */

@@ -119,33 +119,35 @@ void vt_info_free(struct vt_info *info)
 
 /* ---- Events ---- */
 
-static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, const struct vt_event *event)
-{
-    static const struct vt_trace_stack empty;
-
-    return event->stack_id < trace->stack_count ? &trace->stacks[event->stack_id] : &empty;
-}
-
-static void set_names(const struct vt_trace *trace, const struct vt_event *event,
-                      struct vt_event_facts *facts)
+uint32_t vt_event_flag_names(uint8_t flags, const char **names)
 {
     static const struct {
         uint8_t flag;
         const char *name;
-    } flags[] = {
+    } known[] = {
         {VT_FLAG_HOST, "host"},        {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
         {VT_FLAG_FOREIGN, "foreign"},  {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
         {VT_FLAG_ESTIMATE, "estimate"}};
-    const struct vt_trace_stack *stack = stack_of(trace, event);
+    uint32_t count = 0;
 
-    if (event->kind == VT_EVENT_MARK || event->kind == VT_EVENT_RANGE_PUSH)
-        facts->name = vt_trace_string(trace, event->detail);
-    facts->function = stack->function ? vt_trace_function(trace, stack->function) : NULL;
-    facts->label = stack->label ? vt_trace_function(trace, stack->label) : NULL;
-    facts->thread = stack->thread_id;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (event->flags & flags[i].flag)
-            facts->flags[facts->flag_count++] = flags[i].name;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (flags & known[i].flag)
+            names[count++] = known[i].name;
+    return count;
+}
+
+void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
+                         struct vt_event_names *names)
+{
+    static const struct vt_trace_stack empty;
+    const struct vt_trace_stack *stack =
+        event->stack_id < trace->stack_count ? &trace->stacks[event->stack_id] : &empty;
+    bool named = event->kind == VT_EVENT_MARK || event->kind == VT_EVENT_RANGE_PUSH;
+
+    names->name = named ? vt_trace_string(trace, event->detail) : NULL;
+    names->function = stack->function ? vt_trace_function(trace, stack->function) : NULL;
+    names->label = stack->label ? vt_trace_function(trace, stack->label) : NULL;
+    names->thread = stack->thread_id;
 }
 
 void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, struct vt_frame *frames,
@@ -170,7 +172,8 @@ void vt_event_facts_read(const struct vt_trace *trace, uint32_t event_index, str
                                      .total_bytes = event->total_bytes,
                                      .sequence = event->sequence};
     snprintf(facts->address_text, sizeof facts->address_text, "0x%" PRIx64, event->address);
-    set_names(trace, event, facts);
+    facts->flag_count = vt_event_flag_names(event->flags, facts->flags);
+    vt_event_names_read(trace, event, &facts->names);
     for (size_t i = 0; i < count && i < VT_EVENT_TOP_FRAMES; i++)
         facts->top_functions[facts->top_count++] = top[i].function;
     facts->has_at = vt_trace_user_frame(trace, event->stack_id, &facts->at);

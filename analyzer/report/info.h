@@ -51,6 +51,13 @@ void vt_info_free(struct vt_info *info);
 #define VT_EVENT_FLAGS 8
 #define VT_EVENT_TOP_FRAMES 3
 
+/* Names that an event refers to. */
+struct vt_event_names {
+    const char *name;             /* of a mark or range; NULL = none */
+    const char *function, *label; /* the hooked function, the runtime call around it; NULL = none */
+    uint32_t thread;              /* 0 = not known */
+};
+
 /* One event, with its names. */
 struct vt_event_facts {
     uint32_t index, stack_id;
@@ -61,9 +68,7 @@ struct vt_event_facts {
     uint64_t address, bytes, detail, total_bytes, sequence;
     int64_t change_bytes;         /* of a measured difference, instead of bytes */
     bool is_change, is_plain;     /* one of them: which of the two it has */
-    const char *name;             /* of a mark or range; NULL = none */
-    const char *function, *label; /* the hooked function, the runtime call around it; "" = none */
-    uint32_t thread;              /* 0 = not known */
+    struct vt_event_names names;
     const char *flags[VT_EVENT_FLAGS];
     uint32_t flag_count;
     const char *top_functions[VT_EVENT_TOP_FRAMES]; /* innermost first */

@@ -37,10 +37,9 @@ static int find_item(struct vt_line_table *table, const char *path, uint64_t pat
     if (*item != VT_INDEX_NONE)
         return 0;
     *item = (uint32_t)table->item_count;
-    result = VT_APPEND(table->items, table->item_count, table->item_capacity,
-                       (struct vt_line_item){.file = line == VT_WHOLE_FILE ? *item : file,
-                                             .line = line,
-                                             .path = path});
+    result = VT_APPEND(
+        table->items, table->item_count, table->item_capacity,
+        (struct vt_line_item){.file = line == VT_WHOLE_FILE ? *item : file, .line = line, .path = path});
     return result ? result : vt_index_put(&table->index, key, *item);
 }
 

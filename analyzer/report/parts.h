@@ -75,6 +75,19 @@ int vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_
 /* The items met so far; valid until the next stack is asked for. */
 const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
 
+/* ---- Which file is meant (which_file.c) ---- */
+
+struct vt_file_search {
+    const struct vt_report *report;
+    const struct vt_line_item *items;
+    size_t count;
+    const char *asked;   /* the end of a path, or a path on this machine */
+    uint64_t *own_bytes; /* by item */
+    bool *allocates;     /* by item: something is its own */
+};
+/* The item in *file; -EINVAL with the reason in `error`, also for several that match. -ENOMEM. */
+int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes);
+
 /* ---- Moments (moments.c) ---- */
 
 /* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
@@ -92,6 +105,15 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
+
+/* ---- Events (info.c) ---- */
+
+struct vt_event;
+struct vt_event_names;
+void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *event,
+                         struct vt_event_names *names);
+/* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
+uint32_t vt_event_flag_names(uint8_t flags, const char **names);
 
 /* ---- Instants (instants.c, groups.c, blocks.c, explanations.c) ---- */
 

@@ -6,6 +6,7 @@
 #include "report/checks.h"
 #include "report/diff.h"
 #include "report/info.h"
+#include "report/tables.h"
 
 static const char *frame_kind(unsigned kind)
 {
@@ -70,6 +71,8 @@ static const char *frame_kind(unsigned kind)
 #define CATEGORIES(json, member, text, ...)                                                                  \
     ENTRY(json, text, VT_FIELD_BY_WORD, .unit = VT_UNIT_BYTES, BY_CATEGORY,                                  \
           .skipped = VT_CATEGORY_HOST_PINNED + 1, AT(member), __VA_ARGS__)
+#define ALL_CATEGORIES(json, member, text, ...)                                                              \
+    ENTRY(json, text, VT_FIELD_BY_WORD, .unit = VT_UNIT_BYTES, BY_CATEGORY, AT(member), __VA_ARGS__)
 #define NONZERO_CATEGORIES(json, member, text, ...)                                                          \
     CATEGORIES(json, member, text, .nonzero = true, __VA_ARGS__)
 #define CATEGORY_CHANGES(json, from, to, text, ...)                                                          \
@@ -120,3 +123,21 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_check_document = {"vramtrace.check/1", object_check_list},
                          vt_info_document = {"vramtrace.info/1", object_info},
                          vt_event_document = {NULL, object_event};
+
+/* By enum vt_table_id: the objects are named as their tables. */
+static const vt_object_function table_objects[] = {
+#define X(id, name, row) object_##name,
+    VT_TABLES(X)
+#undef X
+};
+
+const char *const vt_table_names[] = {
+#define X(id, name, row) #name,
+    VT_TABLES(X)
+#undef X
+        NULL};
+
+const struct vt_object *vt_table_object(unsigned table)
+{
+    return table_objects[table]();
+}

@@ -69,6 +69,29 @@ struct vt_field {
     vt_object_function object;
 };
 
+/* A number of 1, 2, 4 or 8 bytes. */
+static inline uint64_t vt_read_unsigned(const void *member, size_t size)
+{
+    switch (size) {
+    case 1:
+        return *(const uint8_t *)member;
+    case 2:
+        return *(const uint16_t *)member;
+    case 4:
+        return *(const uint32_t *)member;
+    default:
+        return *(const uint64_t *)member;
+    }
+}
+
+static inline bool vt_is_zero(const char *member, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (member[i])
+            return false;
+    return true;
+}
+
 struct vt_object {
     const char *name, *about;
     size_t size;                   /* of the structure */

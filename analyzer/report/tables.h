@@ -5,6 +5,7 @@
 #ifndef VT_TABLES_H
 #define VT_TABLES_H
 
+#include "report/info.h"
 #include "report/report.h"
 #include "report/schema.h"
 
@@ -32,10 +33,10 @@ struct vt_event_row {
     const char *kind, *layer;
     int device_index; /* -1 = host or not known */
     uint64_t address, bytes, detail, total_bytes, sequence;
-    uint32_t thread;              /* 0 = not known */
-    const char *name;             /* of a mark or range; NULL = none */
-    const char *function, *label; /* the hooked function, the runtime call around it; NULL = none */
-    uint8_t flags;
+    int64_t change_bytes;     /* of a measured difference, instead of bytes */
+    bool is_change, is_plain; /* one of them: which of the two it has */
+    struct vt_event_names names;
+    char flags[72]; /* "host,async" */
 };
 
 /* A named tensor that lies in an allocation; one row for each allocation that it lies in. */
@@ -81,7 +82,7 @@ struct vt_stack_row {
 
 struct vt_frame_row {
     uint32_t id;
-    struct vt_frame frame;
+    struct vt_frame frame; /* address: of native code; 0 = Python */
     const char *name; /* as people call it: "model.py:141 forward" */
 };
 

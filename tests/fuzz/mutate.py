@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve() / "analyzer" / "vramtrace"
 COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"], ["steps"],
             ["leaks"], ["leaks", "--json"], ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
+            ["annotate"], ["annotate", "{}", "model.py"], ["annotate", "--json", "{}", ".py"],
             ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"])
 HEADER_BYTES, RING_SLOT_BYTES = 8192, 64
 FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()

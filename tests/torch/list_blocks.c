@@ -1,5 +1,5 @@
-/* list_blocks TRACE [phases]: every block of a trace, or every run of a phase, one JSON object a line, for tests
- * that look at more than reports show. */
+/* list_blocks TRACE [phases]: every block of a trace, or every run of a phase, one JSON object a line, for
+ * tests that look at more than reports show. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -24,31 +24,9 @@ static void need(struct writer *writer, bool made)
 
 /* ---- Reading members ---- */
 
-static uint64_t read_unsigned(const void *member, size_t size)
-{
-    switch (size) {
-    case 1:
-        return *(const uint8_t *)member;
-    case 2:
-        return *(const uint16_t *)member;
-    case 4:
-        return *(const uint32_t *)member;
-    default:
-        return *(const uint64_t *)member;
-    }
-}
-
 static const void *read_pointer(const void *member)
 {
     return *(const void *const *)member;
-}
-
-static bool is_zero(const char *member, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (member[i])
-            return false;
-    return true;
 }
 
 /* ---- Values ---- */
@@ -99,7 +77,7 @@ static cJSON *make_numbers(const char *values, size_t count, size_t stride, size
     cJSON *item = NULL;
 
     for (size_t i = 0; made && i < count; i++)
-        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', read_unsigned(values + i * stride, size));
+        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', vt_read_unsigned(values + i * stride, size));
     if (made)
         fputs(count ? "]" : "[]", stream);
     made = made && !ferror(stream);
@@ -241,7 +219,7 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
 
     switch ((enum vt_field_kind)field->kind) {
     case VT_FIELD_UNSIGNED:
-        return make_unsigned(read_unsigned(member, field->size));
+        return make_unsigned(vt_read_unsigned(member, field->size));
     case VT_FIELD_SIGNED:
         return make_signed(member, field->size);
     case VT_FIELD_BOOL:
@@ -255,10 +233,10 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
     case VT_FIELD_NAME:
         return make_name(read_pointer(member));
     case VT_FIELD_WORD:
-        return make_text(field->word((unsigned)read_unsigned(member, field->size)));
+        return make_text(field->word((unsigned)vt_read_unsigned(member, field->size)));
     case VT_FIELD_CHANGE:
-        return make_change(read_unsigned(member, field->size),
-                           read_unsigned(structure + field->other, field->size));
+        return make_change(vt_read_unsigned(member, field->size),
+                           vt_read_unsigned(structure + field->other, field->size));
     case VT_FIELD_NUMBERS:
         return make_numbers(read_pointer(member), count, field->size, field->size);
     case VT_FIELD_WORDS:
@@ -272,7 +250,7 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
     case VT_FIELD_MAP:
         return make_map(writer, field, read_pointer(member), count);
     case VT_FIELD_STACK:
-        return make_stack(writer, field, (uint32_t)read_unsigned(member, field->size));
+        return make_stack(writer, field, (uint32_t)vt_read_unsigned(member, field->size));
     default:
         return NULL;
     }
@@ -282,7 +260,7 @@ static void put_field(struct writer *writer, cJSON *object, const struct vt_fiel
                       const char *structure)
 {
     const char *member = structure + field->offset;
-    size_t count = field->count_size ? read_unsigned(structure + field->count_offset, field->count_size) : 0;
+    size_t count = field->count_size ? vt_read_unsigned(structure + field->count_offset, field->count_size) : 0;
     cJSON *inner = object;
 
     switch ((enum vt_field_kind)field->kind) {
@@ -311,7 +289,7 @@ static void put_fields(struct writer *writer, cJSON *object, const struct vt_obj
                        const char *structure)
 {
     for (const struct vt_field *field = described->fields; field->kind != VT_FIELD_END; field++) {
-        if (!field->needs_size || !is_zero(structure + field->needs_offset, field->needs_size))
+        if (!field->needs_size || !vt_is_zero(structure + field->needs_offset, field->needs_size))
             put_field(writer, object, field, structure);
         else if (field->absence == VT_NULL)
             put(writer, object, field->name, cJSON_CreateNull());

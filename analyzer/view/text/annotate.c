@@ -17,6 +17,7 @@
 struct layout {
     struct vt_column columns[MAX_COLUMNS];
     int count;
+    size_t indent;               /* left out of each source line */
     bool phases[VT_PHASE_COUNT]; /* by phase: those in which anything was alive; else none */
 };
 
@@ -71,7 +72,8 @@ static void put_category(struct vt_table *table, const struct vt_line_use *use)
 }
 
 /* Nothing where it is the line's own alone. */
-static void put_through(struct vt_table *table, const struct vt_line_use *own, const struct vt_line_use *through)
+static void put_through(struct vt_table *table, const struct vt_line_use *own,
+                        const struct vt_line_use *through)
 {
     if (through->allocations > own->allocations)
         put_bytes(table, through->bytes, through->categories);
@@ -118,12 +120,37 @@ static void files(struct vt_print *print, const struct vt_annotated_device *devi
     if (device->nowhere.allocations)
         file_row(&table, &layout, "no line known", &device->nowhere, &device->nowhere, whole);
     vt_table_print(&table, print);
-    vt_print_paragraph(print, 2, 2,
-                       "Each allocation counts for one file, by the line that report --by line names. \"Through "
-                       "it\": also what its lines called. For the lines of a file: vramtrace annotate TRACE FILE.");
+    vt_print_paragraph(
+        print, 2, 2,
+        "Each allocation counts for one file, by the line that report --by line names. \"Through "
+        "it\": also what its lines called. For the lines of a file: vramtrace annotate TRACE FILE.");
 }
 
 /* ---- Lines ---- */
+
+static bool is_shown(const struct vt_print *print, const struct vt_annotated_line *line, size_t number)
+{
+    return print->style->all ||
+           (line->line > 0 && number + AROUND >= (size_t)line->line && number <= (size_t)line->line + AROUND);
+}
+
+/* Spaces that all lines shown begin with. */
+static size_t common_indent(const struct vt_print *print, const struct vt_annotated_file *file)
+{
+    size_t least = SIZE_MAX, next = 0;
+
+    for (size_t number = 1; number <= file->text_count; number++) {
+        const char *text = file->texts[number - 1];
+        size_t indent = strspn(text, " ");
+
+        while (next + 1 < file->line_count && file->lines[next].line + AROUND < (int64_t)number)
+            next++;
+        if (text[indent] && next < file->line_count && is_shown(print, &file->lines[next], number) &&
+            indent < least)
+            least = indent;
+    }
+    return least == SIZE_MAX ? 0 : least;
+}
 
 /* The caller frees it; NULL without memory. */
 static char *expand_tabs(const char *text)
@@ -147,14 +174,22 @@ static char *expand_tabs(const char *text)
     return expanded;
 }
 
-static void put_text(struct vt_print *print, struct vt_table *table, const char *text, bool has_memory)
+static void put_text(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                     const char *text, bool has_memory)
 {
-    char *expanded = expand_tabs(text);
+    size_t indent = strspn(text, " ");
+    char *expanded = expand_tabs(text + (indent < layout->indent ? indent : layout->indent));
 
     print->failed |= !expanded;
     vt_table_cell(table, "%s%s%s", has_memory ? "" : VT_DIM, expanded ? expanded : "",
                   has_memory ? "" : VT_RESET);
     free(expanded);
+}
+
+static void put_nothing(struct vt_table *table, int cells)
+{
+    while (cells-- > 0)
+        vt_table_cells(table, "");
 }
 
 static void line_row(struct vt_print *print, struct vt_table *table, const struct layout *layout,
@@ -170,11 +205,10 @@ static void line_row(struct vt_print *print, struct vt_table *table, const struc
         vt_table_cells(table, VT_COUNT(line->own.allocations));
         put_category(table, &line->own);
     } else {
-        for (int i = 0; i < layout->count - 3; i++) /* all but line, through and source */
-            vt_table_cells(table, "");
+        put_nothing(table, layout->count - 3); /* all but line, through and source */
     }
     put_through(table, &line->own, &line->through);
-    put_text(print, table, line->text ? line->text : "", true);
+    put_text(print, table, layout, line->text ? line->text : "", true);
 }
 
 /* A line of the file without memory; `number` 0 = lines that are left out. */
@@ -185,9 +219,8 @@ static void plain_row(struct vt_print *print, struct vt_table *table, const stru
         vt_table_cell(table, VT_DIM "%zu" VT_RESET, number);
     else
         vt_table_cells(table, "…");
-    for (int i = 0; i < layout->count - 2; i++)
-        vt_table_cells(table, "");
-    put_text(print, table, text, false);
+    put_nothing(table, layout->count - 2);
+    put_text(print, table, layout, text, false);
 }
 
 /* Lines without memory from the line `from` on up to before `to`. */
@@ -215,17 +248,21 @@ static void between(struct vt_print *print, struct vt_table *table, const struct
 
 static void print_lines(struct vt_print *print, const struct vt_annotated_file *file)
 {
-    struct layout layout = {.count = 0};
+    struct layout layout = {.indent = common_indent(print, file)};
     struct vt_table table;
     size_t next = 1;
 
     add_column(&layout, (struct vt_column){VT_TITLE(print, "line"), .right = true});
-    add_column(&layout, (struct vt_column){"bytes", .right = true});
-    add_peaks(&layout, print, &file->own);
-    add_column(&layout, (struct vt_column){"times", .right = true, .drop = 1});
-    add_column(&layout, (struct vt_column){"", .drop = 3});
-    add_column(&layout, (struct vt_column){"through it", .right = true, .drop = 2});
-    add_column(&layout, (struct vt_column){file->text_count ? "source" : "", .minimum = file->text_count ? 28 : 0});
+    if (file->own.allocations) {
+        add_column(&layout, (struct vt_column){"bytes", .right = true});
+        add_peaks(&layout, print, &file->own);
+        add_column(&layout, (struct vt_column){"times", .right = true, .drop = 1});
+        add_column(&layout, (struct vt_column){"", .drop = 3});
+    }
+    add_column(&layout,
+               (struct vt_column){"through it", .right = true, .drop = file->own.allocations ? 2 : 0});
+    add_column(&layout,
+               (struct vt_column){file->text_count ? "source" : "", .minimum = file->text_count ? 28 : 0});
     vt_table_begin(&table, layout.columns, layout.count);
     for (size_t i = 0; i < file->line_count; i++) {
         const struct vt_annotated_line *line = &file->lines[i];
@@ -246,7 +283,8 @@ static void notes(struct vt_print *print, const struct vt_annotated_device *devi
 {
     static const char *const states[VT_SOURCE_STATES] = {
         [VT_SOURCE_MISSING] = "The file is not on this machine: lines have no text.",
-        [VT_SOURCE_NEWER] = "The file was changed after recording began: its lines may differ, so they have no text.",
+        [VT_SOURCE_NEWER] =
+            "The file was changed after recording began: its lines may differ, so they have no text.",
         [VT_SOURCE_REFUSED] = "The file is no source file that can be shown: lines have no text."};
 
     if (states[file->source])
@@ -254,15 +292,17 @@ static void notes(struct vt_print *print, const struct vt_annotated_device *devi
     if (file->left_out)
         vt_print_paragraph(print, 2, 2, "%s more lines allocated or called code that did: --top shows more.",
                            VT_COUNT(file->left_out));
-    vt_print_paragraph(print, 2, 2,
-                       "%s: the most of the line alive at once%s. \"Through it\": with what the line called; empty "
-                       "if that is nothing.%s",
-                       print->style->by >= 0 ? "Phases" : "\"Own peak\"",
-                       print->style->by >= 0 ? " in each phase" : "",
-                       device->has_backward
-                           ? " What backward allocated counts for the line of its forward operator, where that is "
-                             "known."
-                           : "");
+    vt_print_paragraph(
+        print, 2, 2, "%s\"Through it\": with what the line called; empty if that is nothing.%s",
+        !file->own.allocations  ? ""
+        : print->style->by >= 0 ? "Phases: the most of the line alive at once in each. \"Times\": how "
+                                  "often it allocated. "
+                                : "\"Own peak\": the most of the line alive at once. \"Times\": how often "
+                                  "it allocated. ",
+        device->has_backward
+            ? " What backward allocated counts for the line of its forward operator, where that is "
+              "known."
+            : "");
 }
 
 static void one_file(struct vt_print *print, const struct vt_annotated_device *device)
@@ -270,12 +310,18 @@ static void one_file(struct vt_print *print, const struct vt_annotated_device *d
     const struct vt_annotated_file *file = &device->files[0];
     uint64_t whole = device->report->shown->state.used_bytes;
 
-    vt_print_paragraph(print, 0, 2,
-                       VT_BOLD "%s" VT_RESET ": " VT_BOLD "%s" VT_RESET " of its own (%s of %s in use), %s with "
-                               "what it called. Its own peak is %s, from %s allocations.",
-                       file->path, VT_BYTES(file->own.bytes), VT_PERCENT(file->own.bytes, whole),
-                       VT_BYTES(whole), VT_BYTES(file->through.bytes), VT_BYTES(file->own.peak_bytes),
-                       VT_COUNT(file->own.allocations));
+    fprintf(print->paragraph, VT_BOLD "%s" VT_RESET ": ", file->path);
+    if (file->own.allocations)
+        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " of its own (%s), %s with what it called. ",
+                VT_BYTES(file->own.bytes), VT_PERCENT(file->own.bytes, whole), VT_BYTES(file->through.bytes));
+    else
+        fprintf(print->paragraph, "nothing of its own, %s (%s) with what it called. ",
+                VT_BYTES(file->through.bytes), VT_PERCENT(file->through.bytes, whole));
+    if (file->own.allocations)
+        fprintf(print->paragraph, "Its own peak is %s; it made %s allocation%s.",
+                VT_BYTES(file->own.peak_bytes), VT_COUNT(file->own.allocations),
+                file->own.allocations == 1 ? "" : "s");
+    vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
     if (!file->line_count) {
         vt_print_paragraph(print, 0, 0, "None of its lines allocated on GPU %d.", device->report->index);

@@ -148,23 +148,23 @@ static void put_frame(const struct vt_frame *frame, FILE *out)
 
 static void put_names(const struct vt_event_facts *event, FILE *out)
 {
-    if (event->name) {
+    if (event->names.name) {
         fputs(" '", out);
-        vt_put_clean(event->name, out);
+        vt_put_clean(event->names.name, out);
         fputc('\'', out);
     }
-    if (event->function) {
+    if (event->names.function) {
         fputc(' ', out);
-        vt_put_clean(event->function, out);
+        vt_put_clean(event->names.function, out);
     }
-    if (event->label) {
+    if (event->names.label) {
         fputs(" in ", out);
-        vt_put_clean(event->label, out);
+        vt_put_clean(event->names.label, out);
     }
     for (size_t i = 0; i < event->flag_count; i++)
         fprintf(out, " %s", event->flags[i]);
-    if (event->thread)
-        fprintf(out, " thread %u", event->thread);
+    if (event->names.thread)
+        fprintf(out, " thread %u", event->names.thread);
 }
 
 int vt_text_event(const struct vt_event_facts *event, FILE *out)

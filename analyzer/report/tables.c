@@ -1,0 +1,362 @@
+/* Walks everything of a trace, a row at a time. */
+#include "report/tables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+#include "report/parts.h"
+
+#define FRAMES 512 /* of a stack that are listed */
+
+struct vt_tables {
+    const struct vt_report *report;
+    struct vt_frame_row *frames;
+    size_t frame_count, frame_capacity;
+    struct vt_index frame_index; /* hash of a frame's content → its id */
+    uint64_t stack_rows, tensor_rows;
+    struct vt_tensor_row *tensors; /* of the allocation at hand */
+    size_t tensor_capacity;
+};
+
+/* ---- Frames ---- */
+
+static bool same_frame(const struct vt_frame *a, const struct vt_frame *b)
+{
+    return a->kind == b->kind && a->line == b->line && a->address == b->address &&
+           !strcmp(a->function, b->function) && !strcmp(a->full_function, b->full_function) &&
+           !strcmp(a->file, b->file) && !strcmp(a->module, b->module);
+}
+
+static uint64_t hash_frame(const struct vt_frame *frame)
+{
+    uint64_t hash = vt_mix(vt_mix(frame->kind, (uint64_t)frame->line), frame->address);
+
+    hash = vt_hash_bytes(frame->function, strlen(frame->function) + 1, hash);
+    hash = vt_hash_bytes(frame->full_function, strlen(frame->full_function) + 1, hash);
+    hash = vt_hash_bytes(frame->file, strlen(frame->file) + 1, hash);
+    return vt_hash_bytes(frame->module, strlen(frame->module) + 1, hash);
+}
+
+/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it. */
+static int frame_id(struct vt_tables *tables, struct vt_frame frame, uint32_t *id)
+{
+    struct vt_place named;
+    uint64_t hash;
+    int result;
+
+    if (frame.kind == VT_FRAME_PYTHON)
+        frame.address = 0;
+    for (hash = hash_frame(&frame);; hash++) {
+        *id = vt_index_get(&tables->frame_index, hash);
+        if (*id == VT_INDEX_NONE)
+            break;
+        if (same_frame(&tables->frames[*id].frame, &frame))
+            return 0;
+    }
+    *id = (uint32_t)tables->frame_count;
+    result = vt_place_set(tables->report->places, &frame, &named);
+    if (!result)
+        result = VT_APPEND(tables->frames, tables->frame_count, tables->frame_capacity,
+                           (struct vt_frame_row){.id = *id, .frame = frame, .name = named.name});
+    return result ? result : vt_index_put(&tables->frame_index, hash, *id);
+}
+
+static size_t frames_of(const struct vt_tables *tables, size_t stack_id, struct vt_frame *frames)
+{
+    size_t count = vt_trace_frames(tables->report->trace, (uint32_t)stack_id, frames, FRAMES);
+
+    return count < FRAMES ? count : FRAMES;
+}
+
+/* ---- Rows ---- */
+
+struct walk {
+    struct vt_tables *tables;
+    vt_row_visit *visit;
+    void *context;
+    struct vt_instant_row instant; /* of a walk of instants */
+};
+
+static int walk_events(struct walk *walk)
+{
+    const struct vt_trace *trace = walk->tables->report->trace;
+
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const struct vt_event *event = &trace->events[i];
+        struct vt_event_row row = {.index = i,
+                                   .stack_id = event->stack_id,
+                                   .t_ns = vt_event_time(trace, i),
+                                   .kind = vt_event_kind_name(event->kind),
+                                   .layer = vt_layer_name(event->layer),
+                                   .device_index = event->device_index,
+                                   .address = event->address,
+                                   .bytes = event->bytes,
+                                   .detail = event->detail,
+                                   .total_bytes = event->total_bytes,
+                                   .sequence = event->sequence,
+                                   .change_bytes = (int64_t)event->bytes,
+                                   .is_change = event->kind == VT_EVENT_DELTA,
+                                   .is_plain = event->kind != VT_EVENT_DELTA};
+        const char *names[VT_EVENT_FLAGS];
+        uint32_t count = vt_event_flag_names(event->flags, names);
+        int stop;
+
+        vt_event_names_read(trace, event, &row.names);
+        for (uint32_t k = 0, used = 0; k < count && used < sizeof row.flags; k++)
+            used += (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "",
+                                       names[k]);
+        stop = walk->visit(walk->context, &row);
+        if (stop)
+            return stop;
+    }
+    return 0;
+}
+
+static int read_tensors(struct vt_tables *tables, uint32_t allocation, size_t *count)
+{
+    const struct vt_owner *owners = vt_owners_of(tables->report->attribution, allocation, count);
+
+    *count = owners ? *count : 0;
+    if (vt_reserve(&tables->tensors, &tables->tensor_capacity, *count, sizeof *tables->tensors))
+        return -ENOMEM;
+    for (size_t i = 0; i < *count; i++)
+        tables->tensors[i] = (struct vt_tensor_row){.allocation = allocation,
+                                                    .name = owners[i].name,
+                                                    .role = owners[i].role,
+                                                    .module = owners[i].module,
+                                                    .dtype = owners[i].dtype,
+                                                    .shape = owners[i].shape,
+                                                    .bytes = owners[i].bytes,
+                                                    .share_bytes = owners[i].share_bytes,
+                                                    .evidence = owners[i].evidence};
+    return 0;
+}
+
+static int walk_allocations(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    const struct vt_attribution *attribution = report->attribution;
+    int result = 0;
+
+    for (uint32_t i = 0; i < attribution->replay->allocation_count && !result; i++) {
+        const struct vt_allocation *allocation = &attribution->replay->allocations[i];
+        const struct vt_label *label = &attribution->labels[i];
+        struct vt_allocation_row row = {
+            .device_index = allocation->device_index,
+            .module_class = label->module ? vt_module_class(attribution, label->module) : NULL,
+            .stack_id = allocation->stack_id,
+            .forward_stack_id = label->forward_stack_id,
+            .parent = allocation->parent,
+            .has_parent = allocation->parent != VT_NEVER,
+            .foreign = allocation->flags & VT_FLAG_FOREIGN,
+            .rounding_bytes = label->rounding_bytes,
+            .counted_bytes = vt_allocation_own_bytes(allocation),
+            .driver_bytes = vt_is_driver_memory(allocation) ? allocation->bytes : 0,
+            .cached_change_bytes = vt_cached_change(allocation)};
+        size_t tensors;
+
+        vt_block_set(report, i, &row.block);
+        row.free_t_ns = row.block.freed ? vt_event_time(report->trace, allocation->free_event) : 0;
+        if (read_tensors(walk->tables, i, &tensors))
+            return -ENOMEM;
+        row.tensors = tensors ? walk->tables->tensors : NULL;
+        row.tensor_count = (uint32_t)tensors;
+        result = walk->visit(walk->context, &row);
+    }
+    return result;
+}
+
+static int walk_tensors(struct walk *walk)
+{
+    size_t allocations = walk->tables->report->attribution->replay->allocation_count, count;
+    int result = 0;
+
+    for (uint32_t i = 0; i < allocations && !result; i++) {
+        result = read_tensors(walk->tables, i, &count);
+        for (size_t k = 0; k < count && !result; k++)
+            result = walk->visit(walk->context, &walk->tables->tensors[k]);
+    }
+    return result;
+}
+
+static int walk_stacks(struct walk *walk)
+{
+    struct vt_tables *tables = walk->tables;
+    struct vt_frame frames[FRAMES];
+    int result = 0;
+
+    for (size_t id = 1; id < tables->report->trace->stack_count && !result; id++) {
+        size_t count = frames_of(tables, id, frames);
+        const struct vt_place *place = vt_place_of(tables->report->places, (uint32_t)id);
+
+        for (size_t i = 0; i < count && !result; i++) {
+            struct vt_stack_row row = {.stack_id = (uint32_t)id, .depth = (uint32_t)i};
+
+            row.is_place = place && same_frame(&place->frame, &frames[i]);
+            if (row.is_place)
+                place = NULL; /* a recursive function is there more than once */
+            result = frame_id(tables, frames[i], &row.frame);
+            if (!result)
+                result = walk->visit(walk->context, &row);
+        }
+    }
+    return result;
+}
+
+static int walk_frames(struct walk *walk)
+{
+    int result = 0;
+
+    for (size_t i = 0; i < walk->tables->frame_count && !result; i++)
+        result = walk->visit(walk->context, &walk->tables->frames[i]);
+    return result;
+}
+
+static int walk_steps(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count; d++)
+        for (size_t i = 0; i < report->devices[d].steps.count && !result; i++)
+            result = walk->visit(walk->context, &(struct vt_step_row){report->devices[d].index,
+                                                                      &report->devices[d].steps.items[i]});
+    return result;
+}
+
+static int walk_phases(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    const struct vt_attribution *attribution = report->attribution;
+    int result = 0;
+
+    for (size_t i = 0; i < attribution->span_count && !result; i++) {
+        const struct vt_span *span = &attribution->spans[i];
+        uint32_t end = i + 1 < attribution->span_count ? span[1].first_event : span->last_event;
+
+        result = walk->visit(walk->context,
+                             &(struct vt_phase_row){.first_event = span->first_event,
+                                                    .last_event = span->last_event,
+                                                    .step = span->step,
+                                                    .phase = span->phase,
+                                                    .t_ns = vt_event_time(report->trace, span->first_event),
+                                                    .end_ns = vt_event_time(report->trace, end)});
+    }
+    return result;
+}
+
+static int walk_marks(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t i = 0; i < report->mark_count && !result; i++)
+        result = walk->visit(walk->context, &report->marks[i]);
+    return result;
+}
+
+static int visit_instant(void *context, uint32_t event_index, const struct vt_sums *sums)
+{
+    struct walk *walk = context;
+
+    vt_state_keep(&walk->instant.state, event_index, sums);
+    vt_state_finish(walk->tables->report, &walk->instant.state);
+    return walk->visit(walk->context, &walk->instant);
+}
+
+static int walk_instants(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count && !result; d++) {
+        walk->instant = (struct vt_instant_row){.device_index = report->devices[d].index};
+        result = vt_category_walk(report->attribution, report->devices[d].index, visit_instant, walk);
+    }
+    return result;
+}
+
+int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit, void *context)
+{
+    static int (*const walks[])(struct walk *) = {
+#define X(id, name, row) walk_##name,
+        VT_TABLES(X)
+#undef X
+    };
+    struct walk walk = {.tables = tables, .visit = visit, .context = context};
+    int result = walks[table](&walk);
+
+    return result ? result : vt_places_error(tables->report->places);
+}
+
+uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
+{
+    const struct vt_report *report = tables->report;
+    uint64_t steps = 0;
+
+    for (size_t d = 0; d < report->device_count; d++)
+        steps += report->devices[d].steps.count;
+    switch ((enum vt_table_id)table) {
+    case VT_TABLE_EVENTS:
+        return report->trace->event_count;
+    case VT_TABLE_ALLOCATIONS:
+        return report->attribution->replay->allocation_count;
+    case VT_TABLE_STACKS:
+        return tables->stack_rows;
+    case VT_TABLE_FRAMES:
+        return tables->frame_count;
+    case VT_TABLE_TENSORS:
+        return tables->tensor_rows;
+    case VT_TABLE_STEPS:
+        return steps;
+    case VT_TABLE_PHASES:
+        return report->attribution->span_count;
+    case VT_TABLE_MARKS:
+        return report->mark_count;
+    case VT_TABLE_INSTANTS:
+        return report->trace->event_count * report->device_count;
+    case VT_TABLE_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static int count_stack(void *context, const void *row)
+{
+    (void)row;
+    ++*(uint64_t *)context;
+    return 0;
+}
+
+int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
+{
+    size_t allocations = report->attribution->replay->allocation_count, count;
+    int result;
+
+    *tables = calloc(1, sizeof **tables);
+    if (!*tables)
+        return -ENOMEM;
+    (*tables)->report = report;
+    result = vt_table_walk(*tables, VT_TABLE_STACKS, count_stack, &(*tables)->stack_rows);
+    for (uint32_t i = 0; i < allocations; i++)
+        if (vt_owners_of(report->attribution, i, &count))
+            (*tables)->tensor_rows += count;
+    if (!result)
+        return 0;
+    vt_tables_free(*tables);
+    *tables = NULL;
+    return result;
+}
+
+void vt_tables_free(struct vt_tables *tables)
+{
+    if (!tables)
+        return;
+    vt_index_free(&tables->frame_index);
+    free(tables->frames);
+    free(tables->tensors);
+    free(tables);
+}
