@@ -31,6 +31,7 @@ COMMANDS = {
     "frag": ("frag", "TRACE"),
     "timeline": ("timeline", "TRACE"),
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
+    "annotate": ("annotate", "TRACE"),
     "info": ("info", "--verify", "TRACE"),
 }
 TOO_LONG_S = 60
