@@ -114,6 +114,7 @@ static const char *frame_kind(unsigned kind)
 
 const struct vt_document vt_report_document = {"vramtrace.report/1", object_report},
                          vt_timeline_document = {"vramtrace.timeline/1", object_timeline_report},
+                         vt_summary_document = {"vramtrace.summary/1", object_summary_report},
                          vt_leaks_document = {"vramtrace.leaks/1", object_leak_report},
                          vt_oom_document = {"vramtrace.oom/1", object_oom_report},
                          vt_frag_document = {"vramtrace.frag/1", object_frag_report},

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define FILE_ROWS 20
-#define AROUND 2 /* lines shown before and after one with memory */
 #define TAB "    "
 #define MAX_COLUMNS (5 + VT_PHASE_COUNT)
 
@@ -123,15 +122,22 @@ static void files(struct vt_print *print, const struct vt_annotated_device *devi
     vt_print_paragraph(
         print, 2, 2,
         "Each allocation counts for one file, by the line that report --by line names. \"Through "
-        "it\": also what its lines called. For the lines of a file: vramtrace annotate TRACE FILE.");
+        "it\": also what its lines called.%s",
+        print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
 }
 
 /* ---- Lines ---- */
 
+/* Lines shown before and after one with memory. */
+static size_t around(const struct vt_print *print)
+{
+    return print->style->brief ? 1 : 2;
+}
+
 static bool is_shown(const struct vt_print *print, const struct vt_annotated_line *line, size_t number)
 {
-    return print->style->all ||
-           (line->line > 0 && number + AROUND >= (size_t)line->line && number <= (size_t)line->line + AROUND);
+    return print->style->all || (line->line > 0 && number + around(print) >= (size_t)line->line &&
+                                 number <= (size_t)line->line + around(print));
 }
 
 /* Spaces that all lines shown begin with. */
@@ -143,7 +149,7 @@ static size_t common_indent(const struct vt_print *print, const struct vt_annota
         const char *text = file->texts[number - 1];
         size_t indent = strspn(text, " ");
 
-        while (next + 1 < file->line_count && file->lines[next].line + AROUND < (int64_t)number)
+        while (next + 1 < file->line_count && (size_t)file->lines[next].line + around(print) < number)
             next++;
         if (text[indent] && next < file->line_count && is_shown(print, &file->lines[next], number) &&
             indent < least)
@@ -228,7 +234,8 @@ static void between(struct vt_print *print, struct vt_table *table, const struct
                     const struct vt_annotated_file *file, size_t from, size_t to)
 {
     bool after_one = from > 1, before_one = to <= file->text_count;
-    size_t first = after_one ? from + AROUND : from, last = before_one && to > AROUND ? to - AROUND : to;
+    size_t first = after_one ? from + around(print) : from,
+           last = before_one && to > around(print) ? to - around(print) : to;
 
     if (!file->text_count)
         return;

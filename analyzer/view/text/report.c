@@ -157,7 +157,8 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
-    picture(print, device);
+    if (!print->style->brief)
+        picture(print, device);
     vt_text_tables(print, device);
     vt_text_card(print, device);
     vt_text_evidence(print, device);
@@ -188,8 +189,27 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
-    if (!explains)
+    if (!explains && !style->brief)
         more(&print);
+    return vt_print_finish(&print, out);
+}
+
+int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, report);
+
+    if (result)
+        return result;
+    vt_text_header(&print, "summary");
+    vt_text_out_of_memory(&print);
+    if (!report->device_count)
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    for (size_t i = 0; i < report->device_count; i++) {
+        vt_text_device(&print, &report->devices[i]);
+        vt_text_verdict(&print, &report->devices[i]);
+        vt_text_leaks(&print, &report->devices[i]);
+    }
     return vt_print_finish(&print, out);
 }
 
