@@ -12,6 +12,7 @@
 #include "diagnose/diff.h"
 #include "view/json/json.h"
 #include "view/mcp/mcp.h"
+#include "view/sqlite/query.h"
 #include "view/text/print.h"
 #include "view/text/views.h"
 
@@ -19,6 +20,7 @@
 #define FEW 6        /* rows, where none are asked for */
 #define FEW_LINES 12 /* of a source file */
 #define FEW_TRACES 20
+#define FEW_ROWS 20 /* of a query */
 #define ERROR_BYTES 2048
 
 /* The arguments of a call; NULL, -1, 0 = not given. */
@@ -251,7 +253,7 @@ static int read_call(struct call *call, const struct tool *tool, const cJSON *gi
 
 cJSON *vt_mcp_call_tool(void *context, const char *name, const cJSON *given, bool *known)
 {
-    struct call call = {.traces = context};
+    struct call call = {.traces = context, .error = "out of memory"};
     const struct tool *tool = NULL;
     char *text = NULL;
     size_t bytes;
@@ -498,4 +500,36 @@ static int tool_annotate(struct call *call)
     }
     vt_report_free(report);
     return result;
+}
+
+static int make_database(struct call *call, struct vt_mcp_kept *kept)
+{
+    const struct vt_report_options options = {
+        .device_index = -1, .groups = VT_NO_GROUPS, .timeline_columns = 1};
+    struct vt_tables *tables;
+    struct vt_report *report;
+    int result =
+        vt_try_report(&kept->loaded, &options, VT_FIND_STEPS, &report, call->error, sizeof call->error);
+
+    if (result)
+        return result;
+    result = vt_tables_make(report, &tables);
+    if (!result)
+        result = vt_query_begin(tables, &kept->database);
+    vt_tables_free(tables);
+    vt_report_free(report);
+    return result ? wrong(call, "the tables need too much memory") : 0;
+}
+
+static int tool_sql(struct call *call)
+{
+    size_t rows = call->request.top ? (size_t)call->request.top : FEW_ROWS;
+    struct vt_mcp_kept *kept = open_trace(call, call->request.trace);
+    int result = kept ? 0 : -EINVAL;
+
+    if (kept && !kept->database)
+        result = make_database(call, kept);
+    return result ? result
+                  : vt_query(kept->database, call->request.query, rows, call->out, &call->structured,
+                             call->error, sizeof call->error);
 }

@@ -8,6 +8,7 @@
 
 #include "base/index.h"
 #include "report/facts.h"
+#include "view/sqlite/query.h"
 
 #define MAX_FILES 10000 /* looked at for a list */
 
@@ -41,6 +42,7 @@ int vt_mcp_traces_begin(const struct vt_command *command, const struct vt_argume
 
 static void drop(struct vt_mcp_kept *kept)
 {
+    vt_query_end(kept->database);
     vt_unload(&kept->loaded);
     free(kept->path);
     *kept = (struct vt_mcp_kept){0};
