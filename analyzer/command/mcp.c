@@ -1,8 +1,6 @@
 /* mcp: a server of the Model Context Protocol on the standard input and output. */
 #include "command/mcp.h"
 
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "view/mcp/mcp.h"
@@ -35,8 +33,7 @@ int vt_command_mcp(const struct vt_command *command, struct vt_arguments *argume
             vt_say(command,
                    "waiting for messages of an assistant on the standard input; docs/mcp.md says how to "
                    "add this server to one");
-        result = vt_mcp_serve(&server, STDIN_FILENO, output->stream);
-        result = result == -EPIPE ? 0 : vt_written(command, output, result);
+        result = vt_written(command, output, vt_mcp_serve(&server, STDIN_FILENO, output->stream));
     }
     vt_mcp_traces_end(&traces);
     return result;

@@ -31,7 +31,7 @@ struct vt_mcp_traces {
 };
 
 struct vt_mcp_listed {
-    char *path, *name; /* the name is below its root, or for a named trace the last part of its path */
+    char *path, *name; /* the name: below its root, or of a named trace the last part of its path; clean */
     uint64_t bytes, start_ns;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/index.h"
 #include "report/facts.h"
+#include "view/mcp/mcp.h"
 #include "view/sqlite/query.h"
 
 #define MAX_FILES 10000 /* looked at for a list */
@@ -95,7 +96,7 @@ static int add(struct listing *listing, const char *path, const char *name)
     if (!start_ns)
         return 0;
     item.path = strdup(path);
-    item.name = strdup(name);
+    item.name = vt_mcp_clean(name);
     result =
         item.path && item.name ? VT_APPEND(listing->items, listing->count, listing->capacity, item) : -ENOMEM;
     if (result) {
@@ -173,19 +174,28 @@ void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count)
 
 /* ---- Which one is meant ---- */
 
-static char *newest(const struct vt_mcp_traces *traces, char *error, size_t error_bytes)
+/* The path of the listed trace with this name, or of the first; NULL with the reason in `error`. */
+static char *find_listed(const struct vt_mcp_traces *traces, const char *name, char *error,
+                         size_t error_bytes)
 {
     struct vt_mcp_listed *list;
-    size_t count;
     char *path = NULL;
+    size_t count, i = 0;
 
     snprintf(error, error_bytes, "out of memory");
     if (vt_mcp_traces_list(traces, &list, &count))
         return NULL;
-    if (count)
-        path = strdup(list[0].path);
-    else
+    while (name && i < count && strcmp(list[i].name, name) != 0)
+        i++;
+    if (i < count)
+        path = strdup(list[i].path);
+    else if (!name)
         snprintf(error, error_bytes, "there is no trace here; `vramtrace run COMMAND` makes one");
+    else
+        snprintf(error, error_bytes,
+                 "no trace '%.300s' here: only traces below the server's folder can be opened; the tool "
+                 "`traces` lists them",
+                 name);
     vt_mcp_list_free(list, count);
     return path;
 }
@@ -276,13 +286,9 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
 struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
                                 size_t error_bytes)
 {
-    char *path = name && name[0] ? find(traces, name) : newest(traces, error, error_bytes);
+    char *path = name ? find(traces, name) : NULL;
 
-    if (!path && name && name[0])
-        snprintf(
-            error, error_bytes,
-            "no trace '%.300s' here: only traces below the server's folder can be opened; the tool `traces` "
-            "lists them",
-            name);
+    if (!path) /* names that are not UTF-8 are known by how they are listed */
+        path = find_listed(traces, name, error, error_bytes);
     return path ? open_path(traces, path, error, error_bytes) : NULL;
 }

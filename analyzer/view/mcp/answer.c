@@ -70,24 +70,30 @@ cJSON *vt_mcp_answer(const char *text, size_t offset, cJSON *structured)
     return result;
 }
 
-/* Text that quotes a file's name or a trace may hold what is no UTF-8. */
-cJSON *vt_mcp_failure(const char *text)
+char *vt_mcp_clean(const char *text)
 {
     char *clean = malloc(strlen(text) * (sizeof VT_REPLACEMENT_TEXT - 1) + 1);
-    cJSON *result;
     size_t used = 0;
     uint32_t code;
 
-    if (!clean)
-        return NULL;
-    for (size_t bytes; (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
-        bool bad = code == VT_REPLACEMENT || (code != '\n' && vt_is_unsafe(code));
+    for (size_t bytes; clean && (bytes = vt_utf8_next(text, &code)) > 0; text += bytes) {
+        bool bad = code == '\n' || code == VT_REPLACEMENT || vt_is_unsafe(code);
+        size_t length = bad ? sizeof VT_REPLACEMENT_TEXT - 1 : bytes;
 
-        memcpy(clean + used, bad ? "?" : text, bad ? 1 : bytes);
-        used += bad ? 1 : bytes;
+        memcpy(clean + used, bad ? VT_REPLACEMENT_TEXT : text, length);
+        used += length;
     }
-    clean[used] = '\0';
-    result = result_of(clean, true, NULL);
+    if (clean)
+        clean[used] = '\0';
+    return clean;
+}
+
+/* It may quote a file's name or a trace. */
+cJSON *vt_mcp_failure(const char *text)
+{
+    char *clean = vt_mcp_clean(text);
+    cJSON *result = clean ? result_of(clean, true, NULL) : NULL;
+
     free(clean);
     return result;
 }

@@ -23,6 +23,9 @@ struct vt_mcp_server {
  * away. */
 int vt_mcp_serve(const struct vt_mcp_server *server, int input, FILE *out);
 
+/* A copy in UTF-8 that moves no terminal's cursor, on one line: U+FFFD for all else. NULL without memory. */
+char *vt_mcp_clean(const char *text);
+
 /* A tool's result: a page of `text` from byte `offset` on, cut at a line's end, with how to get the rest; and
  * `structured`, which it takes over (NULL = none). NULL without memory. */
 cJSON *vt_mcp_answer(const char *text, size_t offset, cJSON *structured);

@@ -187,10 +187,28 @@ static bool is_utf8(const char *text, size_t bytes)
     return true;
 }
 
+/* No client reads what is no UTF-8. Everything should be, but for what a caller forgot. */
+static void repair(char *text)
+{
+    size_t bytes = strlen(text);
+
+    for (size_t i = 0; i < bytes;) {
+        uint32_t code;
+        size_t good = vt_utf8_read(text + i, bytes - i, &code);
+
+        if (!good)
+            text[i] = '?';
+        i += good ? good : 1;
+    }
+}
+
 static int send(cJSON *response, FILE *out)
 {
     char *text = response ? cJSON_PrintUnformatted(response) : NULL;
     int result = 0;
+
+    if (text)
+        repair(text);
 
     /* The client waits for an answer: without memory for it, one that needs none. */
     errno = 0;

@@ -16,7 +16,7 @@
 #define MEMORY (256 << 20) /* bytes that a query may take */
 #define TEXT_CELL 160      /* letters of a cell as text, as data */
 #define DATA_CELL 2000
-#define DATA_BYTES 16384 /* of all texts as data: then the rest is left out */
+#define DATA_BYTES 16384 /* of all cells as data: then the rest is left out */
 
 /* ---- What a statement may do ---- */
 
@@ -123,6 +123,7 @@ static bool put_cell(sqlite3_stmt *statement, int column, cJSON *row, size_t *by
     double real = sqlite3_column_double(statement, column);
     const char *text;
 
+    *bytes += 8;
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
         snprintf(number, sizeof number, "%" PRId64, (int64_t)sqlite3_column_int64(statement, column));
@@ -226,7 +227,7 @@ static int run(sqlite3 *database, sqlite3_stmt *statement, size_t limit, FILE *o
     if (made && code != SQLITE_DONE && code != SQLITE_ROW)
         return refuse(database, deadline, error, error_bytes);
     if (more)
-        fprintf(out, "… there are more rows: `top` shows more, LIMIT and OFFSET choose\n");
+        fputs("… there are more rows: LIMIT and OFFSET choose\n", out);
     else if (!count)
         fputs("no rows\n", out);
     return made && cJSON_AddBoolToObject(data, "more", more) ? 0 : -ENOMEM;
