@@ -40,8 +40,11 @@ int vt_mcp_traces_begin(const struct vt_command *command, const struct vt_argume
                         struct vt_mcp_traces *traces);
 void vt_mcp_traces_end(struct vt_mcp_traces *traces);
 
-/* All traces that may be opened, newest first: at most the 10,000 files that are met first. -ENOMEM. */
-int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count);
+/* All traces that may be opened, newest first. *cut: the folders have more files than are looked at. -ENOMEM.
+ */
+#define VT_MCP_MAX_FILES 10000
+int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
+                       bool *cut);
 void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count);
 
 /* The trace called `name`, NULL = the newest; read again if its file changed. It stays at least until

@@ -349,9 +349,9 @@ static int tool_traces(struct call *call)
     struct vt_mcp_listed *listed;
     cJSON *list;
     char text[32];
-    bool made;
+    bool made, cut;
 
-    if (vt_mcp_traces_list(call->traces, &listed, &count))
+    if (vt_mcp_traces_list(call->traces, &listed, &count, &cut))
         return wrong(call, "out of memory");
     call->structured = cJSON_CreateObject();
     list = cJSON_AddArrayToObject(call->structured, "traces");
@@ -365,6 +365,11 @@ static int tool_traces(struct call *call)
     }
     if (count > top)
         fprintf(call->out, "… %zu more: `top` shows them\n", count - top);
+    if (cut)
+        fprintf(call->out,
+                "Only the first %d files of the folders were looked at: name a folder with fewer.\n",
+                VT_MCP_MAX_FILES);
+    made = made && cJSON_AddBoolToObject(call->structured, "cut", cut);
     vt_mcp_list_free(listed, count);
     return made ? 0 : wrong(call, "out of memory");
 }

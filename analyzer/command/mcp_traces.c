@@ -11,8 +11,6 @@
 #include "view/mcp/mcp.h"
 #include "view/sqlite/query.h"
 
-#define MAX_FILES 10000 /* looked at for a list */
-
 /* ---- What may be opened ---- */
 
 int vt_mcp_traces_begin(const struct vt_command *command, const struct vt_arguments *arguments,
@@ -121,7 +119,7 @@ static int add_folder(struct listing *listing, const struct vt_mcp_root *root)
     FTSENT *entry;
     int result = walk ? 0 : -ENOMEM;
 
-    while (!result && listing->looked_at < MAX_FILES && (entry = fts_read(walk))) {
+    while (!result && listing->looked_at <= VT_MCP_MAX_FILES && (entry = fts_read(walk))) {
         listing->looked_at++;
         if (entry->fts_info != FTS_D && entry->fts_info != FTS_DP && has_name_of_trace(entry->fts_name) &&
             entry->fts_info != FTS_SL && entry->fts_info != FTS_SLNONE)
@@ -141,7 +139,8 @@ static int newest_first(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
-int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count)
+int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
+                       bool *cut)
 {
     struct listing listing = {0};
     int result = 0;
@@ -157,6 +156,7 @@ int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed 
         qsort(listing.items, listing.count, sizeof *listing.items, newest_first);
     *list = listing.items;
     *count = listing.count;
+    *cut = listing.looked_at > VT_MCP_MAX_FILES;
     if (!result)
         return 0;
     vt_mcp_list_free(listing.items, listing.count);
@@ -181,9 +181,10 @@ static char *find_listed(const struct vt_mcp_traces *traces, const char *name, c
     struct vt_mcp_listed *list;
     char *path = NULL;
     size_t count, i = 0;
+    bool cut;
 
     snprintf(error, error_bytes, "out of memory");
-    if (vt_mcp_traces_list(traces, &list, &count))
+    if (vt_mcp_traces_list(traces, &list, &count, &cut))
         return NULL;
     while (name && i < count && strcmp(list[i].name, name) != 0)
         i++;

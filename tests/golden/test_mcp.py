@@ -370,3 +370,12 @@ def test_wrong_use(tmp_path):
     assert answer["result"]["isError"] is True and "vramtrace run" in answer["result"]["content"][0]["text"]
     assert empty.ask("tools/call", {"name": "traces"})["result"]["structuredContent"]["count"] == 0
     assert empty.end()[2] == 0
+
+
+def test_a_folder_with_too_many_files(folder):
+    for i in range(10_001):
+        (folder / "run" / f"{i}").touch()
+    server = Server(folder)
+    answer = server.ask("tools/call", {"name": "traces"})["result"]
+    assert answer["structuredContent"]["cut"] is True and "Only the first 10000 files" in answer["content"][0]["text"]
+    assert server.end()[2] == 0
