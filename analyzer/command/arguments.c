@@ -34,6 +34,11 @@ static const char *colour_name(unsigned choice)
     return names[choice];
 }
 
+static const char *annotate_by_name(unsigned choice)
+{
+    return choice ? "?" : "phase";
+}
+
 /* ---- The table ---- */
 
 #define REPORT (1u << VT_COMMAND_REPORT)
@@ -43,6 +48,7 @@ static const char *colour_name(unsigned choice)
 #define FRAG (1u << VT_COMMAND_FRAG)
 #define INFO (1u << VT_COMMAND_INFO)
 #define STEPS (1u << VT_COMMAND_STEPS)
+#define ANNOTATE (1u << VT_COMMAND_ANNOTATE)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
 #define HTML (1u << VT_COMMAND_HTML)
@@ -294,6 +300,9 @@ static int check_together(const struct vt_command *command, const struct vt_argu
         return vt_wrong_use(command,
                             "it takes two traces, or two moments of one: vramtrace diff A B, vramtrace "
                             "diff TRACE@step:2 TRACE@step:9; with A alone, B is the newest trace here");
+    if (command->takes == VT_TAKES_FILE && arguments->operand_count > 2)
+        return vt_wrong_use(command, "it takes a trace and a source file, but got '%s' too",
+                            arguments->operands[2]);
     if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
         return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
     if (command->bit != CHECK)

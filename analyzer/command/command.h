@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum vt_exit {
     VT_EXIT_GOOD = 0,
@@ -17,9 +18,17 @@ enum vt_exit {
     VT_EXIT_NOT_WRITTEN = 4
 };
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES and TWO: the
- * newest trace of the folder stands in for a missing one. */
-enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO };
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES, TWO and FILE (a
+ * trace and a source file): the newest trace of the folder stands in for a missing one. PATHS: traces and
+ * folders. */
+enum vt_takes {
+    VT_TAKES_WORDS,
+    VT_TAKES_NOTHING,
+    VT_TAKES_TRACES,
+    VT_TAKES_TWO,
+    VT_TAKES_FILE,
+    VT_TAKES_PATHS
+};
 
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
@@ -36,6 +45,8 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "what grows with every step, why, and the line to check")                                              \
     X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                     \
       "one line per training step; steps that stand out")                                                    \
+    X(ANNOTATE, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                           \
+      "source code with the memory of each line beside it")                                                  \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
     X(HTML, "html", vt_command_html, TRACES, "[OPTIONS] [TRACE...]",                                         \
@@ -46,6 +57,8 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
+    X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
+      "answer an assistant's questions about traces (Model Context Protocol)")                               \
     X(LIB, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of the preloaded library")           \
     X(HELP, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
 enum vt_command_id {
@@ -62,7 +75,7 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all;                /* steps */
+    bool all;                /* steps, annotate */
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export */
@@ -170,6 +183,9 @@ void vt_print_help(FILE *out);
 /* Where none is named: the newest vramtrace.*.vrt of the folder becomes the operand, and stderr says which.
  */
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
+/* When recording began, CLOCK_REALTIME in ns; if the process ended before that, when the file was made. 0 =
+ * no trace. */
+uint64_t vt_trace_start(const char *path, struct stat *status);
 /* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
  * matches, the path ends before the first @. */
@@ -182,7 +198,14 @@ struct vt_loaded {
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
 };
-/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with a line on stderr. */
+/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `rules` NULL =
+ * the built-in ones only. */
+int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes);
+/* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
+ * bytes). */
+int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
+                  struct vt_report **report, char *error, size_t error_bytes);
+/* The same with a line on stderr instead, and words about newer traces of that name. */
 int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
             struct vt_loaded *loaded);
 /* ... and makes its report with the findings `wanted` (enum vt_finding). */
@@ -199,5 +222,12 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
                       struct vt_output *output, const char *separator,
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
                                  const char *path, struct vt_output *output));
+
+/* ---- report.c ---- */
+
+/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
+int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes);
 
 #endif

@@ -62,6 +62,28 @@ static uint8_t axis_for(const struct vt_arguments *arguments)
     return arguments->json ? VT_AXIS_TIME : VT_AXIS_AUTO;
 }
 
+static struct vt_report_options options_for(const struct vt_arguments *arguments, const struct page *page)
+{
+    return (struct vt_report_options){.device_index = arguments->device,
+                                      .explain = arguments->explain,
+                                      .at = arguments->at,
+                                      .groups = groups_for(arguments, page),
+                                      .shown_only = !arguments->json || page->json == &vt_oom_document,
+                                      .oom = arguments->json ? page->json_oom : page->text_oom,
+                                      .depth = (unsigned)arguments->depth,
+                                      .blocks = arguments->by == VT_BY_BLOCK,
+                                      .timeline_columns = page->timeline_columns,
+                                      .axis = axis_for(arguments),
+                                      .from = arguments->from,
+                                      .to = arguments->to};
+}
+
+/* In text an explanation is all that is printed. */
+static unsigned findings_for(const struct vt_arguments *arguments, const struct page *page)
+{
+    return arguments->explain && !arguments->json ? 0 : page->findings;
+}
+
 static int print(const struct vt_report *report, const struct vt_arguments *arguments,
                  const struct page *page, struct vt_output *output)
 {
@@ -77,22 +99,9 @@ static int report_one(const struct vt_command *command, const struct vt_argument
                       const char *path, struct vt_output *output)
 {
     const struct page *page = page_of(command);
-    struct vt_report_options options = {.device_index = arguments->device,
-                                        .explain = arguments->explain,
-                                        .at = arguments->at,
-                                        .groups = groups_for(arguments, page),
-                                        .shown_only = !arguments->json || page->json == &vt_oom_document,
-                                        .oom = arguments->json ? page->json_oom : page->text_oom,
-                                        .depth = (unsigned)arguments->depth,
-                                        .blocks = arguments->by == VT_BY_BLOCK,
-                                        .timeline_columns = page->timeline_columns,
-                                        .axis = axis_for(arguments),
-                                        .from = arguments->from,
-                                        .to = arguments->to};
-    /* in text an explanation is all that is printed */
-    unsigned findings = arguments->explain && !arguments->json ? 0 : page->findings;
+    const struct vt_report_options options = options_for(arguments, page);
     struct vt_loaded loaded;
-    int result = vt_load_report(command, arguments, path, &options, findings, &loaded);
+    int result = vt_load_report(command, arguments, path, &options, findings_for(arguments, page), &loaded);
 
     if (result)
         return result;
@@ -100,6 +109,24 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
+}
+
+int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes)
+{
+    const struct page *page = page_of(command);
+    const struct vt_report_options options = options_for(arguments, page);
+    struct vt_report *report;
+    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
+
+    if (result)
+        return result;
+    result = page->text(report, style, out);
+    if (result)
+        snprintf(error, error_bytes, "out of memory");
+    vt_report_free(report);
+    return result ? VT_EXIT_UNREADABLE : 0;
 }
 
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,

@@ -2,8 +2,11 @@
 #ifndef VT_REPORT_PARTS_H
 #define VT_REPORT_PARTS_H
 
+#include <stdio.h>
+
 #include "attribute/sums.h"
-#include "report/report.h"
+#include "base/arena.h"
+#include "report/annotation.h"
 
 /* ---- Places (places.c) ---- */
 
@@ -24,6 +27,62 @@ struct vt_stack_name {
     const char *text; /* folded; NULL without memory */
 };
 const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id);
+
+/* A path as a person names it: relative to the trace's working folder; else, in an installed package, from
+ * the package's name on; else the last two parts. */
+const char *vt_short_path(const struct vt_trace *trace, const char *path);
+
+/* ---- Source files (sources.c) ---- */
+
+/* Lines without their ends, as valid UTF-8. */
+struct vt_source_text {
+    struct vt_arena arena;
+    const char **lines;
+    size_t count;
+    uint8_t state; /* enum vt_source_state; no lines unless READ */
+};
+/* `source` is all zero before, and to be freed on failure too. -ENOMEM. */
+int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+void vt_source_free(struct vt_source_text *source);
+
+/* ---- Lines of stacks (line_table.c) ---- */
+
+/* A line of a file, or a whole file. */
+struct vt_line_item {
+    uint32_t file; /* index of the item that is the whole file */
+    int32_t line;  /* 0 = not known, VT_WHOLE_FILE */
+    uint32_t met;  /* private to line_table.c: ordinal of the last stack that has it */
+    const char *path;
+};
+#define VT_WHOLE_FILE (-1)
+#define VT_NO_FILE 0u /* the item of what has no file */
+
+/* The items of a stack, each once. */
+struct vt_stack_lines {
+    uint32_t own, own_file;  /* VT_NO_FILE = not known */
+    const uint32_t *through; /* lines and files, with its own; valid until the next stack is asked for */
+    size_t through_count;
+};
+struct vt_line_table;
+int vt_line_table_make(const struct vt_report *report, struct vt_line_table **table);
+void vt_line_table_free(struct vt_line_table *table);
+/* -ENOMEM. */
+int vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
+/* The items met so far; valid until the next stack is asked for. */
+const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
+
+/* ---- Which file is meant (which_file.c) ---- */
+
+struct vt_file_search {
+    const struct vt_report *report;
+    const struct vt_line_item *items;
+    size_t count;
+    const char *asked;   /* the end of a path, or a path on this machine */
+    uint64_t *own_bytes; /* by item */
+    bool *allocates;     /* by item: something is its own */
+};
+/* The item in *file; -EINVAL with the reason in `error`, also for several that match. -ENOMEM. */
+int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes);
 
 /* ---- Moments (moments.c) ---- */
 

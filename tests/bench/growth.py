@@ -32,6 +32,7 @@ COMMANDS = {
     "timeline": ("timeline", "TRACE"),
     "html": ("html", "-o", "-", "TRACE"),
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
+    "annotate": ("annotate", "TRACE"),
     "info": ("info", "--verify", "TRACE"),
 }
 TOO_LONG_S = 60

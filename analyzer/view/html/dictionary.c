@@ -339,7 +339,7 @@ void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_place
     put_rows(json, "tensors", &dictionary->tensors);
     put_rules(dictionary, json);
     vt_bytes_print(json, ",\"sources\":");
-    vt_sources_write(&dictionary->places, &dictionary->texts, places, json);
+    vt_sources_write(&dictionary->places, &dictionary->texts, trace, json);
     vt_bytes_print(json, ",\"strings\":[");
     for (size_t i = 0; i < dictionary->texts.count; i++) {
         begin_item(json, i);

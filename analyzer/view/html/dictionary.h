@@ -43,6 +43,6 @@ uint32_t vt_dictionary_class(struct vt_dictionary *dictionary, const struct vt_a
 /* Reads the stacks and frames of all classes, after the last of them. 0 or -ENOMEM. */
 int vt_dictionary_finish(struct vt_dictionary *dictionary);
 /* The document "names". */
-void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_places *places, struct vt_bytes *json);
+void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_trace *trace, struct vt_bytes *json);
 
 #endif

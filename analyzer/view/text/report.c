@@ -182,8 +182,10 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
-    axis_title(print, device, 2);
-    picture(print, device);
+    if (!print->style->brief) {
+        axis_title(print, device, 2);
+        picture(print, device);
+    }
     vt_text_tables(print, device);
     vt_text_card(print, device);
     vt_text_evidence(print, device);
@@ -222,12 +224,35 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
-    if (!explains)
+    if (!explains && !style->brief)
         more(&print);
     return vt_print_finish(&print, out);
 }
 
-int vt_text_summary(const struct vt_report *report, FILE *out)
+static void summary(struct vt_print *print)
+{
+    vt_text_out_of_memory(print);
+    print_nothing(print);
+    for (size_t i = 0; i < print->report->device_count; i++) {
+        vt_text_device(print, &print->report->devices[i]);
+        vt_text_verdict(print, &print->report->devices[i]);
+        vt_text_leaks(print, &print->report->devices[i]);
+    }
+}
+
+int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, report);
+
+    if (result)
+        return result;
+    vt_text_header(&print, "summary");
+    summary(&print);
+    return vt_print_finish(&print, out);
+}
+
+int vt_text_paragraphs(const struct vt_report *report, FILE *out)
 {
     const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
     struct vt_print print;
@@ -235,13 +260,7 @@ int vt_text_summary(const struct vt_report *report, FILE *out)
 
     if (result)
         return result;
-    vt_text_out_of_memory(&print);
-    print_nothing(&print);
-    for (size_t i = 0; i < report->device_count; i++) {
-        vt_text_device(&print, &report->devices[i]);
-        vt_text_verdict(&print, &report->devices[i]);
-        vt_text_leaks(&print, &report->devices[i]);
-    }
+    summary(&print);
     return vt_print_finish(&print, out);
 }
 
