@@ -109,6 +109,15 @@ static char *option_name(const struct setting *setting, char *text, size_t bytes
     return text;
 }
 
+bool vt_run_option_at(size_t index, struct vt_option_text *text)
+{
+    if (index >= SETTING_COUNT)
+        return false;
+    *text = (struct vt_option_text){.value = settings[index].kind, .help = settings[index].help};
+    option_name(&settings[index], text->name, sizeof text->name);
+    return true;
+}
+
 void vt_print_run_help(const struct vt_command *command, FILE *out)
 {
     fprintf(out, "vramtrace %s %s\n    %s\n\n", command->name, command->arguments, command->summary);
@@ -249,8 +258,8 @@ static int become(const struct vt_command *command, char **argv)
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
-/* `python -m vramtrace run train.py`: that Python runs the script. It takes the place of the word before it, which
- * is an option or the command's own name. Not for the child: it is no setting. */
+/* `python -m vramtrace run train.py`: that Python runs the script. It takes the place of the word before it,
+ * which is an option or the command's own name. Not for the child: it is no setting. */
 static char **with_interpreter(char **argv)
 {
     char *interpreter = getenv("VRAMTRACE_INTERPRETER");
