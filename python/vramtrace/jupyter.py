@@ -49,8 +49,10 @@ def _frame(page: str, height: int) -> str:
 
 
 def _show_page(words: List[str]) -> None:
-    from IPython.display import HTML, display  # type: ignore[import-not-found]
+    import IPython.display as notebook
 
+    show: Any = notebook.display  # untyped there
+    document: Any = notebook.HTML
     words, height = _take_height(words)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "page.html")
@@ -58,7 +60,7 @@ def _show_page(words: List[str]) -> None:
         if done.returncode:
             raise Error(done.stderr.decode("utf-8", "replace").strip())
         with open(path, encoding="utf-8") as file:
-            display(HTML(_frame(file.read(), height)))
+            show(document(_frame(file.read(), height)))
 
 
 def _show_text(words: List[str]) -> None:
