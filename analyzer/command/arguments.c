@@ -340,6 +340,21 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 
 /* ---- Help ---- */
 
+bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text)
+{
+    for (size_t o = 0, seen = 0; o < OPTION_COUNT; o++) {
+        if (!(options[o].commands & command->bit) || seen++ != index)
+            continue;
+        *text = (struct vt_option_text){.value = options[o].value,
+                                        .help = options[o].help,
+                                        .word = options[o].word,
+                                        .words = options[o].words};
+        snprintf(text->name, sizeof text->name, "%s", options[o].name);
+        return true;
+    }
+    return false;
+}
+
 /* Words from `column` on; further lines are indented to it. */
 static void put_wrapped(const char *text, int column, int width, FILE *out)
 {

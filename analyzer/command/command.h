@@ -60,6 +60,8 @@ enum vt_takes {
     X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
       "answer an assistant's questions about traces (Model Context Protocol)")                               \
     X(LIB, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of the preloaded library")           \
+    X(COMPLETIONS, "completions", vt_command_completions, WORDS, "SHELL",                                    \
+      "print what completes this command line in bash, zsh or fish")                                         \
     X(HELP, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
 enum vt_command_id {
 #define X(id, name, function, takes, words, summary) VT_COMMAND_##id,
@@ -175,6 +177,17 @@ const char *vt_nearest(const char *word, const char *const *candidates);
  * sets `help` and ends parsing. */
 int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
                        struct vt_arguments *arguments);
+/* An option as help and completions show it. */
+struct vt_option_text {
+    char name[64];
+    const char *value, *help;      /* value "" = takes none */
+    const char *(*word)(unsigned); /* the values of a choice */
+    unsigned words;
+};
+/* The command's option number `index`; false if it has no more. */
+bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text);
+/* run.c: the same for run, whose options are the recorder's settings. */
+bool vt_run_option_at(size_t index, struct vt_option_text *text);
 void vt_print_command_help(const struct vt_command *command, FILE *out);
 void vt_print_help(FILE *out);
 

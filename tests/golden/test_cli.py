@@ -276,7 +276,8 @@ def test_help_lists_commands(arguments):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "annotate", "diff", "check", "info", "mcp", "lib"]
+COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "annotate", "diff", "check", "html", "export", "info", "mcp", "lib",
+            "completions"]
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -294,7 +295,7 @@ def test_help_of_a_command(command):
     page = ROOT / "analyzer" / "man" / f"vramtrace-{command}.1"
     manual = page.read_text().replace("\\-", "-").replace("Fl -", "--").replace("Fl ", "-")
     options = options_of(command)
-    assert "--help" in options and (command in ("run", "lib", "mcp") or "--out" in options)
+    assert "--help" in options and (command in ("run", "lib", "mcp", "completions") or "--out" in options)
     for option in options:
         assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", manual), f"{page.name} lacks {option}"
     assert "EXIT STATUS" in manual or command in ("lib",)

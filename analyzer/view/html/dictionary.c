@@ -324,7 +324,7 @@ static void put_rules(struct vt_dictionary *dictionary, struct vt_bytes *json)
 }
 
 /* The texts come last, when all have their numbers. */
-void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_places *places,
+void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_trace *trace,
                          struct vt_bytes *json)
 {
     vt_bytes_print(json, "{\"classes\":[");
