@@ -77,8 +77,12 @@ test("tensors that share a block count with their shares; the rest is named as s
 });
 
 test("shares larger than the block are not believed", () => {
-    const parts = ownersOf(
-        { klass: klass({ label: "whole", tensors: [{ name: "a", share_bytes: 5000 }] }), bytes: 1000, blocks: 1 });
+    const parts = ownersOf({
+        label: "whole",
+        klass: klass({ label: "whole", tensors: [{ name: "a", share_bytes: 5000 }] }),
+        bytes: 1000,
+        blocks: 1
+    });
     assert.deepEqual(parts.map((part) => [part.name, part.bytes]), [["whole", 1000]]);
 });
 
@@ -98,7 +102,21 @@ test("names of the trace are never taken for something of the language", () => {
     const one = makeModel(classes, names.map((_, i) => ({ klass: i, begin: i, end: NEVER, bytes: 10 + i })));
     for (const by of ["owner", "module"]) {
         const rows = groupBy(aliveByClass(one, names.length - 1), by);
-        assert.deepEqual(rows.map((row) => row.name).sort(), [...names].sort());
+        const expected = names.map((name) => (by === "owner" && !name ? "activation" : name));
+        assert.deepEqual(rows.map((row) => row.name).sort(), expected.sort());
         assert.equal(sum(rows), one.state(names.length - 1).used_bytes);
     }
+});
+
+test("owners without a name are called as in the report", () => {
+    const told = [
+        [{ category: "activation", module: "layers.3" }, "layers.3 · activation"],
+        [{ category: "optimizer_state", place: { name: "train.py:88 main" } }, "train.py:88 main · optimizer state"],
+        [{ category: "workspace", place: { name: "train.py:88 main" } }, "workspace"], [{ category: "unknown" }, ""],
+        [{ category: "parameter", module: "m", label: "m.weight" }, "m.weight"]
+    ];
+    const one = makeModel(
+        told.map(([fields]) => klass(fields)), told.map((_, i) => ({ klass: i, begin: 0, end: NEVER, bytes: i + 1 })));
+    const rows = groupBy(aliveByClass(one, 0), "owner");
+    assert.deepEqual(rows.map((row) => row.name), told.map(([, name]) => name).reverse());
 });

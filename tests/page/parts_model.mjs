@@ -15,6 +15,7 @@ export function makeModel(classes, allocations, more = {}) {
         classes,
         categories: CATEGORIES.map((name) => ({ name, label: name.replace("_", " ") })),
         device: { index: 0, name: "GPU 0", total_bytes: 80 * 1024 * MiB, has_blocks: true },
+        stacked: [0, 1, 3, 2, 5, 4, 6, 7, 8, 12],
         names: { sources: more.sources || {} },
         traces: more.traces || [],
         trace: { refusals: [], marks: [], ...more.trace },

@@ -64,7 +64,7 @@ function gatherer(scene, store, ready) {
 function summary(scene) {
     const { format, found, picture } = scene, { seen, unseen } = found;
     const singles = picture.bands.filter((band) => band.allocation >= 0).length;
-    const low = seen > singles ? `, ${format.count(seen - singles)} too low to be drawn are summed on top` : "";
+    const low = seen > singles ? `, ${format.count(seen - singles)} lower than half a pixel are summed on top` : "";
     const text = found.single ? `${format.count(singles)} blocks one by one${low}`
                               : `${format.count(seen)} blocks as ${
                                     format.count(picture.bands.length)} bands of equal blocks: zoom in to see each`;

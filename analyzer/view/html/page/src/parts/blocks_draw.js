@@ -32,7 +32,9 @@ export function draw(pen, scene) {
     pen.beginPath();
     pen.rect(LEFT, 0, scene.width - LEFT, scene.height - BOTTOM);
     pen.clip();
-    if (scene.way === "stacked")
+    if (scene.way === "stacked" && !scene.found.single && !scene.highlight)
+        drawDown(pen, scene);
+    else if (scene.way === "stacked")
         for (const band of scene.picture.bands)
             drawBand(pen, scene, band);
     else if (scene.found.single)
@@ -51,7 +53,7 @@ export function draw(pen, scene) {
 
 /* ---- Stacked ---- */
 
-/* One edge of a band, as steps: `order` visits its columns, each with the height of the edge there. */
+/* One edge of a band, in steps: the upper from left to right, or the lower back. */
 function edge(pen, scene, band, backward) {
     const count = band.until - band.first;
     let before = NaN;
@@ -77,19 +79,55 @@ function trace(pen, scene, band) {
     pen.closePath();
 }
 
+/* Bands from the top, each filled down to zero: thin ones leave no seams. */
+function drawDown(pen, scene) {
+    const { bands } = scene.picture, zero = yOf(scene, 0);
+    for (let n = bands.length - 1; n >= 0; n--) {
+        pen.beginPath();
+        pen.moveTo(columnX(scene, 0), zero);
+        edge(pen, scene, bands[n], false);
+        pen.lineTo(columnX(scene, bands[n].until), zero);
+        pen.closePath();
+        pen.fillStyle = scene.colours.of(bands[n].category);
+        pen.fill();
+    }
+    pen.strokeStyle = scene.colours.css("--bg");
+    pen.lineWidth = 0.75;
+    for (const band of bands)
+        strokeTop(pen, scene, band);
+}
+
 const fade =
     (pen, scene, category) => { pen.globalAlpha = scene.highlight && scene.highlight !== category ? FADED : 1; };
+
+/* The upper border of a band of many blocks, where it is high enough to have one. */
+function strokeTop(pen, scene, band) {
+    const least = (3 / plotHeight(scene)) * scene.picture.most;
+    let drawing = false;
+    pen.beginPath();
+    for (let column = 0; column < band.until; column++) {
+        const high = band.heights[column] > least,
+              y = high ? yOf(scene, band.bottom[column] + band.heights[column]) : 0;
+        if (high)
+            pen[drawing ? "lineTo" : "moveTo"](columnX(scene, column), y);
+        if (high)
+            pen.lineTo(columnX(scene, column + 1), y);
+        drawing = high;
+    }
+    pen.stroke();
+}
 
 function drawBand(pen, scene, band) {
     trace(pen, scene, band);
     fade(pen, scene, band.category);
     pen.fillStyle = scene.colours.of(band.category);
     pen.fill();
-    if (band.heights || (band.bytes / scene.picture.most) * plotHeight(scene) > 3) {
-        pen.strokeStyle = scene.colours.css("--bg");
-        pen.lineWidth = 0.75;
+    pen.strokeStyle = scene.colours.css("--bg");
+    pen.lineWidth = 0.75;
+    if (band.heights)
+        strokeTop(pen, scene, band);
+    else if ((band.bytes / scene.picture.most) * plotHeight(scene) > 3)
         pen.stroke();
-    }
     pen.globalAlpha = 1;
 }
 

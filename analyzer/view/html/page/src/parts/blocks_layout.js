@@ -108,7 +108,8 @@ function stackBlocks(model, found, least) {
             level[c] += bytes;
         bands.push({ allocation, category: klass.category, blocks: 1, first, until, bottom, bytes, heights: null });
     }
-    for (const rest of small.values())
+    const order = orderOf(model);
+    for (const rest of [...small.values()].sort((a, b) => order(a.category) - order(b.category)))
         bands.push(onTop(level, rest));
     return { bands, level };
 }
@@ -125,6 +126,12 @@ function running(delta, columns) {
     for (let c = 0, sum = 0; c < columns; c++)
         heights[c] = sum += delta[c];
     return heights;
+}
+
+/* Categories from the bottom as in the timeline. */
+function orderOf(model) {
+    const names = model.stacked.map((category) => model.categories[category].name);
+    return (category) => names.indexOf(category);
 }
 
 /* Classes by their category, the largest first; the smallest of a category are one band. */
@@ -150,14 +157,9 @@ function stackClasses(model, found) {
         area: sum.area,
         heights: running(sum.delta, columns)
     }));
-    const order = new Map();
-    for (const band of shown)
-        order.set(band.category, (order.get(band.category) || 0) + band.area);
-    shown.sort((a, b) => order.get(b.category) - order.get(a.category) ||
-            (a.category < b.category          ? -1
-                    : a.category > b.category ? 1
-                                              : b.area - a.area));
-    for (const band of [...shown, ...rest.values()])
+    const all = [...shown, ...rest.values()], order = orderOf(model);
+    all.sort((a, b) => order(a.category) - order(b.category) || (b.area ?? 0) - (a.area ?? 0));
+    for (const band of all)
         bands.push(onTop(level, band));
     return { bands, level };
 }

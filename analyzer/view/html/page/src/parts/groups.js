@@ -1,6 +1,6 @@
 // What is alive at an instant, grouped. Sums are exact: the groups of each way sum to what is in use, but
 // for tensors that have no share of their block, which are listed with 0 bytes.
-import { isUsed, tellingFrames, frameName } from "./view.js";
+import { categoryLabel, isUsed, tellingFrames, frameName } from "./view.js";
 
 export const WAYS = [
     ["category", "category"], ["module", "module"], ["kind", "module class"], ["owner", "owner"], ["line", "line"],
@@ -17,7 +17,7 @@ export function aliveByClass(model, change, keep = isUsed) {
         let entry = entries.get(index);
         if (entry === undefined) {
             const klass = model.classes[index];
-            entry = keep(klass) ? { index, klass, bytes: 0, blocks: 0, allocation: alive[i], largest: 0 } : null;
+            entry = keep(klass) ? newEntry(model, index, klass, alive[i]) : null;
             entries.set(index, entry);
         }
         if (!entry)
@@ -33,6 +33,19 @@ export function aliveByClass(model, change, keep = isUsed) {
     return [...entries.values()].filter(Boolean);
 }
 
+const newEntry = (model, index, klass, allocation) =>
+    ({ index, klass, label: labelOf(model, klass), bytes: 0, blocks: 0, allocation, largest: 0 });
+
+const OF_DEVICE = new Set(["workspace", "communication"]); // named by their category alone
+
+/** What the report calls the owner of a class without tensors: its label; else where it belongs, and its category. */
+export function labelOf(model, klass) {
+    const where = klass.module || (OF_DEVICE.has(klass.category) ? "" : placeName(klass));
+    if (klass.label || (!where && klass.category === "unknown"))
+        return klass.label;
+    return `${where}${where ? " · " : ""}${categoryLabel(model, klass.category)}`;
+}
+
 const shareOf = (tensor) => tensor.share_bytes ?? tensor.shareBytes ?? 0;
 
 /** Who owns an entry's bytes: each tensor with its share, or the label. What no tensor has a share of stays
@@ -43,7 +56,7 @@ export function ownersOf(entry) {
     const { klass, bytes, blocks } = entry, tensors = klass.tensors || [];
     const sum = tensors.reduce((total, tensor) => total + shareOf(tensor), 0) * blocks;
     const label = (rest) =>
-        ({ name: klass.label || "", role: "", module: klass.module, evidence: klass.evidence, bytes: rest, blocks });
+        ({ name: entry.label || "", role: "", module: klass.module, evidence: klass.evidence, bytes: rest, blocks });
     if (!tensors.length || sum > bytes)
         return [label(bytes)];
     const parts = tensors.map((tensor) => ({
@@ -73,6 +86,17 @@ export function stackName(frames) {
     return text;
 }
 
+const stackKeys = new WeakMap();
+/* Stacks are one if all their frames, native ones too, have the same functions and lines. */
+function stackKey(frames) {
+    if (!frames || !frames.length)
+        return "";
+    if (!stackKeys.has(frames))
+        stackKeys.set(frames, join(frames.map((frame) => [frame.function, frame.file, frame.line])));
+    return stackKeys.get(frames);
+}
+
+const classOf = (klass) => (klass.module && klass.moduleClass) || "";
 const placeName = (klass) => (klass.place && klass.place.name) || "";
 const join = (...parts) => JSON.stringify(parts);
 
@@ -81,7 +105,7 @@ const whole = (entry, key, name) => [{ key, name, bytes: entry.bytes, blocks: en
 const SPLIT = {
     category: (entry) => whole(entry, entry.klass.category, entry.klass.category),
     module: (entry) => whole(entry, entry.klass.module || "", entry.klass.module || ""),
-    kind: (entry) => whole(entry, entry.klass.moduleClass || "", entry.klass.moduleClass || ""),
+    kind: (entry) => whole(entry, classOf(entry.klass), classOf(entry.klass)),
     op: (entry) => whole(entry, entry.klass.operator || "", entry.klass.operator || ""),
     line: (entry) =>
         whole(entry, join(entry.klass.place && entry.klass.place.file, placeName(entry.klass), entry.klass.phase),
@@ -89,7 +113,7 @@ const SPLIT = {
     stack: (entry) => {
         const name = stackName(entry.klass.stack), forward = stackName(entry.klass.forward);
         const both = forward && forward !== name ? `${name}, backward of ${forward}` : name;
-        return whole(entry, both, both);
+        return whole(entry, `${stackKey(entry.klass.stack)}\n${stackKey(entry.klass.forward)}`, both);
     },
     owner: (entry) =>
         ownersOf(entry).map((part) => ({...part, key: join(part.name, part.role, entry.klass.category) })),
@@ -138,7 +162,7 @@ export function blockRows(model, change, keep = isUsed) {
         const bytes = model.bytes(allocation);
         rows.push({
             key: String(allocation),
-            name: klass.label || placeName(klass) || klass.kind,
+            name: labelOf(model, klass) || klass.kind,
             bytes,
             blocks: 1,
             categories: new Map([[klass.category, bytes]]),

@@ -97,7 +97,7 @@ function create(root, context) {
                         canvas.redraw();
                     })),
             scroller, hint, h("h4", {}, "Given by the driver"), grown.element),
-        h("div", { class: "vp-right" }, table.element, details.element, blocks.element)));
+        h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
         const by = {

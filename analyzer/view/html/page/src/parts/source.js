@@ -84,7 +84,10 @@ function create(root, context) {
                                       ? h("tr", { class: "vp-gap" }, h("td", { colspan: 5 }, "⋮"))
                                       : null,
                                   lineRow(line, most)]))));
-        code.querySelector(".vp-hottest")?.scrollIntoView({ block: "nearest" });
+        const hottest = code.querySelector(".vp-hottest"); // scrolled to within its box: the page itself stays
+        if (hottest)
+            code.scrollTop +=
+                hottest.getBoundingClientRect().top - code.getBoundingClientRect().top - code.clientHeight / 2;
         return undefined;
     }
 

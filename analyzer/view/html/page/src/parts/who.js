@@ -64,7 +64,7 @@ function create(root, context) {
                         drawTree();
                     })),
             map.element, hint),
-        h("div", { class: "vp-right" }, heading, table.element, aside, details.element)));
+        h("div", { class: "vp-right" }, heading, table.element, aside), details.element));
 
     function columns() {
         const compared = second !== null, whole = wholeBytes();
