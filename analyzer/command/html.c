@@ -55,7 +55,8 @@ static int add_path(struct paths *paths, const char *folder, const char *name)
 {
     char *path = NULL;
 
-    if (asprintf(&path, "%s%s%s", folder, folder[0] && folder[strlen(folder) - 1] != '/' ? "/" : "", name) >= 0 &&
+    if (asprintf(&path, "%s%s%s", folder, folder[0] && folder[strlen(folder) - 1] != '/' ? "/" : "", name) >=
+            0 &&
         !VT_APPEND(paths->items, paths->count, paths->capacity, path))
         return 0;
     free(path);
@@ -96,7 +97,8 @@ static int list_traces(const struct vt_command *command, const struct vt_argumen
             result = no_memory(command);
     }
     if (!result && arguments->diff && paths->count != 2)
-        result = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B", paths->count);
+        result = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B",
+                              paths->count);
     return result;
 }
 

@@ -278,10 +278,11 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     if (result)
         return result;
     if (moment.peak || moment.end)
-        return fail(reason,
-                    "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
-                    "that moment: vramtrace report --at %s",
-                    at);
+        return fail(
+            reason,
+            "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
+            "that moment: vramtrace report --at %s",
+            at);
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 

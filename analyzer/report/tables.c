@@ -41,7 +41,8 @@ static uint64_t hash_frame(const struct vt_frame *frame)
     return vt_hash_bytes(frame->module, strlen(frame->module) + 1, hash);
 }
 
-/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it. */
+/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it.
+ */
 static int frame_id(struct vt_tables *tables, struct vt_frame frame, uint32_t *id)
 {
     struct vt_place named;
@@ -107,8 +108,8 @@ static int walk_events(struct walk *walk)
 
         vt_event_names_read(trace, event, &row.names);
         for (uint32_t k = 0, used = 0; k < count && used < sizeof row.flags; k++)
-            used += (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "",
-                                       names[k]);
+            used +=
+                (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "", names[k]);
         stop = walk->visit(walk->context, &row);
         if (stop)
             return stop;

@@ -44,10 +44,10 @@ struct vt_event_row {
 
 /* A named tensor that lies in an allocation; one row for each allocation that it lies in. */
 struct vt_tensor_row {
-    uint32_t allocation; /* index */
-    const char *name;    /* "layers.3.attn.in_proj.weight · exp_avg" */
-    const char *role;    /* "parameter", "buffer", "gradient", "exp_avg" … */
-    const char *module;  /* NULL = none */
+    uint32_t allocation;       /* index */
+    const char *name;          /* "layers.3.attn.in_proj.weight · exp_avg" */
+    const char *role;          /* "parameter", "buffer", "gradient", "exp_avg" … */
+    const char *module;        /* NULL = none */
     const char *dtype, *shape; /* "" = not known */
     uint64_t bytes;            /* of the tensor alone */
     uint64_t share_bytes;      /* of the block; the shares of an allocation sum to its bytes */
@@ -86,7 +86,7 @@ struct vt_stack_row {
 struct vt_frame_row {
     uint32_t id;
     struct vt_frame frame; /* address: of native code; 0 = Python */
-    const char *name; /* as people call it: "model.py:141 forward" */
+    const char *name;      /* as people call it: "model.py:141 forward" */
 };
 
 struct vt_step_row {

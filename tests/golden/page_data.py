@@ -54,6 +54,80 @@ def predicted(numbers, classes=None):
     return values
 
 
+class Holes:
+    """The free pieces of segments, as the writer keeps them: at most 4,096."""
+
+    def __init__(self):
+        self.holes = []  # (start, end, segment, pool)
+
+    def give(self, segment, pool, start, size):
+        end = start + size
+        for hole in [hole for hole in self.holes if hole[2] == segment and (hole[1] == start or hole[0] == end)]:
+            self.holes.remove(hole)
+            start, end = min(start, hole[0]), max(end, hole[1])
+        self.insert((start, end, segment, pool))
+
+    def insert(self, hole):
+        if len(self.holes) < 4096:
+            bisect.insort(self.holes, hole)
+
+    def take(self, start, size):
+        """The segment that the piece is of, or None."""
+        at = bisect.bisect_right(self.holes, start, key=lambda hole: hole[0]) - 1
+        if at < 0 or self.holes[at][1] < start + size:
+            return None
+        low, high, segment, pool = self.holes.pop(at)
+        if low < start:
+            self.insert((low, start, segment, pool))
+        if start + size < high:
+            self.insert((start + size, high, segment, pool))
+        return segment
+
+    def drop(self, segment):
+        self.holes = [hole for hole in self.holes if hole[2] != segment]
+
+    def guess(self, pool, size):
+        fits = [(end - start, start) for start, end, _, of in self.holes if of == pool and end - start >= size]
+        return min(fits)[1] if fits else None
+
+
+def placed(numbers, allocations, places):
+    """Addresses / 256 of allocations that have begin, end, klass and bytes."""
+    ends = sorted((a["end"], i) for i, a in enumerate(allocations) if a["end"] is not NEVER)
+    holes, slots, homes, values, ended = Holes(), {}, {}, [], 0
+
+    def units(i):
+        return -(-allocations[i]["bytes"] // 256)
+
+    def pool(i):
+        place, size = places[allocations[i]["klass"]], allocations[i]["bytes"]
+        return (place - 1) // 2, size == 2 << 20 if place % 2 == 0 else size <= 1 << 20
+
+    for i, (number, allocation) in enumerate(zip(numbers, allocations)):
+        while ended < len(ends) and ends[ended][0] <= allocation["begin"]:
+            end, gone = ends[ended]
+            ended += 1
+            place, home = places[allocations[gone]["klass"]], homes.pop(gone, None)
+            if place and place % 2 == 0:
+                holes.drop(gone)
+            if home is not None and (allocations[home]["end"] is NEVER or allocations[home]["end"] > end):
+                holes.give(home, pool(home), values[gone], units(gone))
+        h = 0
+        for k in range(4):
+            h = (h * 31 + (allocations[i - k]["klass"] if i >= k else 0)) & 0xFFFFFFFF
+        slot = ((h * 2654435761) & 0xFFFFFFFF) >> 16
+        place = places[allocation["klass"]]
+        guess = holes.guess(pool(i), units(i)) if place % 2 else None
+        value = number - 1 if number else slots.get(slot, 0) if guess is None else guess
+        slots[slot] = value
+        values.append(value)
+        if place % 2:
+            homes[i] = holes.take(value, units(i))
+        elif place:
+            holes.give(i, pool(i), value, units(i))
+    return values
+
+
 class Trace:
     def __init__(self, head, data, whole=True):
         self.head, self.data = head, data
@@ -119,12 +193,14 @@ class Trace:
         """Each as {begin, end (changes; None = never), klass, bytes, address}."""
         classes = self.column("class")
         sizes = self.column("sizes")
-        size, life, address = (self.column(name, classes) for name in ("size", "life", "address"))
+        size, life = (self.column(name, classes) for name in ("size", "life"))
         begin, found = 0, []
         for i, gap in enumerate(self.column("begin")):
             begin += gap
             found.append({"begin": begin, "end": begin + life[i] if life[i] else NEVER, "klass": classes[i],
-                          "bytes": sizes[size[i]], "address": address[i] * 256})
+                          "bytes": sizes[size[i]]})
+        for allocation, address in zip(found, placed(self.column("address"), found, self.column("place"))):
+            allocation["address"] = address * 256
         return found
 
 

@@ -113,7 +113,7 @@ export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0
             sizes.forEach((bytes, l) => alloc(classFor("optimizer_state", "block", `layers.${l}`, "zeros_like", "optimizer", 140 + l, { tensor: `layers.${l}.weight · exp_avg`, bytes }), bytes));
         optimizer = true;
         if (leak)
-            alloc(classFor("activation", "block", "", "append_loss", "optimizer", 160), MIB / 2);
+            alloc(classFor("activation", "block", "", "append_loss", "optimizer", 160), count > 1000 ? 4096 : MIB / 2);
         gradients.forEach(release);
         release(input);
         state.steps.push({ step, first_event: from.event, last_event: state.event - 1, t_ns: from.t, duration_ns: state.t - from.t });

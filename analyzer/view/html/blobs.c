@@ -23,10 +23,8 @@ void vt_blobs_free(struct vt_blobs *blobs)
 struct vt_blob vt_blob_add(struct vt_blobs *blobs, enum vt_encoding encoding, uint64_t count,
                            struct vt_bytes *raw)
 {
-    struct vt_blob blob = {.offset = blobs->data.count,
-                           .raw_bytes = raw->count,
-                           .count = count,
-                           .encoding = (uint8_t)encoding};
+    struct vt_blob blob = {
+        .offset = blobs->data.count, .raw_bytes = raw->count, .count = count, .encoding = (uint8_t)encoding};
     size_t bound = libdeflate_deflate_compress_bound(blobs->compressor, raw->count);
     char *end = raw->failed ? NULL : vt_bytes_reserve(&blobs->data, bound);
 
@@ -42,10 +40,11 @@ struct vt_blob vt_blob_add(struct vt_blobs *blobs, enum vt_encoding encoding, ui
 
 void vt_blob_describe(const struct vt_blob *blob, struct vt_bytes *json)
 {
-    static const char *const names[] = {"json", "numbers", "deltas", "predicted"};
+    static const char *const names[] = {"json", "numbers", "deltas", "predicted", "placed"};
 
-    vt_bytes_print(json, "{\"offset\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu,\"count\":%" PRIu64 ",\"encoding\":\"%s\"}",
-                   blob->offset, blob->bytes, blob->raw_bytes, blob->count, names[blob->encoding]);
+    vt_bytes_print(
+        json, "{\"offset\":%zu,\"bytes\":%zu,\"raw_bytes\":%zu,\"count\":%" PRIu64 ",\"encoding\":\"%s\"}",
+        blob->offset, blob->bytes, blob->raw_bytes, blob->count, names[blob->encoding]);
 }
 
 void vt_put_delta(struct vt_bytes *raw, uint64_t value, uint64_t *last)

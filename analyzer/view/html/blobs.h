@@ -7,7 +7,13 @@
 
 struct libdeflate_compressor;
 
-enum vt_encoding { VT_ENCODING_JSON, VT_ENCODING_NUMBERS, VT_ENCODING_DELTAS, VT_ENCODING_PREDICTED };
+enum vt_encoding {
+    VT_ENCODING_JSON,
+    VT_ENCODING_NUMBERS,
+    VT_ENCODING_DELTAS,
+    VT_ENCODING_PREDICTED,
+    VT_ENCODING_PLACED
+};
 
 struct vt_blob {
     size_t offset, bytes, raw_bytes; /* compressed; inflated */

@@ -22,8 +22,8 @@ void vt_bytes_print(struct vt_bytes *bytes, const char *format, ...) __attribute
 /* LEB128: 7 bits a byte, the lowest first; the highest bit says that more follow. */
 void vt_bytes_varint(struct vt_bytes *bytes, uint64_t number);
 
-/* A string of JSON with its quotes, also for inside an HTML script: "<" and what would move a cursor or change
- * the direction of text are escaped; bytes that are no UTF-8 become U+FFFD. NULL is "". */
+/* A string of JSON with its quotes, also for inside an HTML script: "<" and what would move a cursor or
+ * change the direction of text are escaped; bytes that are no UTF-8 become U+FFFD. NULL is "". */
 void vt_bytes_string(struct vt_bytes *bytes, const char *text);
 
 #endif

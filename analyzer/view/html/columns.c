@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_CHANGE UINT32_MAX
-#define ADDRESS_UNIT 256u   /* of addresses on a device */
+#include "view/html/placement.h"
+
 #define LEAST_TICK_NS 1000u
 #define MOST_TICKS (1u << 24)
 
@@ -15,20 +15,13 @@ const char *const vt_column_blob_names[] = {
 #undef X
 };
 
-/* What is kept of each allocation while its page is made. */
-struct vt_page_allocation {
-    uint32_t alloc_event, free_event; /* free_event NO_CHANGE = alive at the end */
-    uint32_t class_number, size;      /* size: number in `sizes`, then its rank */
-    uint64_t address;
-};
-
 /* ---- Collecting ---- */
 
 static void note_change(struct vt_page_columns *columns, uint32_t event, uint64_t t_ns)
 {
     uint64_t tick = t_ns / columns->tick_ns;
 
-    columns->changes[event] = tick < NO_CHANGE ? (uint32_t)tick : NO_CHANGE - 1;
+    columns->changes[event] = tick < VT_PAGE_NEVER ? (uint32_t)tick : VT_PAGE_NEVER - 1;
 }
 
 static int collect(void *context, const void *table_row)
@@ -48,10 +41,10 @@ static int collect(void *context, const void *table_row)
         note_change(columns, block->free_event, row->free_t_ns);
     columns->items[columns->allocation_count++] =
         (struct vt_page_allocation){.alloc_event = block->alloc_event,
-                                    .free_event = block->freed ? block->free_event : NO_CHANGE,
+                                    .free_event = block->freed ? block->free_event : VT_PAGE_NEVER,
                                     .class_number = vt_dictionary_class(columns->dictionary, row),
                                     .size = vt_row_number(&columns->sizes, &block->bytes),
-                                    .address = block->address / ADDRESS_UNIT};
+                                    .address = block->address / VT_ADDRESS_UNIT};
     return columns->sizes.failed ? -ENOMEM : 0;
 }
 
@@ -81,7 +74,7 @@ static void add_changes(struct vt_page_columns *columns, struct vt_blobs *blobs)
     for (uint32_t event = 0; event < columns->event_count; event++) {
         uint32_t at = columns->changes[event];
 
-        if (at != NO_CHANGE) {
+        if (at != VT_PAGE_NEVER) {
             at = at > tick ? at : tick; /* clocks of two threads can be a little apart */
             vt_bytes_varint(&events, event - next_event);
             vt_bytes_varint(&times, at - tick);
@@ -152,16 +145,15 @@ static uint64_t value_of(const struct vt_page_columns *columns, const struct vt_
         return item->class_number;
     case VT_BLOB_SIZE:
         return item->size;
-    case VT_BLOB_LIFE:
-        return item->free_event == NO_CHANGE
+    default: /* life */
+        return item->free_event == VT_PAGE_NEVER
                    ? 0
                    : columns->changes[item->free_event] - columns->changes[item->alloc_event];
-    default:
-        return item->address;
     }
 }
 
-/* The class is predicted from the four before it, all else from this class and the three before it. -ENOMEM. */
+/* The class is predicted from the four before it, all else from this class and the three before it. -ENOMEM.
+ */
 static int add_predicted(struct vt_page_columns *columns, struct vt_blobs *blobs, enum vt_column_blob which)
 {
     struct vt_predictor *predictor = calloc(1, sizeof *predictor);
@@ -181,6 +173,20 @@ static int add_predicted(struct vt_page_columns *columns, struct vt_blobs *blobs
     free(predictor);
     add(columns, blobs, which, VT_ENCODING_PREDICTED, columns->allocation_count, &raw);
     return 0;
+}
+
+/* Addresses, and for each class where its allocations lie. -ENOMEM. */
+static int add_addresses(struct vt_page_columns *columns, struct vt_blobs *blobs)
+{
+    struct vt_bytes raw = {0}, places = {0};
+    size_t classes = columns->dictionary->classes.count;
+    int result = vt_page_addresses_make(columns, &raw);
+
+    add(columns, blobs, VT_BLOB_ADDRESS, VT_ENCODING_PLACED, columns->allocation_count, &raw);
+    for (size_t i = 0; i < classes; i++)
+        vt_bytes_varint(&places, vt_dictionary_place(columns->dictionary, (uint32_t)i));
+    add(columns, blobs, VT_BLOB_PLACE, VT_ENCODING_NUMBERS, classes, &places);
+    return result;
 }
 
 /* ---- Phases ---- */
@@ -221,8 +227,7 @@ int vt_page_columns_make(const struct vt_report *report, struct vt_tables *table
                          struct vt_dictionary *dictionary, struct vt_blobs *blobs,
                          struct vt_page_columns *columns)
 {
-    static const enum vt_column_blob predicted[] = {VT_BLOB_CLASS, VT_BLOB_SIZE, VT_BLOB_LIFE,
-                                                    VT_BLOB_ADDRESS};
+    static const enum vt_column_blob predicted[] = {VT_BLOB_CLASS, VT_BLOB_SIZE, VT_BLOB_LIFE};
     uint64_t rows = vt_table_rows(tables, VT_TABLE_ALLOCATIONS);
     int result;
 
@@ -242,7 +247,9 @@ int vt_page_columns_make(const struct vt_report *report, struct vt_tables *table
         return result;
     add_changes(columns, blobs);
     add_begins(columns, blobs);
-    result = add_sizes(columns, blobs);
+    result = add_addresses(columns, blobs);
+    if (!result)
+        result = add_sizes(columns, blobs);
     for (size_t i = 0; !result && i < sizeof predicted / sizeof *predicted; i++)
         result = add_predicted(columns, blobs, predicted[i]);
     if (!result)

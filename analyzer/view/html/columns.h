@@ -15,6 +15,7 @@
     X(SIZE, "size")                                                                                          \
     X(LIFE, "life")                                                                                          \
     X(ADDRESS, "address")                                                                                    \
+    X(PLACE, "place")                                                                                        \
     X(SIZES, "sizes")                                                                                        \
     X(PHASE_FIRST_EVENT, "phase_first_event")                                                                \
     X(PHASE_KIND, "phase_kind") X(PHASE_STEP, "phase_step") X(PHASE_T, "phase_t")
@@ -26,7 +27,14 @@ enum vt_column_blob {
 };
 extern const char *const vt_column_blob_names[]; /* by enum vt_column_blob */
 
-struct vt_page_allocation;
+#define VT_PAGE_NEVER UINT32_MAX
+
+/* What is kept of each allocation while its page is made. */
+struct vt_page_allocation {
+    uint32_t alloc_event, free_event; /* free_event VT_PAGE_NEVER = alive at the end */
+    uint32_t class_number, size;      /* size: number in `sizes`, later its rank */
+    uint64_t address;                 /* in units */
+};
 
 struct vt_page_columns {
     struct vt_blob blobs[VT_COLUMN_BLOB_COUNT];
@@ -41,11 +49,13 @@ struct vt_page_columns {
     struct vt_word_rows sizes;
 };
 
-/* Walks the allocations, gives their classes to the dictionary, and adds the blobs. On failure too, *columns is
- * to be freed. 0 or -ENOMEM. */
+/* Walks the allocations, gives their classes to the dictionary, and adds the blobs. On failure too, *columns
+ * is to be freed. 0 or -ENOMEM. */
 int vt_page_columns_make(const struct vt_report *report, struct vt_tables *tables,
                          struct vt_dictionary *dictionary, struct vt_blobs *blobs,
                          struct vt_page_columns *columns);
+/* The numbers of the column of addresses (addresses.c). -ENOMEM. */
+int vt_page_addresses_make(const struct vt_page_columns *columns, struct vt_bytes *raw);
 void vt_page_columns_free(struct vt_page_columns *columns);
 
 #endif

@@ -40,7 +40,8 @@ void vt_dictionary_begin(struct vt_dictionary *dictionary, struct vt_tables *tab
     vt_text_number(&dictionary->texts, ""); /* 0 */
     vt_text_number(&dictionary->rules, "");
     vt_row_number(&dictionary->places, (const uint64_t[PLACE_WORDS]){0, 0, 0, 0, UINT64_MAX});
-    vt_row_number(&dictionary->tensor_lists, (const uint64_t[LIST_WORDS]){UINT64_MAX, 0}); /* the empty list */
+    vt_row_number(&dictionary->tensor_lists,
+                  (const uint64_t[LIST_WORDS]){UINT64_MAX, 0}); /* the empty list */
 }
 
 void vt_dictionary_free(struct vt_dictionary *dictionary)
@@ -163,6 +164,17 @@ uint32_t vt_dictionary_class(struct vt_dictionary *dictionary, const struct vt_a
     return number;
 }
 
+uint32_t vt_dictionary_place(const struct vt_dictionary *dictionary, uint32_t class_number)
+{
+    const uint64_t *words = vt_row_words(&dictionary->classes, class_number);
+    const char *kind = dictionary->kinds.items[words[CLASS_KIND]];
+    uint32_t device = (uint32_t)words[CLASS_DEVICE];
+
+    if ((int64_t)words[CLASS_DEVICE] < 0)
+        return 0;
+    return !strcmp(kind, "block") ? 1 + 2 * device : !strcmp(kind, "segment") ? 2 + 2 * device : 0;
+}
+
 /* ---- Stacks and frames ---- */
 
 static int add_stack_row(void *context, const void *row)
@@ -179,8 +191,8 @@ static int add_stack_row(void *context, const void *row)
     range->count++;
     if (stack->is_place)
         range->place_frame = stack->frame;
-    return VT_APPEND(dictionary->stack_frames, dictionary->stack_frame_count, dictionary->stack_frame_capacity,
-                     stack->frame);
+    return VT_APPEND(dictionary->stack_frames, dictionary->stack_frame_count,
+                     dictionary->stack_frame_capacity, stack->frame);
 }
 
 static int add_frame(void *context, const void *row)
@@ -192,11 +204,12 @@ static int add_frame(void *context, const void *row)
     if (frame->id >= dictionary->frame_number_count || !dictionary->frame_numbers[frame->id])
         return 0;
     dictionary->frame_numbers[frame->id] =
-        1 + vt_row_number(&dictionary->frames,
-                          (const uint64_t[FRAME_WORDS]){
-                              frame->frame.kind, vt_text_number(texts, frame->frame.function),
-                              vt_text_number(texts, frame->frame.file), (uint64_t)frame->frame.line,
-                              vt_text_number(texts, frame->frame.module), vt_text_number(texts, frame->name)});
+        1 +
+        vt_row_number(&dictionary->frames,
+                      (const uint64_t[FRAME_WORDS]){
+                          frame->frame.kind, vt_text_number(texts, frame->frame.function),
+                          vt_text_number(texts, frame->frame.file), (uint64_t)frame->frame.line,
+                          vt_text_number(texts, frame->frame.module), vt_text_number(texts, frame->name)});
     return 0;
 }
 
@@ -216,8 +229,7 @@ int vt_dictionary_finish(struct vt_dictionary *dictionary)
     if (result)
         return result;
     dictionary->frame_number_count = vt_table_rows(tables, VT_TABLE_FRAMES);
-    dictionary->frame_numbers =
-        calloc(dictionary->frame_number_count + 1, sizeof *dictionary->frame_numbers);
+    dictionary->frame_numbers = calloc(dictionary->frame_number_count + 1, sizeof *dictionary->frame_numbers);
     if (!dictionary->frame_numbers)
         return -ENOMEM;
     for (size_t i = 0; i < dictionary->stack_frame_count; i++)
@@ -304,8 +316,8 @@ static void put_class(struct vt_dictionary *dictionary, size_t number, struct vt
 
     vt_bytes_add(json, "[", 1);
     put_words(json, words, CLASS_MODULE);
-    vt_bytes_print(json, ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64, place_number(dictionary, number),
-                   words[CLASS_MODULE], words[CLASS_MODULE_CLASS],
+    vt_bytes_print(json, ",%" PRIu32 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 ",%" PRIu64,
+                   place_number(dictionary, number), words[CLASS_MODULE], words[CLASS_MODULE_CLASS],
                    dictionary->class_facts[number].operator_name, words[CLASS_RULE]);
     vt_bytes_print(json, ",%" PRIu64 ",%" PRId64 ",%" PRIu64 ",[", words[CLASS_COUNTED],
                    (int64_t)words[CLASS_CACHED], words[CLASS_DRIVER]);

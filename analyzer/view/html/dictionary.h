@@ -1,5 +1,5 @@
-/* What the allocations of a trace refer to, each once and by number: texts, frames, stacks, places, tensors and
- * classes. Allocations of one class are alike in all but their bytes, address and life. */
+/* What the allocations of a trace refer to, each once and by number: texts, frames, stacks, places, tensors
+ * and classes. Allocations of one class are alike in all but their bytes, address and life. */
 #ifndef VT_DICTIONARY_H
 #define VT_DICTIONARY_H
 
@@ -40,6 +40,13 @@ void vt_dictionary_free(struct vt_dictionary *dictionary);
 
 /* The number of an allocation's class. */
 uint32_t vt_dictionary_class(struct vt_dictionary *dictionary, const struct vt_allocation_row *row);
+/* Where allocations of a class lie: 0 = anywhere, 1 + 2 * device = blocks cut from segments, 2 + 2 * device =
+ * such segments. */
+uint32_t vt_dictionary_place(const struct vt_dictionary *dictionary, uint32_t class_number);
+static inline bool vt_is_segment_place(uint32_t place)
+{
+    return place && !(place & 1);
+}
 /* Reads the stacks and frames of all classes, after the last of them. 0 or -ENOMEM. */
 int vt_dictionary_finish(struct vt_dictionary *dictionary);
 /* The document "names". */

@@ -58,8 +58,8 @@ int vt_html_add(struct vt_html *page, const struct vt_report *report, const stru
 int vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
     page->compares = true;
-    return vt_page_document_add(&page->blobs, &vt_diff_document, diff, &(struct vt_json_style){.compact = true},
-                                &page->diff);
+    return vt_page_document_add(&page->blobs, &vt_diff_document, diff,
+                                &(struct vt_json_style){.compact = true}, &page->diff);
 }
 
 static void put_head(const struct vt_html *page, const char *title, struct vt_bytes *head)

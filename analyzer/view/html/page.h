@@ -1,4 +1,5 @@
-/* One HTML file about one or more traces: everything in it, nothing to fetch. docs/page.md describes its data.
+/* One HTML file about one or more traces: everything in it, nothing to fetch. docs/page.md describes its
+ * data.
  *
  *     vt_html_make, vt_html_add for each trace, vt_html_write, vt_html_free
  *
@@ -20,8 +21,8 @@ struct vt_html;
 int vt_html_make(struct vt_html **page);
 void vt_html_free(struct vt_html *page);
 
-/* `report` needs VT_PAGE_COLUMNS timeline columns, groups of what is shown, leaks, advice and steps. `oom`: of the
- * moment when memory ran out, with its shortage; NULL = it never did. -ENOMEM. */
+/* `report` needs VT_PAGE_COLUMNS timeline columns, groups of what is shown, leaks, advice and steps. `oom`:
+ * of the moment when memory ran out, with its shortage; NULL = it never did. -ENOMEM. */
 int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
 /* Of the first two traces. -ENOMEM. */
 int vt_html_compare(struct vt_html *page, const struct vt_diff *diff);

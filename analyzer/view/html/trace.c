@@ -218,9 +218,9 @@ static void put_moments(const struct parts *parts)
     for (size_t i = 0; i < report->refusal_count; i++) {
         const struct vt_refusal *refusal = &report->refusals[i];
 
-        vt_bytes_print(json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu32 ",\"device\":%d,\"asked_bytes\":%" PRIu64 "}",
-                       i ? "," : "", refusal->t_ns, refusal->event_index, refusal->device_index,
-                       refusal->asked_bytes);
+        vt_bytes_print(
+            json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu32 ",\"device\":%d,\"asked_bytes\":%" PRIu64 "}",
+            i ? "," : "", refusal->t_ns, refusal->event_index, refusal->device_index, refusal->asked_bytes);
     }
     vt_bytes_add(json, "]", 1);
 }
@@ -249,13 +249,21 @@ int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *docum
 
 static void put_steps_of(const struct vt_device_report *device, struct vt_bytes *json)
 {
-#define FIELD(name, member) {name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member)}
+#define FIELD(name, member)                                                                                  \
+    {                                                                                                        \
+        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member)                        \
+    }
     static const struct {
         const char *name;
         size_t offset, size;
-    } fields[] = {FIELD("step", step), FIELD("first_event", first_event), FIELD("last_event", last_event),
-                  FIELD("t_ns", t_ns), FIELD("duration_ns", duration_ns), FIELD("peak_event", peak.event_index),
-                  FIELD("peak_bytes", peak.used_bytes), FIELD("end_bytes", end.used_bytes)};
+    } fields[] = {FIELD("step", step),
+                  FIELD("first_event", first_event),
+                  FIELD("last_event", last_event),
+                  FIELD("t_ns", t_ns),
+                  FIELD("duration_ns", duration_ns),
+                  FIELD("peak_event", peak.event_index),
+                  FIELD("peak_bytes", peak.used_bytes),
+                  FIELD("end_bytes", end.used_bytes)};
 #undef FIELD
     const struct vt_steps *steps = &device->steps;
 

@@ -1,6 +1,8 @@
 // The page's blobs to typed arrays ("vramtrace.page/1"). Runs in a worker, and in the page itself where none may start.
 // Long work is generators that yield now and then, so that the page can stay alive between slices.
 
+import { placed } from "./addresses.js";
+
 export class DataError extends Error {}
 
 const SLICE = 0x3ffff;
@@ -212,9 +214,8 @@ export async function readColumns(all, trace, classCount, breathe) {
     const klass = await read("class", predicted, null);
     const size = await read("size", predicted, klass);
     const life = await read("life", predicted, klass);
-    const address = await read("address", predicted, klass, Float64Array);
     const sizes = await read("sizes", deltas);
-    for (const [name, column] of Object.entries({ size, life, address, class: klass }))
+    for (const [name, column] of Object.entries({ size, life, class: klass }))
         if (column.length !== begin.length)
             throw damaged(name, "has another length than “begin”");
     if (tick.length !== event.length)
@@ -225,5 +226,18 @@ export async function readColumns(all, trace, classCount, breathe) {
     for (const [field, maker] of [["first_event", deltas], ["kind", numbers], ["step", deltas], ["t", deltas]])
         phases[field] = await read(`phase_${field}`, maker);
     const { end, endOrder } = await run(orderEnds(begin, life, event.length), breathe);
+    let address = null;
+    if (trace.blobs.address?.encoding === "placed") {
+        const places = await read("place", numbers);
+        const written = await read("address", numbers);
+        if (places.length !== classCount)
+            throw damaged("place", "has another length than the classes");
+        if (written.length === begin.length)
+            address = await run(placed(written, { begin, end, endOrder, klass, size, sizes }, places), breathe);
+    } else {
+        address = await read("address", predicted, klass, Float64Array);
+    }
+    if (address?.length !== begin.length)
+        throw damaged("address", "has another length than “begin”");
     return { event, tick, begin, end, endOrder, klass, size, address, sizes, phases };
 }

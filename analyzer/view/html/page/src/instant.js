@@ -1,6 +1,6 @@
 // The table beside the timeline: one moment in numbers, and what is different from the second pin.
 
-import { clear, el } from "./dom.js";
+import { clear, el, visible } from "./dom.js";
 import * as format from "./format.js";
 
 export class Instant {
@@ -72,6 +72,7 @@ export class Instant {
             model.device.total_bytes ? put("card", model.device.total_bytes, null) : null,
             ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c])));
         this.showBetween(state, model, change, b);
+        this.peak.hidden = false;
         this.clearB.hidden = state.pinB === null;
         this.pinB.hidden = state.pinB !== null;
         this.peak.disabled = state.pinA === null || state.pinA === model.peak;
@@ -93,8 +94,11 @@ export class Instant {
         this.between.textContent = `Between B (${format.time(b.t_ns)}) and here: ${format.bytes(sum)} allocated, ${format.duration(Math.abs(model.timeOf(change) - b.t_ns))}.`;
     }
 
-    preview(device) {
+    // Before there are numbers.
+    reading(done, device) {
         this.title.textContent = "Reading the trace …";
-        this.where.textContent = device ? device.name : "";
+        this.where.textContent = `${Math.round(100 * done)} %${device?.name ? ` · ${visible(device.name)}` : ""}`;
+        for (const button of [this.peak, this.pinB, this.clearB])
+            button.hidden = true;
     }
 }

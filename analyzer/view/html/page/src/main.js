@@ -62,7 +62,7 @@ class Page {
         this.store.state.zoom = [0, preview.time.hi];
         this.timeline.show(preview);
         this.overview.show(preview);
-        this.instant.preview(this.device);
+        this.instant.reading(0, this.device);
     }
 
     async load() {
@@ -109,6 +109,8 @@ class Page {
         const line = byId("progress");
         line.hidden = done >= 1;
         line.value = done;
+        if (done < 1 && this.device && !this.model)
+            this.instant.reading(done, this.device);
     }
 
     trouble(error) {

@@ -107,7 +107,7 @@ export class Timeline {
         const { used, driver } = heights(this.picture, this.source);
         this.driver = driver;
         const card = this.source.device.total_bytes;
-        const wanted = { use: used, driver, card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? driver : used);
+        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? Math.max(driver, used) : used);
         const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
         this.step = ticks[1] ?? 1;
         this.scale = Math.max(1, wanted) * 1.04;
@@ -256,6 +256,7 @@ export class Timeline {
         }
         first = Math.max(0, first - 1);
         let drawn = -Infinity;
+        let marked = -Infinity;
         let inWindow = 0;
         while (first + inWindow < edges && this.axis.stepBegin(first + inWindow) < hi)
             inWindow++;
@@ -265,8 +266,10 @@ export class Timeline {
             const from = this.toX(this.axis.stepBegin(i));
             const to = i + 1 < edges ? this.toX(this.axis.stepBegin(i + 1)) : this.toX(this.axis.hi);
             const outlier = step.large || step.slow;
-            if (to < drawn + 1 && !outlier)
+            if (to < drawn + 1 && !(outlier && from > marked + 2))
                 continue;
+            if (outlier)
+                marked = from;
             context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
             context.fillRect(from, y, Math.max(1, to - from), LANE);
             if (to - from >= 14 && i && step.step) {
@@ -293,6 +296,13 @@ export class Timeline {
             return run < 0 ? -1 : phases.kind[run];
         };
         context.textAlign = "center";
+        if (this.axis.runAt(state.zoom[1]) - this.axis.runAt(state.zoom[0]) > area.width / 3) {
+            context.fillStyle = colours.css("--lane-a");
+            context.fillRect(area.left, y, area.width, LANE);
+            context.fillStyle = colours.css("--muted");
+            context.fillText("zoom in to see phases", area.left + area.width / 2, y + LANE / 2 + 1);
+            return;
+        }
         let from = area.left;
         let kind = kindAt(from);
         const put = (to) => {
