@@ -78,7 +78,7 @@ def test_pprof(trained):
         assert not of_python or of_python in recorded
     assert checked > 10
     named = {labels["owner"] for _, _, labels, _ in samples if "owner" in labels}
-    assert named == {group["name"] for group in report(trained[0], "--at", at)["devices"][0]["at"]["owners"] if group["name"]}
+    assert len(named) > 10 and named <= {group["name"] for group in report(trained[0], "--at", at)["devices"][0]["at"]["owners"] if group["name"]}
 
 
 ALIVE = """select sum(extract_arg(arg_set_id, 'debug.bytes')) size from slice

@@ -219,7 +219,7 @@ static int put_phase(void *context, const void *item)
         if (new_step && writer->open)
             put_slice(writer, i, VT_SLICE_END, row->t_ns, NULL, NULL);
         if (new_step)
-            begin_step(writer, i, row->step, row->t_ns);
+            begin_step(writer, i, row->step, row->step ? row->t_ns : 0); /* 0 is since recording began */
         put_slice(writer, i, VT_SLICE_BEGIN, row->t_ns, vt_phase_name(row->phase), "phase");
         put_slice(writer, i, VT_SLICE_END, row->end_ns, NULL, NULL);
     }
