@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/tables.h"
+
 const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
 #define X(id, name, function, takes, arguments, summary)                                                     \
     {name, arguments, summary, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
@@ -18,6 +20,11 @@ const struct vt_command *vt_find_command(const char *name)
         if (!strcmp(vt_commands[i].name, name))
             return &vt_commands[i];
     return NULL;
+}
+
+static const char *table_name(unsigned table)
+{
+    return vt_table_names[table];
 }
 
 static const char *colour_name(unsigned choice)
@@ -304,7 +311,7 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .operands = argv};
+    *arguments = (struct vt_arguments){.device = -1, .by = -1, .table = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 

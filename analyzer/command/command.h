@@ -64,6 +64,7 @@ struct vt_arguments {
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export */
+    int table;                        /* enum vt_table_id, -1 = all */
     char **operands;
     int operand_count;
     char *found_path, *found[2]; /* a trace that was not named (owned), and the operands with it */
@@ -113,6 +114,27 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
+
+/* ---- folder.c ---- */
+
+/* A folder that gets its name when everything in it is complete. */
+struct vt_folder {
+    const char *path; /* as given */
+    char *temporary;  /* its name until then; NULL = none */
+};
+
+/* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
+ * empty folder. */
+int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder);
+/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on stderr
+ * for `result`. The exit status. */
+int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
+
+/* ---- parquet.c ---- */
+
+/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path. An
+ * exit status, with a line on stderr if it is not 0. */
+int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace);
 
 /* ---- arguments.c ---- */
 

@@ -9,19 +9,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct format {
+enum target { TO_STREAM, TO_FILE, TO_FOLDER }; /* TO_FILE: not a pipe */
+
+struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
-} formats[] = {
-    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write},
-    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write},
-    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write},
-    {"folded", ".folded", false, true, 0, vt_folded_write},
+    enum target output;
+    const char *usual_moment; /* without --at; NULL = the peak */
+    /* Turns what was written into what was asked for: NULL = it is. An exit status. */
+    int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
+};
+
+static const struct format formats[] = {
+    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
+    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
+    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
+    {"folded", ".folded", false, true, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
+    {"csv", "-csv", false, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
+    {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
+    {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
 };
 #define FORMAT_COUNT (sizeof formats / sizeof *formats)
+
+/* csv with --table. */
+static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write,
+                                        TO_STREAM, NULL,   NULL};
 
 static const struct format *find_format(const struct vt_command *command, const char *name)
 {
@@ -103,6 +119,14 @@ static int check_target(const struct vt_command *command, const struct vt_argume
     if (arguments->operand_count > 1 && !is_folder(output))
         return vt_wrong_use(command, "a file holds one trace; for %d, give a folder that exists: -o FOLDER",
                             arguments->operand_count);
+    if (arguments->table >= 0 && format != &one_table)
+        return vt_wrong_use(command, "--table is of --format csv; %s has all tables", format->name);
+    if (to_stream && format->output == TO_FOLDER)
+        return vt_wrong_use(command, "%s is a file for each table: give a folder, -o FOLDER%s", format->name,
+                            format->finish ? "" : ", or choose one table, --table TABLE");
+    if (to_stream && format->output == TO_FILE)
+        return vt_wrong_use(command, "%s needs a file that it can read back: -o x%s", format->name,
+                            format->suffix);
     if (to_stream && format->binary && isatty(STDOUT_FILENO))
         return vt_wrong_use(command, "%s is binary, not for a terminal: give a file, -o x%s", format->name,
                             format->suffix);
@@ -111,10 +135,11 @@ static int check_target(const struct vt_command *command, const struct vt_argume
 
 /* ---- Writing ---- */
 
-static int write_export(const struct vt_report *report, const struct format *format,
-                        const struct vt_output *output)
+static int write_export(const struct vt_report *report, const struct vt_arguments *arguments,
+                        const struct format *format, FILE *stream, const char *path)
 {
-    struct vt_export export = {.report = report, .stream = output->stream, .path = output->temporary};
+    struct vt_export export = {
+        .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
     int result = vt_tables_make(report, &export.tables);
 
     if (!result)
@@ -123,15 +148,60 @@ static int write_export(const struct vt_report *report, const struct format *for
     return result;
 }
 
+static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                const struct format *format, struct vt_loaded *loaded)
+{
+    struct vt_report_options options = {.device_index = arguments->device,
+                                        .at = arguments->at ? arguments->at : format->usual_moment,
+                                        .groups = VT_NO_GROUPS,
+                                        .timeline_columns = 1};
+
+    return vt_load_report(command, arguments, path, &options, format->findings, loaded);
+}
+
+static int export_to_file(const struct vt_command *command, const struct vt_arguments *arguments,
+                          const char *path, const struct format *format, const char *target)
+{
+    struct vt_output output;
+    struct vt_loaded loaded;
+    int status = vt_output_begin(command, target, &output);
+
+    if (!status && format->output == TO_FILE && !output.temporary) {
+        output.broken = true;
+        status = vt_wrong_use(command, "%s needs a file, and %s is none", format->name, target);
+    }
+    if (!status)
+        status = load(command, arguments, path, format, &loaded);
+    if (!status) {
+        status = vt_written(command, &output,
+                            write_export(loaded.report, arguments, format, output.stream, output.temporary));
+        vt_unload(&loaded);
+    }
+    return vt_output_end(command, &output, status);
+}
+
+static int export_to_folder(const struct vt_command *command, const struct vt_arguments *arguments,
+                            const char *path, const struct format *format, const char *target)
+{
+    struct vt_folder folder;
+    struct vt_loaded loaded;
+    int status = vt_folder_begin(command, target, &folder), result = 0;
+
+    if (status)
+        return status;
+    status = load(command, arguments, path, format, &loaded);
+    if (!status) {
+        result = write_export(loaded.report, arguments, format, NULL, folder.temporary);
+        vt_unload(&loaded);
+        if (!result && format->finish)
+            status = format->finish(command, folder.temporary, path);
+    }
+    return vt_folder_end(command, &folder, status, result);
+}
+
 static int export_one(const struct vt_command *command, const struct vt_arguments *arguments,
                       const char *path, const struct format *format)
 {
-    struct vt_report_options options = {.device_index = arguments->device,
-                                        .at = arguments->at,
-                                        .groups = VT_NO_GROUPS,
-                                        .timeline_columns = 1};
-    struct vt_output output = {.stream = NULL};
-    struct vt_loaded loaded;
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
     int status;
 
@@ -139,15 +209,8 @@ static int export_one(const struct vt_command *command, const struct vt_argument
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;
     }
-    status = vt_output_begin(command, target, &output);
-    if (!status) {
-        status = vt_load_report(command, arguments, path, &options, format->findings, &loaded);
-        if (!status) {
-            status = vt_written(command, &output, write_export(loaded.report, format, &output));
-            vt_unload(&loaded);
-        }
-    }
-    status = vt_output_end(command, &output, status);
+    status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
+                                                                               format, target);
     free(target);
     return status;
 }
@@ -156,7 +219,11 @@ int vt_command_export(const struct vt_command *command, struct vt_arguments *arg
                       struct vt_output *output)
 {
     const struct format *format = find_format(command, arguments->format);
-    int worst = format ? check_target(command, arguments, format) : VT_EXIT_WRONG_USE;
+    int worst;
+
+    if (format && arguments->table >= 0 && !strcmp(format->name, one_table.name))
+        format = &one_table;
+    worst = format ? check_target(command, arguments, format) : VT_EXIT_WRONG_USE;
 
     (void)output; /* each trace has its own */
     if (worst)

@@ -119,6 +119,13 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_info_document = {"vramtrace.info/1", object_info},
                          vt_event_document = {NULL, object_event};
 
+const char *vt_unit_name(unsigned unit)
+{
+    static const char *const names[] = {"", "bytes", "ns", "count", "event", "step", "address", "id"};
+
+    return names[unit];
+}
+
 /* By enum vt_table_id: the objects are named as their tables. */
 static const vt_object_function table_objects[] = {
 #define X(id, name, row) object_##name,

@@ -45,6 +45,8 @@ enum vt_unit {
     VT_UNIT_ID,
 };
 
+const char *vt_unit_name(unsigned unit); /* "bytes", "ns", …; "" = none */
+
 /* What a field is while the member that it depends on is zero. */
 enum vt_absence { VT_LEFT_OUT, VT_NULL };
 
