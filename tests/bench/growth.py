@@ -31,6 +31,8 @@ COMMANDS = {
     "frag": ("frag", "TRACE"),
     "timeline": ("timeline", "TRACE"),
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
+    "export perfetto": ("export", "--format", "perfetto", "TRACE"),
+    "export pprof": ("export", "--format", "pprof", "TRACE"),
     "info": ("info", "--verify", "TRACE"),
 }
 TOO_LONG_S = 60

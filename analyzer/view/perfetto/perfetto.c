@@ -176,12 +176,16 @@ static int put_instant(void *context, const void *item)
 
 /* ---- Steps and phases ---- */
 
+static int compare_step(const void *item, const void *key)
+{
+    return vt_order(((const struct vt_step *)item)->step, *(const uint32_t *)key);
+}
+
 static const struct vt_step *find_step(const struct vt_steps *steps, uint32_t number)
 {
-    for (size_t i = 0; i < steps->count; i++)
-        if (steps->items[i].step == number)
-            return &steps->items[i];
-    return NULL;
+    size_t i = vt_lower_bound(steps->items, steps->count, sizeof *steps->items, &number, compare_step);
+
+    return i < steps->count && steps->items[i].step == number ? &steps->items[i] : NULL;
 }
 
 static void put_slice(struct writer *writer, size_t device, unsigned type, uint64_t t_ns, const char *name,
@@ -219,7 +223,7 @@ static int put_phase(void *context, const void *item)
         if (new_step && writer->open)
             put_slice(writer, i, VT_SLICE_END, row->t_ns, NULL, NULL);
         if (new_step)
-            begin_step(writer, i, row->step, row->t_ns);
+            begin_step(writer, i, row->step, row->step ? row->t_ns : 0); /* 0 is since recording began */
         put_slice(writer, i, VT_SLICE_BEGIN, row->t_ns, vt_phase_name(row->phase), "phase");
         put_slice(writer, i, VT_SLICE_END, row->end_ns, NULL, NULL);
     }

@@ -84,7 +84,9 @@ static uint64_t mapping_of(struct writer *writer, const char *path)
 
 static uint64_t function_of(struct writer *writer, const char *name, const char *full, const char *file)
 {
-    int64_t numbers[] = {text(writer, name), text(writer, full), text(writer, file)};
+    /* pprof takes a name that is the system's for C++, and cuts "<module>" from it */
+    int64_t numbers[] = {text(writer, name), text(writer, strcmp(name, full) ? full : ""),
+                         text(writer, file)};
     Pprof__Function *function;
     uint64_t key = vt_hash_bytes(numbers, sizeof numbers, VT_HASH_START);
 
