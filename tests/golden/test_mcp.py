@@ -359,7 +359,7 @@ def test_a_thousand_calls_do_not_grow(folder):
 
     before = many(200)
     after = many(1000)
-    assert after < before + 4 * MIB, (before, after)
+    assert after < before + 12 * MIB, (before, after)  # a tenth of what 1,000 traces would take
     assert server.end()[2] == 0
 
 
