@@ -67,7 +67,7 @@ static void pass(struct walk *walk, uint32_t event)
 /* The bytes were there after each event from `since` to the one before `event`. */
 static void settle(const struct walk *walk, struct running *running, struct vt_line_use *use, uint32_t event)
 {
-    if (running->since < event && running->bytes) {
+    if (running->bytes) {
         use->peak_bytes = running->bytes > use->peak_bytes ? running->bytes : use->peak_bytes;
         for (int phase = 0; phase < VT_PHASE_COUNT; phase++)
             if (walk->phase_ends[phase] > running->since && running->bytes > use->phase_peaks[phase])

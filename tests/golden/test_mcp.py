@@ -22,7 +22,7 @@ TOOLS = ["traces", "summary", "report", "leaks", "oom", "frag", "diff", "annotat
 with_sdk = pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
 
 
-def make(path, megabytes=(1, 2, 4, 8), seconds=0):
+def make(path, megabytes=(1, 2, 4, 8), seconds=0, state=1):
     """Blocks of files f0.py, f1.py, … in one segment; a mark; the second is freed; out of memory."""
     trace = TraceFile(started_ns=(1_700_000_000 + seconds) * 1_000_000_000)
     trace.process([b"python", b"f0.py"], os.fsencode(path.parent), b"/bin/python")
@@ -36,7 +36,7 @@ def make(path, megabytes=(1, 2, 4, 8), seconds=0):
     trace.event(MARK, detail=1)
     trace.event(FREE, FRAMEWORK, address=(1 << 32) + 8 * MIB, size=megabytes[1] * MIB, detail=64 * MIB)
     trace.event(OOM, FRAMEWORK, size=1 << 40, detail=64 * MIB, stack=1)
-    return trace.write(path)
+    return trace.write(path, state)
 
 
 def ask(arguments, *calls, check=True):
@@ -210,7 +210,9 @@ def test_hostile_names(tmp_path):
 
 
 @with_sdk
-def test_a_trace_that_changes(folder):
+@pytest.mark.parametrize("state", [1, 2], ids=["recording", "complete"])
+def test_a_trace_that_changes(folder, state):
+    make(folder / "b.vrt", (1, 2, 4, 6), state=state)
     pause = folder / "pause"
     calls = [["summary", {"trace": "b.vrt"}], ["sql", {"trace": "b.vrt", "query": "SELECT max(bytes) FROM events WHERE kind = 'free'"}],
              ["pause", str(pause)], ["summary", {"trace": "b.vrt"}],
@@ -219,7 +221,14 @@ def test_a_trace_that_changes(folder):
     done = []
     thread = threading.Thread(target=lambda: done.append(ask([folder], *calls)))
     thread.start()
-    for change in (lambda: make(folder / "b.vrt", (1, 3, 4, 6)), (folder / "b.vrt").unlink):
+
+    def write_on():
+        was = (folder / "b.vrt").stat()
+        make(folder / "b.vrt", (1, 3, 4, 6), state=state)
+        if state == 1:  # a recorder writes through a mapping: size and times stay
+            os.utime(folder / "b.vrt", ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    for change in (write_on, (folder / "b.vrt").unlink):
         while not pause.exists() and thread.is_alive():
             time.sleep(0.02)
         change()
@@ -350,7 +359,7 @@ def test_a_thousand_calls_do_not_grow(folder):
 
     before = many(200)
     after = many(1000)
-    assert after < before + 4 * MIB, (before, after)
+    assert after < before + 12 * MIB, (before, after)  # a tenth of what 1,000 traces would take
     assert server.end()[2] == 0
 
 
