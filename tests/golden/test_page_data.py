@@ -163,6 +163,19 @@ def test_several_devices(tmp_path):
     check_instants(trace, both)
 
 
+def test_host_memory_counts_on_every_device(tmp_path):
+    trace = TraceFile()
+    host = harness.FLAGS["host"]
+    for device in (0, 1):
+        trace.event(ALLOC, DRIVER, address=(device + 1) << 32, size=MIB, device=device)
+    trace.event(ALLOC, DRIVER, address=9 << 32, size=5 * MIB, device=0, flags=host)
+    trace.event(FREE, DRIVER, address=2 << 32, device=1)
+    trace.event(FREE, DRIVER, address=9 << 32, device=0, flags=host)
+    _, page = check_page(trace.write(tmp_path / "x.vrt"), tmp_path)
+    for device in (0, 1):
+        assert [page_data.sums_at(page, change, device)[0]["host_pinned"] for change in range(5)] == [0, 0, 5 * MIB, 5 * MIB, 0]
+
+
 def test_a_framework(tmp_path):
     check_page(record(tmp_path, ["late_torch", module("torch_cpu"), module("c10"), module("tool_c10")]), tmp_path)
 

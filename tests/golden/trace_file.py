@@ -23,10 +23,10 @@ class TraceFile:
         slots = -(-size // SLOT_BYTES)
         self.ring += (struct.pack("<HBBI", slots, kind, 1, size) + body).ljust(slots * SLOT_BYTES, b"\0")
 
-    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000):
+    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000, flags=0):
         self.t_ns += after_ns
         self.events += 1
-        body = struct.pack("<QQQQQQIBBbB", self.t_ns, address, size, detail, total, 0, stack, kind, layer, device, 0)
+        body = struct.pack("<QQQQQQIBBbB", self.t_ns, address, size, detail, total, 0, stack, kind, layer, device, flags)
         self.record(EVENT_RECORD, body)
 
     def process(self, arguments, folder, executable):
