@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/tables.h"
+
 const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
 #define X(id, name, function, takes, arguments, summary)                                                     \
     {name, arguments, summary, VT_TAKES_##takes, 1u << VT_COMMAND_##id},
@@ -20,11 +22,21 @@ const struct vt_command *vt_find_command(const char *name)
     return NULL;
 }
 
+static const char *table_name(unsigned table)
+{
+    return vt_table_names[table];
+}
+
 static const char *colour_name(unsigned choice)
 {
     static const char *const names[VT_COLOUR_CHOICES] = {"auto", "always", "never"};
 
     return names[choice];
+}
+
+static const char *annotate_by_name(unsigned choice)
+{
+    return choice ? "?" : "phase";
 }
 
 /* ---- The table ---- */
@@ -36,9 +48,11 @@ static const char *colour_name(unsigned choice)
 #define FRAG (1u << VT_COMMAND_FRAG)
 #define INFO (1u << VT_COMMAND_INFO)
 #define STEPS (1u << VT_COMMAND_STEPS)
+#define ANNOTATE (1u << VT_COMMAND_ANNOTATE)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
 #define HTML (1u << VT_COMMAND_HTML)
+#define EXPORT (1u << VT_COMMAND_EXPORT)
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
 
@@ -286,6 +300,9 @@ static int check_together(const struct vt_command *command, const struct vt_argu
         return vt_wrong_use(command,
                             "it takes two traces, or two moments of one: vramtrace diff A B, vramtrace "
                             "diff TRACE@step:2 TRACE@step:9; with A alone, B is the newest trace here");
+    if (command->takes == VT_TAKES_FILE && arguments->operand_count > 2)
+        return vt_wrong_use(command, "it takes a trace and a source file, but got '%s' too",
+                            arguments->operands[2]);
     if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
         return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
     if (command->bit != CHECK)
@@ -305,7 +322,7 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .operands = argv};
+    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 
@@ -322,6 +339,21 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 }
 
 /* ---- Help ---- */
+
+bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text)
+{
+    for (size_t o = 0, seen = 0; o < OPTION_COUNT; o++) {
+        if (!(options[o].commands & command->bit) || seen++ != index)
+            continue;
+        *text = (struct vt_option_text){.value = options[o].value,
+                                        .help = options[o].help,
+                                        .word = options[o].word,
+                                        .words = options[o].words};
+        snprintf(text->name, sizeof text->name, "%s", options[o].name);
+        return true;
+    }
+    return false;
+}
 
 /* Words from `column` on; further lines are indented to it. */
 static void put_wrapped(const char *text, int column, int width, FILE *out)

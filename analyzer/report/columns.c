@@ -40,6 +40,13 @@ static enum vt_cell_kind cell_kind(unsigned field_kind)
     }
 }
 
+const char *vt_cell_kind_name(unsigned kind)
+{
+    static const char *const names[] = {"null", "integer", "unsigned", "real", "boolean", "text"};
+
+    return names[kind];
+}
+
 static int add(struct flattening *flattening, const struct vt_field *field, const char *name, uint32_t word)
 {
     struct vt_columns *columns = flattening->columns;

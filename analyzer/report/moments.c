@@ -199,6 +199,7 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     }
     moment->first = moment->last = low ? (uint32_t)low - 1 : 0;
     moment->t_ns = (uint64_t)(seconds * 1e9);
+    moment->timed = true;
     return 0;
 }
 
@@ -331,5 +332,20 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
         snprintf(report->at_label, sizeof report->at_label, "mark '%.200s'", at + 5);
     else
         snprintf(report->at_label, sizeof report->at_label, "%s", label);
+    return result;
+}
+
+int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
+                  struct vt_range *range, char *error, size_t error_bytes)
+{
+    const struct reason reason = {error, error_bytes};
+    const char *label;
+    int result = 0;
+
+    *range = (struct vt_range){.has_from = options->from != NULL, .has_to = options->to != NULL};
+    if (range->has_from)
+        result = parse(report, options->from, &range->from, &label, reason);
+    if (!result && range->has_to)
+        result = parse(report, options->to, &range->to, &label, reason);
     return result;
 }

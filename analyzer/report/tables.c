@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "report/columns.h"
 #include "report/parts.h"
 
 #define FRAMES 512 /* of a stack that are listed */
@@ -16,7 +17,7 @@ struct vt_tables {
     struct vt_frame_row *frames;
     size_t frame_count, frame_capacity;
     struct vt_index frame_index; /* hash of a frame's content → its id */
-    uint64_t stack_rows, tensor_rows;
+    uint64_t stack_rows, tensor_rows, column_rows;
     struct vt_tensor_row *tensors; /* of the allocation at hand */
     size_t tensor_capacity;
 };
@@ -286,6 +287,41 @@ static int walk_instants(struct walk *walk)
     return result;
 }
 
+static int walk_trace(struct walk *walk)
+{
+    return walk->visit(walk->context, &walk->tables->report->facts);
+}
+
+static int walk_devices(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    int result = 0;
+
+    for (size_t d = 0; d < report->device_count && !result; d++)
+        result = walk->visit(walk->context, &report->devices[d]);
+    return result;
+}
+
+static int walk_columns(struct walk *walk)
+{
+    struct vt_columns columns;
+    int result = 0;
+
+    for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++) {
+        result = vt_columns_make(vt_table_object(table), &columns);
+        for (size_t i = 0; i < columns.count && !result; i++) {
+            const struct vt_column *column = &columns.items[i];
+
+            result = walk->visit(walk->context, &(struct vt_column_row){vt_table_names[table], column->name,
+                                                                        vt_cell_kind_name(column->kind),
+                                                                        vt_unit_name(column->unit),
+                                                                        column->about});
+        }
+        vt_columns_free(&columns);
+    }
+    return result;
+}
+
 int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit, void *context)
 {
     static int (*const walks[])(struct walk *) = {
@@ -297,6 +333,13 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
     int result = walks[table](&walk);
 
     return result ? result : vt_places_error(tables->report->places);
+}
+
+static int count_row(void *context, const void *row)
+{
+    (void)row;
+    ++*(uint64_t *)context;
+    return 0;
 }
 
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
@@ -325,18 +368,18 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
         return report->mark_count;
     case VT_TABLE_INSTANTS:
         return report->trace->event_count * report->device_count;
+    case VT_TABLE_TRACE:
+        return 1;
+    case VT_TABLE_DEVICES:
+        return report->device_count;
+    case VT_TABLE_COLUMNS:
+        return tables->column_rows;
     case VT_TABLE_COUNT:
         break;
     }
     return 0;
 }
 
-static int count_stack(void *context, const void *row)
-{
-    (void)row;
-    ++*(uint64_t *)context;
-    return 0;
-}
 
 int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
 {
@@ -347,7 +390,9 @@ int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
     if (!*tables)
         return -ENOMEM;
     (*tables)->report = report;
-    result = vt_table_walk(*tables, VT_TABLE_STACKS, count_stack, &(*tables)->stack_rows);
+    result = vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
+    if (!result)
+        result = vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
     for (uint32_t i = 0; i < allocations; i++)
         if (vt_owners_of(report->attribution, i, &count))
             (*tables)->tensor_rows += count;

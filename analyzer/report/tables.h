@@ -18,7 +18,10 @@
     X(STEPS, steps, struct vt_step_row)                                                                      \
     X(PHASES, phases, struct vt_phase_row)                                                                   \
     X(MARKS, marks, struct vt_mark)                                                                          \
-    X(INSTANTS, instants, struct vt_instant_row)
+    X(INSTANTS, instants, struct vt_instant_row)                                                             \
+    X(TRACE, trace, struct vt_trace_facts)                                                                   \
+    X(DEVICES, devices, struct vt_device_report)                                                             \
+    X(COLUMNS, columns, struct vt_column_row)
 enum vt_table_id {
 #define X(id, name, row) VT_TABLE_##id,
     VT_TABLES(X)
@@ -102,6 +105,13 @@ struct vt_phase_row {
 struct vt_instant_row {
     int device_index;
     struct vt_state state;
+};
+
+/* A column of one of these tables. */
+struct vt_column_row {
+    const char *table, *column;
+    const char *type, *unit; /* vt_cell_kind_name, vt_unit_name */
+    const char *about;
 };
 
 /* `report` must outlive the tables. Steps are those that vt_diagnose found (VT_FIND_STEPS). -ENOMEM. */

@@ -12,7 +12,7 @@ from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, FRAMEWORK, FREE, MARK, OOM
 MIB = 1 << 20
 SECOND = 1_000_000_000
 BEGAN = 1_700_000_000 * SECOND
-READERS = ["report", "timeline", "leaks", "oom", "frag", "steps", "info", "check"]
+READERS = ["report", "timeline", "leaks", "oom", "frag", "steps", "info", "check", "annotate"]
 
 
 def least(command):

@@ -336,7 +336,7 @@ static void put_rules(struct vt_dictionary *dictionary, struct vt_bytes *json)
 }
 
 /* The texts come last, when all have their numbers. */
-void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_places *places,
+void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_trace *trace,
                          struct vt_bytes *json)
 {
     vt_bytes_print(json, "{\"classes\":[");
@@ -351,7 +351,7 @@ void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_place
     put_rows(json, "tensors", &dictionary->tensors);
     put_rules(dictionary, json);
     vt_bytes_print(json, ",\"sources\":");
-    vt_sources_write(&dictionary->places, &dictionary->texts, places, json);
+    vt_sources_write(&dictionary->places, &dictionary->texts, trace, json);
     vt_bytes_print(json, ",\"strings\":[");
     for (size_t i = 0; i < dictionary->texts.count; i++) {
         begin_item(json, i);

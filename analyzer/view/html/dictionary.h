@@ -50,7 +50,6 @@ static inline bool vt_is_segment_place(uint32_t place)
 /* Reads the stacks and frames of all classes, after the last of them. 0 or -ENOMEM. */
 int vt_dictionary_finish(struct vt_dictionary *dictionary);
 /* The document "names". */
-void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_places *places,
-                         struct vt_bytes *json);
+void vt_dictionary_write(struct vt_dictionary *dictionary, const struct vt_trace *trace, struct vt_bytes *json);
 
 #endif

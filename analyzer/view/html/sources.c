@@ -54,16 +54,17 @@ static void put_lines(FILE *file, const struct spot *spots, size_t count, struct
 }
 
 static void put_files(const struct spot *spots, size_t count, const struct vt_texts *texts,
-                      const struct vt_places *places, struct vt_bytes *json)
+                      const struct vt_trace *trace, struct vt_bytes *json)
 {
     bool first = true;
 
     for (size_t i = 0, next; i < count; i = next) {
         FILE *file;
+        uint8_t state;
 
         for (next = i + 1; next < count && spots[next].file == spots[i].file;)
             next++;
-        file = vt_source_open(places, texts->items[spots[i].file]);
+        file = vt_source_open(trace, texts->items[spots[i].file], &state);
         if (!file)
             continue;
         vt_bytes_print(json, "%s\"%" PRIu32 "\":{", first ? "" : ",", spots[i].file);
@@ -75,7 +76,7 @@ static void put_files(const struct spot *spots, size_t count, const struct vt_te
 }
 
 void vt_sources_write(const struct vt_word_rows *rows, const struct vt_texts *texts,
-                      const struct vt_places *places, struct vt_bytes *json)
+                      const struct vt_trace *trace, struct vt_bytes *json)
 {
     struct spot *spots = malloc((rows->count + 1) * sizeof *spots);
     size_t count = 0;
@@ -92,7 +93,7 @@ void vt_sources_write(const struct vt_word_rows *rows, const struct vt_texts *te
     }
     qsort(spots, count, sizeof *spots, compare_spots);
     vt_bytes_add(json, "{", 1);
-    put_files(spots, count, texts, places, json);
+    put_files(spots, count, texts, trace, json);
     vt_bytes_add(json, "}", 1);
     free(spots);
 }

@@ -87,7 +87,7 @@ static int put_verdict(struct vt_bytes *json, const struct vt_report *report)
     char *text = NULL, *end;
     size_t bytes, count = 0;
     FILE *stream = open_memstream(&text, &bytes);
-    int result = stream ? vt_text_summary(report, stream) : -ENOMEM;
+    int result = stream ? vt_text_paragraphs(report, stream) : -ENOMEM;
 
     if (stream && fclose(stream))
         result = -ENOMEM;
@@ -313,7 +313,7 @@ static int put_blobs(struct parts *parts, const struct vt_report *oom, struct vt
         put_blob(parts->json, vt_column_blob_names[i], &parts->columns.blobs[i]);
         vt_bytes_add(parts->json, ",", 1);
     }
-    vt_dictionary_write(&parts->dictionary, report->places, &names);
+    vt_dictionary_write(&parts->dictionary, report->trace, &names);
     blob = vt_blob_add(blobs, VT_ENCODING_JSON, 0, &names);
     put_blob(parts->json, "names", &blob);
     blob = add_steps(report, blobs);

@@ -1,0 +1,236 @@
+/* export: a trace in the formats of other tools. Each output file holds one trace. */
+#include "command/command.h"
+#include "diagnose/diagnose.h"
+#include "view/exports.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum target { TO_STREAM, TO_FILE, TO_FOLDER }; /* TO_FILE: not a pipe */
+
+struct format {
+    const char *name, *suffix; /* of the file that is made in a folder */
+    bool binary;               /* not for a terminal */
+    bool one_moment;           /* what is alive at --at; else the whole trace */
+    unsigned findings;         /* of enum vt_finding */
+    vt_export_writer *write;
+    enum target output;
+    const char *usual_moment; /* without --at; NULL = the peak */
+    /* Turns what was written into what was asked for: NULL = it is. An exit status. */
+    int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
+};
+
+static const struct format formats[] = {
+    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
+    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
+    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
+    {"folded", ".folded", false, true, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
+    {"csv", "-csv", false, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
+    {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
+    {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
+};
+#define FORMAT_COUNT (sizeof formats / sizeof *formats)
+
+/* csv with --table. */
+static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write,
+                                        TO_STREAM, NULL,   NULL};
+
+static const struct format *find_format(const struct vt_command *command, const char *name)
+{
+    const char *names[FORMAT_COUNT + 1] = {0}, *nearest;
+    char list[256] = "";
+
+    for (size_t i = 0; i < FORMAT_COUNT; i++) {
+        if (name && !strcmp(formats[i].name, name))
+            return &formats[i];
+        names[i] = formats[i].name;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    }
+    nearest = name ? vt_nearest(name, names) : NULL;
+    if (!name)
+        vt_wrong_use(command, "which format? --format takes one of %s", list);
+    else if (nearest)
+        vt_wrong_use(command, "unknown format '%s'; did you mean %s?", name, nearest);
+    else
+        vt_wrong_use(command, "unknown format '%s'; --format takes one of %s", name, list);
+    return NULL;
+}
+
+/* ---- Where to ---- */
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+
+    return path && !stat(path, &status) && S_ISDIR(status.st_mode);
+}
+
+/* The output of a trace: -o, or in the folder -o a file named after the trace. Owned; NULL without memory. */
+static char *target_of(const char *output, const char *trace, const struct format *format)
+{
+    const char *slash = strrchr(trace, '/'), *name = slash ? slash + 1 : trace;
+    size_t stem = strlen(name), folder = strlen(output);
+    char *path;
+
+    if (!is_folder(output))
+        return strdup(output);
+    while (folder > 1 && output[folder - 1] == '/')
+        folder--;
+    if (stem > 4 && !strcmp(name + stem - 4, ".vrt"))
+        stem -= 4;
+    return asprintf(&path, "%.*s/%.*s%s", (int)folder, output, (int)stem, name, format->suffix) < 0 ? NULL
+                                                                                                    : path;
+}
+
+/* Two traces of one name, in different folders, would have one output file. */
+static int check_names(const struct vt_command *command, const struct vt_arguments *arguments,
+                       const struct format *format)
+{
+    char *last = NULL;
+    int result = 0;
+
+    for (int i = 0; i < arguments->operand_count && !result; i++) {
+        char *one = target_of(arguments->export_path, arguments->operands[i], format);
+        for (int k = 0; k < i && one && !result; k++) {
+            last = target_of(arguments->export_path, arguments->operands[k], format);
+            if (last && !strcmp(last, one))
+                result = vt_wrong_use(command,
+                                      "%s and %s would both become %s: export them into different folders",
+                                      arguments->operands[k], arguments->operands[i], one);
+            free(last);
+        }
+        free(one);
+    }
+    return result;
+}
+
+static int check_target(const struct vt_command *command, const struct vt_arguments *arguments,
+                        const struct format *format)
+{
+    const char *output = arguments->export_path;
+    bool to_stream = !output || !strcmp(output, "-");
+
+    if (arguments->at && !format->one_moment)
+        return vt_wrong_use(command, "no --at with --format %s, which holds the whole trace", format->name);
+    if (arguments->operand_count > 1 && !is_folder(output))
+        return vt_wrong_use(command, "a file holds one trace; for %d, give a folder that exists: -o FOLDER",
+                            arguments->operand_count);
+    if (arguments->table >= 0 && format != &one_table)
+        return vt_wrong_use(command, "--table is of --format csv; %s has all tables", format->name);
+    if (to_stream && format->output == TO_FOLDER)
+        return vt_wrong_use(command, "%s is a file for each table: give a folder, -o FOLDER%s", format->name,
+                            format->finish ? "" : ", or choose one table, --table TABLE");
+    if (to_stream && format->output == TO_FILE)
+        return vt_wrong_use(command, "%s needs a file that it can read back: -o x%s", format->name,
+                            format->suffix);
+    if (to_stream && format->binary && isatty(STDOUT_FILENO))
+        return vt_wrong_use(command, "%s is binary, not for a terminal: give a file, -o x%s", format->name,
+                            format->suffix);
+    return is_folder(output) ? check_names(command, arguments, format) : 0;
+}
+
+/* ---- Writing ---- */
+
+static int write_export(const struct vt_report *report, const struct vt_arguments *arguments,
+                        const struct format *format, FILE *stream, const char *path)
+{
+    struct vt_export export = {
+        .report = report, .stream = stream, .path = path, .table = (unsigned)arguments->table};
+    int result = vt_tables_make(report, &export.tables);
+
+    if (!result)
+        result = format->write(&export);
+    vt_tables_free(export.tables);
+    return result;
+}
+
+static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                const struct format *format, struct vt_loaded *loaded)
+{
+    struct vt_report_options options = {.device_index = arguments->device,
+                                        .at = arguments->at ? arguments->at : format->usual_moment,
+                                        .groups = VT_NO_GROUPS,
+                                        .timeline_columns = 1};
+
+    return vt_load_report(command, arguments, path, &options, format->findings, loaded);
+}
+
+static int export_to_file(const struct vt_command *command, const struct vt_arguments *arguments,
+                          const char *path, const struct format *format, const char *target)
+{
+    struct vt_output output;
+    struct vt_loaded loaded;
+    int status = vt_output_begin(command, target, &output);
+
+    if (!status && format->output == TO_FILE && !output.temporary) {
+        output.broken = true;
+        status = vt_wrong_use(command, "%s needs a file, and %s is none", format->name, target);
+    }
+    if (!status)
+        status = load(command, arguments, path, format, &loaded);
+    if (!status) {
+        status = vt_written(command, &output,
+                            write_export(loaded.report, arguments, format, output.stream, output.temporary));
+        vt_unload(&loaded);
+    }
+    return vt_output_end(command, &output, status);
+}
+
+static int export_to_folder(const struct vt_command *command, const struct vt_arguments *arguments,
+                            const char *path, const struct format *format, const char *target)
+{
+    struct vt_folder folder;
+    struct vt_loaded loaded;
+    int status = vt_folder_begin(command, target, &folder), result = 0;
+
+    if (status)
+        return status;
+    status = load(command, arguments, path, format, &loaded);
+    if (!status) {
+        result = write_export(loaded.report, arguments, format, NULL, folder.temporary);
+        vt_unload(&loaded);
+        if (!result && format->finish)
+            status = format->finish(command, folder.temporary, path);
+    }
+    return vt_folder_end(command, &folder, status, result);
+}
+
+static int export_one(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const char *path, const struct format *format)
+{
+    char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
+    int status;
+
+    if (arguments->export_path && !target) {
+        vt_say(command, "out of memory");
+        return VT_EXIT_UNREADABLE;
+    }
+    status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
+                                                                               format, target);
+    free(target);
+    return status;
+}
+
+int vt_command_export(const struct vt_command *command, struct vt_arguments *arguments,
+                      struct vt_output *output)
+{
+    const struct format *format = find_format(command, arguments->format);
+    int worst;
+
+    if (format && arguments->table >= 0 && !strcmp(format->name, one_table.name))
+        format = &one_table;
+    worst = format ? check_target(command, arguments, format) : VT_EXIT_WRONG_USE;
+
+    (void)output; /* each trace has its own */
+    if (worst)
+        return worst;
+    for (int i = 0; i < arguments->operand_count; i++) {
+        int result = export_one(command, arguments, arguments->operands[i], format);
+        worst = result > worst ? result : worst;
+    }
+    return worst;
+}

@@ -1,0 +1,80 @@
+/* Output that is a folder of files: made under another name, and renamed when it is complete. */
+#include "command/command.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int cannot_write(const struct vt_command *command, const char *path, int error)
+{
+    const char *advice = error == ENOENT ? "; create the folder that it is in first"
+                         : error == ENOSPC || error == EDQUOT
+                             ? "; free some space, or write elsewhere with -o FOLDER"
+                         : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"
+                                           : "";
+
+    vt_say(command, "cannot write %s: %s%s", path, strerror(error), advice);
+    return VT_EXIT_NOT_WRITTEN;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void)status;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+static void remove_all(const char *path)
+{
+    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder)
+{
+    struct stat status;
+    size_t length = strlen(path);
+    int error = 0;
+
+    *folder = (struct vt_folder){.path = path};
+    if (!length)
+        return vt_wrong_use(command, "-o needs a folder's name");
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    if (!lstat(path, &status))
+        error = EEXIST; /* known before the work, not after */
+    else if (asprintf(&folder->temporary, "%.*s.XXXXXX", (int)length, path) < 0)
+        error = ENOMEM;
+    else if (!mkdtemp(folder->temporary))
+        error = errno;
+    if (!error)
+        return 0;
+    if (error != EEXIST && error != ENOMEM)
+        free(folder->temporary);
+    folder->temporary = NULL;
+    return cannot_write(command, path, error);
+}
+
+int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    if (!status && !result &&
+        (chmod(folder->temporary, 0777 & ~mask) || rename(folder->temporary, folder->path)))
+        result = -errno;
+    if (status || result)
+        remove_all(folder->temporary);
+    if (result == -ENOMEM) {
+        vt_say(command, "out of memory");
+        status = VT_EXIT_UNREADABLE;
+    } else if (result) {
+        status = cannot_write(command, folder->path, -result);
+    }
+    free(folder->temporary);
+    folder->temporary = NULL;
+    return status;
+}

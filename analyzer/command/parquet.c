@@ -1,0 +1,42 @@
+/* Parquet is written by pyarrow: there is no library for C that systems have. */
+#include "command/command.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static const char converter[] =
+#include "parquet.inc" /* made from python/vramtrace/parquet.py at build time */
+    ;
+
+#define HINT                                                                                                 \
+    "it converts to Parquet: install Python 3 with pyarrow, or set VRAMTRACE_PYTHON to a Python that has it"
+
+int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace)
+{
+    const char *python = getenv("VRAMTRACE_PYTHON");
+    char *arguments[] = {NULL, "-c", (char *)converter, "--trace", (char *)trace, "--", (char *)folder, NULL};
+    pid_t child;
+    int error, status;
+
+    arguments[0] = python && python[0] ? (char *)python : "python3";
+    error = posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ);
+    if (error) {
+        vt_say(command, "cannot start %s: %s; " HINT, arguments[0], strerror(error));
+        return VT_EXIT_NOT_WRITTEN;
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return VT_EXIT_NOT_WRITTEN;
+    if (WIFEXITED(status) && !WEXITSTATUS(status))
+        return 0;
+    if (WIFSIGNALED(status))
+        vt_say(command, "%s was killed by signal %d; " HINT, arguments[0], WTERMSIG(status));
+    else if (WEXITSTATUS(status) != VT_EXIT_NOT_WRITTEN) /* else it has said why */
+        vt_say(command, "%s ended with status %d; " HINT, arguments[0], WEXITSTATUS(status));
+    return VT_EXIT_NOT_WRITTEN;
+}

@@ -1,0 +1,89 @@
+"""Turns the tables that `vramtrace export --format csv` wrote into Parquet files, with pyarrow.
+
+    python -m vramtrace.parquet [--trace NAME] FOLDER
+
+Each FOLDER/TABLE.csv becomes FOLDER/TABLE.parquet. The first column of each, `trace`, is NAME, so that the tables of
+several traces can be read as one. What a column is, and its unit, stands in its metadata (docs/tables.md).
+"""
+import argparse
+import csv
+import os
+import sys
+
+NOT_WRITTEN = 4
+
+
+def fail(message):
+    print(f"vramtrace export: {message}", file=sys.stderr)
+    sys.exit(NOT_WRITTEN)
+
+
+def types():
+    """Of columns, by the names that columns.csv has for them."""
+    import pyarrow
+    return {"integer": pyarrow.int64(), "unsigned": pyarrow.uint64(), "real": pyarrow.float64(),
+            "boolean": pyarrow.bool_(), "text": pyarrow.string()}
+
+
+def read_columns(folder):
+    """{table: [its columns' rows in columns.csv]}, in order."""
+    tables = {}
+    with open(os.path.join(folder, "columns.csv"), encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            tables.setdefault(row["table_name"], []).append(row)
+    return tables
+
+
+def schema_of(columns):
+    import pyarrow
+    known = types()
+    fields = [pyarrow.field("trace", pyarrow.dictionary(pyarrow.int32(), pyarrow.string()), nullable=False,
+                            metadata={"about": "the trace's file name"})]
+    fields += [pyarrow.field(column["column_name"], known[column["type"]],
+                             metadata={key: column[key] for key in ("about", "unit") if column[key]})
+               for column in columns]
+    return pyarrow.schema(fields, metadata={"vramtrace.table": columns[0]["table_name"]})
+
+
+def read_batches(path, schema):
+    """The rows of a CSV file, some at a time: a table may be larger than memory."""
+    from pyarrow import csv as arrow_csv
+    convert = arrow_csv.ConvertOptions(column_types={field.name: field.type for field in schema if field.name != "trace"},
+                                       null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
+                                       true_values=["true"], false_values=["false"])
+    return arrow_csv.open_csv(path, convert_options=convert, read_options=arrow_csv.ReadOptions(block_size=1 << 24),
+                              parse_options=arrow_csv.ParseOptions(newlines_in_values=True))
+
+
+def convert(path, target, trace, columns):
+    import pyarrow
+    from pyarrow import parquet
+    schema = schema_of(columns)
+    with parquet.ParquetWriter(target, schema, compression="zstd") as writer:
+        for batch in read_batches(path, schema):
+            name = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * len(batch), pyarrow.int32()), [trace])
+            writer.write_batch(pyarrow.record_batch([name, *batch.columns], schema=schema))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description=__doc__.split("\n")[0])
+    parser.add_argument("--trace", default="", metavar="NAME", help="what the column `trace` says")
+    parser.add_argument("folder", metavar="FOLDER")
+    arguments = parser.parse_args()
+    try:
+        import pyarrow
+    except ImportError:
+        fail(f"Parquet needs pyarrow, which {sys.executable} does not have: {sys.executable} -m pip install pyarrow, or set "
+             "VRAMTRACE_PYTHON to a Python that has it")
+    trace = os.fsencode(os.path.basename(arguments.trace)).decode("utf-8", "replace")
+    try:
+        for table, columns in read_columns(arguments.folder).items():
+            path = os.path.join(arguments.folder, table)
+            convert(f"{path}.csv", f"{path}.parquet", trace, columns)
+            os.remove(f"{path}.csv")
+    except (OSError, MemoryError, pyarrow.ArrowException) as error:
+        fail(f"cannot write Parquet in {arguments.folder}: {error}")
+
+
+if __name__ == "__main__":
+    main()
