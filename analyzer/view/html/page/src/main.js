@@ -176,8 +176,8 @@ class Page {
 
     heading() {
         const { trace, device } = this;
-        document.title = visible(this.head.title || trace.name);
         const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
+        document.title = `${visible(shortPaths(command))} · vramtrace`;
         clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
         const fill = (select, items, chosen) => {
             clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
