@@ -190,7 +190,7 @@ class Page {
             !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
             `${format.count(trace.events)} events`,
         ].filter(Boolean).map((text) => el("span", {}, text)));
-        clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
+        clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
         clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
         byId("losses").hidden = !trace.losses.length;
         this.showMore();
@@ -397,6 +397,22 @@ class Page {
     help() {
         byId("help").showModal();
     }
+}
+
+// Of several devices each has a heading; what is said of the shown one comes first.
+function verdictOf(trace, device) {
+    const common = [];
+    const own = [];
+    const others = [];
+    let to = common;
+    for (const text of trace.verdict) {
+        const named = trace.devices.find((one) => text === deviceName(one));
+        if (named)
+            to = named === device ? own : others;
+        if (!named || to === others)
+            to.push(text);
+    }
+    return [...common, ...own, ...others];
 }
 
 // "python torch/train.py": the program's name, and the last two parts of other paths.
