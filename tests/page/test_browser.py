@@ -195,7 +195,9 @@ def test_keys(driver, look, make):
     press(driver, "/")
     assert driver.execute_script("return document.activeElement.id") == "search"
     press(driver, "layers.3")
-    assert state(driver)["filter"] == "layers.3" and state(driver)["tab"] == "leaks"
+    assert state(driver)["filter"] == "layers.3" and state(driver)["tab"] == "who"
+    shown = driver.execute_script("return [...document.querySelectorAll('.vp-who .vp-table tbody th')].map(e => e.textContent)")
+    assert shown and all("layers.3" in name for name in shown)
     press(driver, Keys.ESCAPE)
     press(driver, "?")
     assert driver.execute_script("return document.getElementById('help').open")

@@ -246,7 +246,8 @@ class Page {
         const { store } = this;
         byId("trace").addEventListener("change", (event) => store.set({ trace: Number(event.target.value) }));
         byId("device").addEventListener("change", (event) => store.set({ device: Number(event.target.value) }));
-        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value }));
+        // What is searched are names of what is alive: they stand under "Who".
+        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value, tab: "who" }));
         byId("compare").addEventListener("click", () => this.toggleB());
         byId("help-button").addEventListener("click", () => this.help());
         byId("theme").addEventListener("click", () => {
