@@ -265,7 +265,6 @@ class Page {
             this.redraw();
         });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
-        byId("search").value = store.get().filter;
         this.showControls(store.get());
     }
 
@@ -281,7 +280,6 @@ class Page {
         } else {
             this.store.set({ ...asked.patch, ...applyFragment(asked, this.model) });
         }
-        byId("search").value = asked.patch.filter;
     }
 
     showControls(state) {
@@ -292,6 +290,8 @@ class Page {
         byId("patterns").setAttribute("aria-pressed", String(state.patterns));
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
+        if (document.activeElement !== byId("search"))
+            byId("search").value = state.filter;
         for (const input of document.querySelectorAll("input[name=axis]"))
             Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
         const axis = this.model?.axis(state.axis);
