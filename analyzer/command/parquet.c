@@ -9,7 +9,8 @@
 
 extern char **environ;
 
-static const char converter[] =
+/* What lies in the current folder is no module of Python's. */
+static const char converter[] = "import sys\nsys.path = [folder for folder in sys.path if folder]\n"
 #include "parquet.inc" /* made from python/vramtrace/parquet.py at build time */
     ;
 
