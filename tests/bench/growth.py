@@ -33,6 +33,9 @@ COMMANDS = {
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
     "export perfetto": ("export", "--format", "perfetto", "TRACE"),
     "export pprof": ("export", "--format", "pprof", "TRACE"),
+    "export memory-viz": ("export", "--format", "memory-viz", "TRACE"),
+    "export sqlite": ("export", "--format", "sqlite", "-o", "TRACE.sqlite", "TRACE"),
+    "export csv": ("export", "--format", "csv", "--table", "allocations", "TRACE"),
     "info": ("info", "--verify", "TRACE"),
 }
 TOO_LONG_S = 60

@@ -194,6 +194,15 @@ def test_pandas_reads_parquet(trained, parquet, readers):
         assert rows == database.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
 
 
+def test_a_csv_export_is_converted_later(trained, parquet, readers, tmp_path):
+    """On another machine, by the Python package alone: the same files."""
+    vramtrace("export", "--format", "csv", "-o", tmp_path / "run", trained[0])
+    subprocess.run([READERS, "-m", "vramtrace.parquet", "--trace", "run.vrt", tmp_path / "run"], check=True, timeout=120,
+                   env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == {
+        path.name: path.read_bytes() for path in parquet.iterdir()}
+
+
 def test_duckdb_gives_the_same_answers(trained, parquet, readers):
     _, _, database = trained
     event = database.execute("SELECT peak_event FROM devices").fetchone()[0]
