@@ -43,10 +43,10 @@ def vramtrace(*arguments, check=True):
     return result
 
 
-def list_blocks(trace):
-    """What list_blocks.c prints: one dict per block."""
-    listed = subprocess.run([BUILD / "tests" / "torch" / "list_blocks", trace], env=ENVIRONMENT, capture_output=True, text=True,
-                            check=True)
+def list_blocks(trace, *what):
+    """What list_blocks.c prints: one dict per block; with "phases", per run of a phase."""
+    listed = subprocess.run([BUILD / "tests" / "torch" / "list_blocks", trace, *what], env=ENVIRONMENT, capture_output=True,
+                            text=True, check=True)
     return [json.loads(line) for line in listed.stdout.splitlines()]
 
 

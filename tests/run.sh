@@ -34,12 +34,13 @@ step python ./tests/python/run.sh
 if [ "$mode" = all ]; then
     setup_torch
     setup_readers
+    setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
     if [ -e /dev/nvidiactl ]; then export VRAMTRACE_RUN=; else
         step "stand-in libraries" ./tests/standin/run.sh true
         export VRAMTRACE_RUN="$PWD/tests/standin/run.sh"
     fi
-    suites=(tests/golden tests/torch tests/faults tests/fuzz)
+    suites=(tests/golden tests/torch tests/faults tests/fuzz tests/packaging)
 else
     suites=(tests/golden)
     setup_pytest
@@ -59,6 +60,7 @@ if [ "$mode" = all ] && command -v clang >/dev/null; then
     [ -e /dev/nvidiactl ] || step "hosts of the clang build" clang_hosts
 fi
 
+[ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q tests/page
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

@@ -12,6 +12,8 @@
 # setup_pytest         sets VRAMTRACE_PYTHON: an interpreter with pytest, for what needs no PyTorch
 # setup_readers        sets VRAMTRACE_READERS: an interpreter with what reads our exports, drives a browser and speaks MCP;
 #                      and installs the browser
+# setup_packaging      sets VRAMTRACE_PACKAGING: an interpreter with what builds our wheel and runs notebooks; and installs the
+#                      shells whose completions are tested
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
 #
@@ -35,14 +37,17 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
     libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev
     libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev node-d3 esbuild"
-# What programs bring that the shim runs in: allocators of their own, C++, a tracer; and a second compiler. Tests of one that is not there are
+# What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
-setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang"
+setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs golang-go"
 setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
     pyarrow==26.0.1 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
+
+setup_shells="zsh fish"
+setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
@@ -118,6 +123,29 @@ setup_install_readers() {
         return 1
     }
     printf '%s' "$setup_readers_packages" >"$setup_readers_venv/.readers"
+}
+
+setup_packaging() {
+    local base missing
+    if command -v dpkg-query >/dev/null; then
+        missing=$(setup_not_installed $setup_shells)
+        [ -z "$missing" ] || setup_install $missing || setup_say "their completions are not tested:$missing"
+    fi
+    setup_packaging_venv=$VRAMTRACE_CACHE/venv-packaging
+    if [ "$(cat "$setup_packaging_venv/.packaging" 2>/dev/null)" != "$setup_packaging_packages" ]; then
+        base=$(setup_base_python) && setup_locked setup_install_packaging "$base" || return 1
+    fi
+    export VRAMTRACE_PACKAGING=$setup_packaging_venv/bin/python
+}
+
+setup_install_packaging() {
+    [ -x "$setup_packaging_venv/bin/python" ] || "$1" -m venv "$setup_packaging_venv" >&2 || return 1
+    setup_say "installing $setup_packaging_packages into $setup_packaging_venv"
+    "$setup_packaging_venv/bin/python" -m pip install -q --disable-pip-version-check $setup_packaging_packages >&2 || {
+        setup_say "could not install them: the wheel is not tested"
+        return 1
+    }
+    printf '%s' "$setup_packaging_packages" >"$setup_packaging_venv/.packaging"
 }
 
 setup_not_installed() {
@@ -287,14 +315,14 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_readers | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,21s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac
     done
-    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_TORCH; do
+    for setup_variable in VRAMTRACE_CACHE VRAMTRACE_CUDA_INCLUDE VRAMTRACE_PYTHON VRAMTRACE_READERS VRAMTRACE_PACKAGING VRAMTRACE_TORCH; do
         [ -n "${!setup_variable:-}" ] && echo "$setup_variable=${!setup_variable}"
     done
     exit 0

@@ -9,6 +9,9 @@
 #include "attribute/phases.h"
 #include "attribute/rules.h"
 #include "base/index.h"
+#include "base/progress.h"
+
+#define PARTS 8u /* of the work, for its progress */
 
 struct vt_attribution_tables {
     struct vt_arena arena;
@@ -266,6 +269,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
     if (!tables->labels || !*lives)
         return -ENOMEM;
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 0, PARTS);
     int error = vt_sites_make(trace, attribution->rules, &tables->sites, matcher);
     if (!error)
         error = vt_names_make(trace, &tables->names);
@@ -275,6 +279,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
         error = vt_phases_find(replay, &tables->sites, &tables->phases);
     if (error)
         return error;
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 3, PARTS);
     attribution->spans = tables->phases.spans;
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
@@ -282,12 +287,15 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
     if (error)
         return error;
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
     judge_all(attribution, *matcher, *lives);
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
     error = vt_matcher_error(*matcher);
     if (!error)
         error = judge_by_siblings(attribution, *lives);
     if (!error)
         error = vt_join_backward(replay, &tables->sites, tables->labels);
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
         error = set_names(attribution);
     return error;

@@ -290,9 +290,9 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* Without backward, a step begins whenever the first stack that allocates in a module recurs. Stacks seen less
- * than half as often as the most frequent one are ignored: the very first call may come from elsewhere (a
- * generator). */
+/* Without backward, a step begins whenever the first stack that allocates in a module recurs. Stacks seen
+ * less than half as often as the most frequent one are ignored: the very first call may come from elsewhere
+ * (a generator). */
 static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
@@ -317,8 +317,36 @@ static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
     return 0;
 }
 
+/* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
+ * or the end: a step of a program that goes backward has a pass, another allocates something. Returns whether
+ * there are marks. */
+static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
+{
+    const struct vt_trace *trace = finder->trace;
+    const struct vt_phases *phases = finder->phases;
+    uint32_t last = VT_NEVER;
+    bool follows;
+    for (uint32_t i = 0; i < trace->event_count; i++) {
+        const char *name =
+            trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
+        if (name && !strcmp(name, VT_STEP_MARK)) {
+            begins_step[i] = 1;
+            last = i;
+        }
+    }
+    if (last == VT_NEVER)
+        return false;
+    follows = phases->pass_count && phases->passes[phases->pass_count - 1].last_event > last;
+    for (uint32_t i = last; i < trace->event_count && !phases->pass_count && !follows; i++)
+        follows = trace->events[i].kind == VT_EVENT_ALLOC;
+    begins_step[last] = follows;
+    return true;
+}
+
 int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
+    if (find_marks(finder, begins_step))
+        return 0;
     if (finder->phases->pass_count > 0)
         return find_boundaries(finder, begins_step);
     return find_calls(finder, begins_step);

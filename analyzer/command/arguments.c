@@ -34,6 +34,11 @@ static const char *colour_name(unsigned choice)
     return names[choice];
 }
 
+static const char *annotate_by_name(unsigned choice)
+{
+    return choice ? "?" : "phase";
+}
+
 /* ---- The table ---- */
 
 #define REPORT (1u << VT_COMMAND_REPORT)
@@ -43,8 +48,10 @@ static const char *colour_name(unsigned choice)
 #define FRAG (1u << VT_COMMAND_FRAG)
 #define INFO (1u << VT_COMMAND_INFO)
 #define STEPS (1u << VT_COMMAND_STEPS)
+#define ANNOTATE (1u << VT_COMMAND_ANNOTATE)
 #define DIFF (1u << VT_COMMAND_DIFF)
 #define CHECK (1u << VT_COMMAND_CHECK)
+#define HTML (1u << VT_COMMAND_HTML)
 #define EXPORT (1u << VT_COMMAND_EXPORT)
 #define LIB (1u << VT_COMMAND_LIB)
 #define EVERY (~0u)
@@ -85,6 +92,7 @@ static const struct {
     {VT_COMMAND_CHECK,
      "limits apply to the peak of the whole run; for one moment: vramtrace report --at MOMENT"},
     {VT_COMMAND_DIFF, "each side has its own moment: vramtrace diff TRACE@step:2 TRACE@end"},
+    {VT_COMMAND_HTML, "the page has every moment"},
     {VT_COMMAND_INFO, "it describes the whole trace; for one moment: vramtrace report --at MOMENT"},
 };
 
@@ -292,6 +300,9 @@ static int check_together(const struct vt_command *command, const struct vt_argu
         return vt_wrong_use(command,
                             "it takes two traces, or two moments of one: vramtrace diff A B, vramtrace "
                             "diff TRACE@step:2 TRACE@step:9; with A alone, B is the newest trace here");
+    if (command->takes == VT_TAKES_FILE && arguments->operand_count > 2)
+        return vt_wrong_use(command, "it takes a trace and a source file, but got '%s' too",
+                            arguments->operands[2]);
     if (command->bit == DIFF && arguments->by >= VT_BY_COUNT)
         return vt_wrong_use(command, "blocks of two runs have no common names: use another --by");
     if (command->bit != CHECK)
@@ -311,7 +322,7 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .table = -1, .operands = argv};
+    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 
@@ -328,6 +339,21 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 }
 
 /* ---- Help ---- */
+
+bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text)
+{
+    for (size_t o = 0, seen = 0; o < OPTION_COUNT; o++) {
+        if (!(options[o].commands & command->bit) || seen++ != index)
+            continue;
+        *text = (struct vt_option_text){.value = options[o].value,
+                                        .help = options[o].help,
+                                        .word = options[o].word,
+                                        .words = options[o].words};
+        snprintf(text->name, sizeof text->name, "%s", options[o].name);
+        return true;
+    }
+    return false;
+}
 
 /* Words from `column` on; further lines are indented to it. */
 static void put_wrapped(const char *text, int column, int width, FILE *out)

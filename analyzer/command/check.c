@@ -12,7 +12,7 @@ static int load_report(const struct vt_command *command, const struct vt_argumen
                        const char *path, struct vt_loaded *loaded)
 {
     const struct vt_report_options options = {
-        .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = 1};
+        .device_index = arguments->device, .groups = VT_NO_GROUPS, .timeline_columns = VT_NO_TIMELINE};
 
     return vt_load_report(command, arguments, path, &options,
                           arguments->limits.max_leak.given ? VT_FIND_LEAKS : 0, loaded);

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum vt_exit {
     VT_EXIT_GOOD = 0,
@@ -17,9 +18,17 @@ enum vt_exit {
     VT_EXIT_NOT_WRITTEN = 4
 };
 
-/* What follows a command's options. WORDS: the command parses its own command line. TRACES and TWO: the
- * newest trace of the folder stands in for a missing one. */
-enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO };
+/* What follows a command's options. WORDS: the command parses its own command line. TRACES, TWO and FILE (a
+ * trace and a source file): the newest trace of the folder stands in for a missing one. PATHS: traces and
+ * folders. */
+enum vt_takes {
+    VT_TAKES_WORDS,
+    VT_TAKES_NOTHING,
+    VT_TAKES_TRACES,
+    VT_TAKES_TWO,
+    VT_TAKES_FILE,
+    VT_TAKES_PATHS
+};
 
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
@@ -36,15 +45,23 @@ enum vt_takes { VT_TAKES_WORDS, VT_TAKES_NOTHING, VT_TAKES_TRACES, VT_TAKES_TWO 
       "what grows with every step, why, and the line to check")                                              \
     X(STEPS, "steps", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                     \
       "one line per training step; steps that stand out")                                                    \
+    X(ANNOTATE, "annotate", vt_command_annotate, FILE, "[OPTIONS] [TRACE] [FILE]",                           \
+      "source code with the memory of each line beside it")                                                  \
     X(DIFF, "diff", vt_command_diff, TWO, "[OPTIONS] A [B]",                                                 \
       "compare two runs, or two moments of one: what grew, what shrank")                                     \
+    X(HTML, "html", vt_command_html, TRACES, "[OPTIONS] [TRACE...]",                                         \
+      "a page for the browser: the whole run, zoomed, searched and linked")                                  \
     X(CHECK, "check", vt_command_check, TRACES, "[OPTIONS] [TRACE...]",                                      \
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
     X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE...]",                   \
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
+    X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
+      "answer an assistant's questions about traces (Model Context Protocol)")                               \
     X(LIB, "lib", vt_command_lib, NOTHING, "[OPTIONS]", "print the path of the preloaded library")           \
+    X(COMPLETIONS, "completions", vt_command_completions, WORDS, "SHELL",                                    \
+      "print what completes this command line in bash, zsh or fish")                                         \
     X(HELP, "help", vt_command_help, WORDS, "[COMMAND]", "help for a command")
 enum vt_command_id {
 #define X(id, name, function, takes, words, summary) VT_COMMAND_##id,
@@ -56,11 +73,11 @@ enum vt_command_id {
 enum vt_colour_choice { VT_COLOUR_AUTO, VT_COLOUR_ALWAYS, VT_COLOUR_NEVER, VT_COLOUR_CHOICES };
 
 struct vt_arguments {
-    int device, by, top, width, depth; /* -1, -1, 0, 0, 0 = not given */
-    int colour;                        /* enum vt_colour_choice */
-    const char *at, *rules, *explain, *output;
-    bool json, events, stacks, verify, help;
-    bool all;                /* steps */
+    int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
+    int colour;                              /* enum vt_colour_choice */
+    const char *at, *from, *to, *rules, *explain, *output, *title;
+    bool json, events, stacks, verify, help, diff, no_pager;
+    bool all;                /* steps, annotate */
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export */
@@ -75,6 +92,7 @@ struct vt_output {
     FILE *stream;
     const char *path;         /* as given with -o; NULL = the standard output */
     char *target, *temporary; /* the file, and its name until it is complete; NULL = none */
+    bool paged;               /* the stream is a pipe to the pager, on the terminal that stdout is */
     bool broken;              /* something is missing in it; nothing more is written */
 };
 
@@ -115,23 +133,36 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
 
-/* ---- folder.c ---- */
+/* ---- progress.c ---- */
 
+/* From here on a terminal shows what base/progress.h is told, if it takes over a second; `new_trace`: from
+ * the start. */
+void vt_progress_begin(bool new_trace);
+/* Erases it. */
+void vt_progress_end(void);
+
+/* ---- pager.c ---- */
+
+/* Before a text is printed, after the work: if it goes to a terminal, a pager prints it, if there is one and
+ * none was refused. Where none can be run, nothing changes. */
+void vt_pager_begin(const struct vt_command *command, const struct vt_arguments *arguments,
+                    struct vt_output *output);
+/* After vt_output_end: waits until the user has left the pager. Returns `status`, or one of its own with a
+ * line on stderr. */
+int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status);
+/* ---- folder.c ---- */
 /* A folder that gets its name when everything in it is complete. */
 struct vt_folder {
     const char *path; /* as given */
     char *temporary;  /* its name until then; NULL = none */
 };
-
 /* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
  * empty folder. */
 int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder);
 /* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on stderr
  * for `result`. The exit status. */
 int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
-
 /* ---- parquet.c ---- */
-
 /* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path. An
  * exit status, with a line on stderr if it is not 0. */
 int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace);
@@ -146,6 +177,17 @@ const char *vt_nearest(const char *word, const char *const *candidates);
  * sets `help` and ends parsing. */
 int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
                        struct vt_arguments *arguments);
+/* An option as help and completions show it. */
+struct vt_option_text {
+    char name[64];
+    const char *value, *help;      /* value "" = takes none */
+    const char *(*word)(unsigned); /* the values of a choice */
+    unsigned words;
+};
+/* The command's option number `index`; false if it has no more. */
+bool vt_option_at(const struct vt_command *command, size_t index, struct vt_option_text *text);
+/* run.c: the same for run, whose options are the recorder's settings. */
+bool vt_run_option_at(size_t index, struct vt_option_text *text);
 void vt_print_command_help(const struct vt_command *command, FILE *out);
 void vt_print_help(FILE *out);
 
@@ -154,6 +196,9 @@ void vt_print_help(FILE *out);
 /* Where none is named: the newest vramtrace.*.vrt of the folder becomes the operand, and stderr says which.
  */
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments);
+/* When recording began, CLOCK_REALTIME in ns; if the process ended before that, when the file was made. 0 =
+ * no trace. */
+uint64_t vt_trace_start(const char *path, struct stat *status);
 /* TRACE or TRACE@MOMENT: the path, which the caller frees (NULL without memory), and the moment, NULL = none.
  * Files and marks may have an @ in their names: the longest beginning that is a file is the trace. If no file
  * matches, the path ends before the first @. */
@@ -166,7 +211,14 @@ struct vt_loaded {
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
 };
-/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with a line on stderr. */
+/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `rules` NULL =
+ * the built-in ones only. */
+int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes);
+/* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
+ * bytes). */
+int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
+                  struct vt_report **report, char *error, size_t error_bytes);
+/* The same with a line on stderr instead, and words about newer traces of that name. */
 int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
             struct vt_loaded *loaded);
 /* ... and makes its report with the findings `wanted` (enum vt_finding). */
@@ -183,5 +235,12 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
                       struct vt_output *output, const char *separator,
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
                                  const char *path, struct vt_output *output));
+
+/* ---- report.c ---- */
+
+/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
+int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes);
 
 #endif

@@ -32,7 +32,7 @@ static int make_report(const struct vt_command *command, const struct vt_argumen
                                         .groups = groups_for(arguments),
                                         .shown_only = true,
                                         .depth = (unsigned)arguments->depth,
-                                        .timeline_columns = 1};
+                                        .timeline_columns = VT_NO_TIMELINE};
 
     return vt_make_report(command, side->path, loaded, &options, 0, &side->report);
 }
@@ -82,6 +82,8 @@ int vt_command_diff(const struct vt_command *command, struct vt_arguments *argum
     struct side sides[2] = {{0}};
     int result = make_sides(command, arguments, sides);
 
+    if (!result)
+        vt_pager_begin(command, arguments, output);
     if (!result)
         result = show(command, arguments, sides, output);
     for (int i = 0; i < 2; i++) {

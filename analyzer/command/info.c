@@ -97,6 +97,8 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
 
     if (result)
         return result;
+    if (!arguments->verify)
+        vt_pager_begin(command, arguments, output);
     if (arguments->verify)
         result = verify(command, &loaded, output);
     else if (arguments->events)

@@ -68,6 +68,7 @@ static int run_parsed(const struct vt_command *command, int argc, char **argv)
         if (!status)
             status = functions[command - vt_commands](command, &arguments, &output);
         status = vt_output_end(command, &output, status);
+        status = vt_pager_end(command, &output, status);
     }
     free(arguments.found_path);
     return status;

@@ -25,13 +25,14 @@ static const struct page {
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_TIMELINE_COLUMNS},
     {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_SHORTAGE,
-     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, 1},
+     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY,
+     VT_NO_TIMELINE},
     {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, 1},
+     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_NO_TIMELINE},
     {VT_COMMAND_LEAKS, vt_text_leaks_page, &vt_leaks_document, VT_FIND_LEAKS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
     {VT_COMMAND_STEPS, vt_text_steps, &vt_steps_document, VT_FIND_STEPS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, 1},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
 };
 
 static const struct page *page_of(const struct vt_command *command)
@@ -53,6 +54,36 @@ static unsigned groups_for(const struct vt_arguments *arguments, const struct pa
     return arguments->by < 0 ? page->text_groups : (page->text_groups & ~BY(STACK)) | by;
 }
 
+/* The text's axis leaves out what is idle; JSON covers all time if no other is asked for. */
+static uint8_t axis_for(const struct vt_arguments *arguments)
+{
+    if (arguments->axis >= 0)
+        return (uint8_t)arguments->axis;
+    return arguments->json ? VT_AXIS_TIME : VT_AXIS_AUTO;
+}
+
+static struct vt_report_options options_for(const struct vt_arguments *arguments, const struct page *page)
+{
+    return (struct vt_report_options){.device_index = arguments->device,
+                                      .explain = arguments->explain,
+                                      .at = arguments->at,
+                                      .groups = groups_for(arguments, page),
+                                      .shown_only = !arguments->json || page->json == &vt_oom_document,
+                                      .oom = arguments->json ? page->json_oom : page->text_oom,
+                                      .depth = (unsigned)arguments->depth,
+                                      .blocks = arguments->by == VT_BY_BLOCK,
+                                      .timeline_columns = page->timeline_columns,
+                                      .axis = axis_for(arguments),
+                                      .from = arguments->from,
+                                      .to = arguments->to};
+}
+
+/* In text an explanation is all that is printed. */
+static unsigned findings_for(const struct vt_arguments *arguments, const struct page *page)
+{
+    return arguments->explain && !arguments->json ? 0 : page->findings;
+}
+
 static int print(const struct vt_report *report, const struct vt_arguments *arguments,
                  const struct page *page, struct vt_output *output)
 {
@@ -68,25 +99,34 @@ static int report_one(const struct vt_command *command, const struct vt_argument
                       const char *path, struct vt_output *output)
 {
     const struct page *page = page_of(command);
-    struct vt_report_options options = {.device_index = arguments->device,
-                                        .explain = arguments->explain,
-                                        .at = arguments->at,
-                                        .groups = groups_for(arguments, page),
-                                        .shown_only = !arguments->json || page->json == &vt_oom_document,
-                                        .oom = arguments->json ? page->json_oom : page->text_oom,
-                                        .depth = (unsigned)arguments->depth,
-                                        .blocks = arguments->by == VT_BY_BLOCK,
-                                        .timeline_columns = page->timeline_columns};
-    /* in text an explanation is all that is printed */
-    unsigned findings = arguments->explain && !arguments->json ? 0 : page->findings;
+    const struct vt_report_options options = options_for(arguments, page);
     struct vt_loaded loaded;
-    int result = vt_load_report(command, arguments, path, &options, findings, &loaded);
+    int result = vt_load_report(command, arguments, path, &options, findings_for(arguments, page), &loaded);
 
     if (result)
         return result;
+    vt_pager_begin(command, arguments, output);
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
+}
+
+int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
+                   size_t error_bytes)
+{
+    const struct page *page = page_of(command);
+    const struct vt_report_options options = options_for(arguments, page);
+    struct vt_report *report;
+    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
+
+    if (result)
+        return result;
+    result = page->text(report, style, out);
+    if (result)
+        snprintf(error, error_bytes, "out of memory");
+    vt_report_free(report);
+    return result ? VT_EXIT_UNREADABLE : 0;
 }
 
 int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,

@@ -18,8 +18,8 @@
 #ifndef VT_LIBDIR
 #define VT_LIBDIR "/usr/local/lib"
 #endif
-#ifndef VT_MULTIARCH
-#define VT_MULTIARCH ""
+#ifndef VT_PLACE
+#define VT_PLACE "lib"
 #endif
 
 static bool executable_folder(char *folder, size_t bytes)
@@ -38,8 +38,8 @@ static bool executable_folder(char *folder, size_t bytes)
 
 static char *find_beside(void)
 {
-    static const char *const places[] = {"../lib/" VT_MULTIARCH "/" LIBRARY, "../lib/" LIBRARY,
-                                         "../lib64/" LIBRARY, "../preload/" LIBRARY};
+    static const char *const places[] = {"../" VT_PLACE "/" LIBRARY, "../lib/" LIBRARY, "../lib64/" LIBRARY,
+                                         "../preload/" LIBRARY};
     char folder[PATH_MAX], path[PATH_MAX + 64];
 
     if (executable_folder(folder, sizeof folder)) {
@@ -107,6 +107,15 @@ static char *option_name(const struct setting *setting, char *text, size_t bytes
     for (size_t i = 2; i < length && i < bytes; i++)
         text[i] = text[i] == '_' ? '-' : (char)tolower((unsigned char)text[i]);
     return text;
+}
+
+bool vt_run_option_at(size_t index, struct vt_option_text *text)
+{
+    if (index >= SETTING_COUNT)
+        return false;
+    *text = (struct vt_option_text){.value = settings[index].kind, .help = settings[index].help};
+    option_name(&settings[index], text->name, sizeof text->name);
+    return true;
 }
 
 void vt_print_run_help(const struct vt_command *command, FILE *out)
@@ -249,6 +258,19 @@ static int become(const struct vt_command *command, char **argv)
     return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+/* `python -m vramtrace run train.py`: that Python runs the script. It takes the place of the word before it,
+ * which is an option or the command's own name. Not for the child: it is no setting. */
+static char **with_interpreter(char **argv)
+{
+    char *interpreter = getenv("VRAMTRACE_INTERPRETER");
+    size_t length = strlen(argv[0]);
+
+    if (interpreter && interpreter[0] && length > 3 && !strcmp(argv[0] + length - 3, ".py"))
+        *--argv = strdup(interpreter);
+    unsetenv("VRAMTRACE_INTERPRETER");
+    return argv;
+}
+
 int vt_command_run(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
     char **words = arguments->operands;
@@ -270,5 +292,8 @@ int vt_command_run(const struct vt_command *command, struct vt_arguments *argume
     if (i >= count)
         return vt_wrong_use(command, "which command? vramtrace run [OPTIONS] COMMAND...");
     result = set_preload(command);
-    return result ? result : become(command, words + i);
+    words = with_interpreter(words + i);
+    if (!result && !words[0])
+        return vt_wrong_use(command, "out of memory");
+    return result ? result : become(command, words);
 }

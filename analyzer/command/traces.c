@@ -26,8 +26,7 @@ struct search {
     unsigned count;             /* traces that match */
 };
 
-/* When recording began; if the process ended before that, when the file was made. 0 = no trace. */
-static uint64_t start_of(const char *path, struct stat *status)
+uint64_t vt_trace_start(const char *path, struct stat *status)
 {
     struct vt_file_header header = {.start_realtime_ns = 0};
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -56,7 +55,7 @@ static void consider(struct search *search, const char *name)
     if (!search->matches(search, name) ||
         asprintf(&path, "%s%s%s", search->folder, search->folder[0] ? "/" : "", name) < 0)
         return;
-    start_ns = start_of(path, &status);
+    start_ns = vt_trace_start(path, &status);
     if (!start_ns || (search->without && status.st_dev == search->without->st_dev &&
                       status.st_ino == search->without->st_ino)) {
         free(path);
@@ -119,15 +118,26 @@ static bool has_usual_name(const struct search *search, const char *name)
     return !fnmatch(USUAL_NAMES, name, 0);
 }
 
+/* A lone operand that is a source file, not a trace. */
+static bool is_lone_file(const struct vt_command *command, const struct vt_arguments *arguments)
+{
+    bool one = command->takes == VT_TAKES_FILE && arguments->operand_count == 1;
+    const char *name = one ? arguments->operands[0] : "", *dot = strrchr(name, '.');
+    struct stat status;
+
+    return dot && strcmp(dot, ".vrt") != 0 && !vt_trace_start(name, &status);
+}
+
 int vt_find_traces(const struct vt_command *command, struct vt_arguments *arguments)
 {
     struct search search = {.folder = "", .matches = has_usual_name};
     struct stat given;
-    bool compares = command->takes == VT_TAKES_TWO;
+    bool compares = command->takes == VT_TAKES_TWO, lone_file = is_lone_file(command, arguments);
     const char *moment;
     char *first;
 
-    if (arguments->operand_count != (compares ? 1 : 0) || command->takes == VT_TAKES_NOTHING)
+    if (arguments->operand_count != (compares || lone_file ? 1 : 0) || command->takes == VT_TAKES_NOTHING ||
+        command->takes == VT_TAKES_PATHS)
         return 0;
     first = compares ? vt_split_moment(arguments->operands[0], &moment) : NULL;
     if (first && !stat(first, &given))
@@ -146,7 +156,10 @@ int vt_find_traces(const struct vt_command *command, struct vt_arguments *argume
            search.count > 1 ? ", the newest trace in this folder" : "");
     if (compares)
         arguments->found[0] = arguments->operands[0];
-    arguments->found[arguments->operand_count++] = arguments->found_path = search.path;
+    if (lone_file)
+        arguments->found[1] = arguments->operands[0];
+    arguments->found[lone_file ? 0 : arguments->operand_count] = arguments->found_path = search.path;
+    arguments->operand_count++;
     arguments->operands = arguments->found;
     return 0;
 }
@@ -207,7 +220,7 @@ static void warn_of_newer(const struct vt_command *command, const struct vt_argu
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(""),
          *stem = stem_of(name);
     struct stat status;
-    uint64_t start_ns = stem ? start_of(path, &status) : 0;
+    uint64_t start_ns = stem ? vt_trace_start(path, &status) : 0;
     struct search search = {.folder = folder, .matches = is_sibling, .base = stem};
     char later[32];
 
@@ -241,11 +254,33 @@ static const char *advice(int error)
     }
 }
 
+int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes)
+{
+    char reason[PATH_MAX + 512] = "";
+    int result;
+
+    *loaded = (struct vt_loaded){0};
+    result = vt_trace_open(path, &loaded->trace, reason, sizeof reason);
+    if (result) {
+        snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
+        return VT_EXIT_UNREADABLE;
+    }
+    result = vt_replay_make(loaded->trace, &loaded->replay);
+    if (!result)
+        result =
+            vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, reason, sizeof reason);
+    if (!result)
+        return 0;
+    snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
+             reason[0] ? reason : strerror(-result));
+    vt_unload(loaded);
+    return rules && reason[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
 int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
             struct vt_loaded *loaded)
 {
-    const char *rules = arguments->rules;
-    char error[PATH_MAX + 512] = "";
+    char error[2 * PATH_MAX];
     struct stat status;
     int result;
 
@@ -256,20 +291,12 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
         return VT_EXIT_UNREADABLE;
     }
     warn_of_newer(command, arguments, path);
-    result = vt_trace_open(path, &loaded->trace, error, sizeof error);
-    if (result) {
-        vt_say(command, "%s%s", error[0] ? error : strerror(-result), advice(result));
-        return VT_EXIT_UNREADABLE;
-    }
-    result = vt_replay_make(loaded->trace, &loaded->replay);
-    if (!result)
-        result =
-            vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, error, sizeof error);
-    if (!result)
-        return 0;
-    vt_say(command, "%s: %s", rules && error[0] ? "--rules" : path, error[0] ? error : strerror(-result));
-    vt_unload(loaded);
-    return rules && error[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    vt_progress_begin(true);
+    result = vt_open(path, arguments->rules, loaded, error, sizeof error);
+    vt_progress_end();
+    if (result)
+        vt_say(command, "%s", error);
+    return result;
 }
 
 void vt_unload(struct vt_loaded *loaded)
@@ -281,20 +308,34 @@ void vt_unload(struct vt_loaded *loaded)
     *loaded = (struct vt_loaded){0};
 }
 
+int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
+                  struct vt_report **report, char *error, size_t error_bytes)
+{
+    int result = vt_report_make(loaded->attribution, options, report, error, error_bytes);
+
+    if (!result) {
+        snprintf(error, error_bytes, "out of memory");
+        result = vt_diagnose(*report, wanted);
+        if (result)
+            vt_report_free(*report);
+    }
+    if (result)
+        *report = NULL;
+    return !result ? 0 : result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
 int vt_make_report(const struct vt_command *command, const char *path, const struct vt_loaded *loaded,
                    const struct vt_report_options *options, unsigned wanted, struct vt_report **report)
 {
     char error[512];
-    int result = vt_report_make(loaded->attribution, options, report, error, sizeof error);
+    int result;
 
-    if (!result) {
-        snprintf(error, sizeof error, "out of memory");
-        result = vt_diagnose(*report, wanted);
-    }
-    if (!result)
-        return 0;
-    vt_say(command, "%s: %s", path, error);
-    return result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    vt_progress_begin(false);
+    result = vt_try_report(loaded, options, wanted, report, error, sizeof error);
+    vt_progress_end();
+    if (result)
+        vt_say(command, "%s: %s", path, error);
+    return result;
 }
 
 int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,

@@ -1,5 +1,6 @@
 #include "diagnose/diagnose.h"
 
+#include "base/progress.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
@@ -26,8 +27,10 @@ int vt_diagnose(struct vt_report *report, unsigned wanted)
 {
     int result = 0;
 
-    for (size_t i = 0; !result && i < report->device_count; i++)
+    for (size_t i = 0; !result && i < report->device_count; i++) {
+        vt_progress_tell(VT_WORK_REPORT, report->device_count + i, 2 * report->device_count);
         result = diagnose_device(report, wanted, &report->devices[i]);
+    }
     if (!result && wanted & VT_FIND_SHORTAGE)
         result = vt_shortage_find(report, &report->shortage);
     return result ? result : vt_places_error(report->places);

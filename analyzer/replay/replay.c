@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress.h"
 #include "replay/build.h"
 
 /* A second opening of another process's memory gives the same address and wants a second closing. */
@@ -332,6 +333,7 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
     }
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         build->event_index = (uint32_t)i;
+        vt_progress_at(VT_WORK_REPLAY, i, trace->event_count);
         error = replay_event(build, &trace->events[i]);
     }
     if (!error)

@@ -120,14 +120,4 @@ struct vt_explanation {
     size_t count;
 };
 
-/* Each column holds the largest state of its time, without the cache, so that no peak is lost. */
-struct vt_timeline {
-    size_t columns;
-    uint64_t *t_ns; /* since recording began */
-    uint64_t (*categories)[VT_CATEGORY_COUNT];
-    uint64_t *driver_bytes;
-    uint32_t *step;
-    uint8_t *phase;
-};
-
 #endif

@@ -103,7 +103,25 @@ static int find_mark(const struct vt_report *report, const char *text, struct vt
     return no_mark(report, text, (int)length, number, found, reason);
 }
 
-/* ---- Steps and times ---- */
+/* ---- Events, steps and times ---- */
+
+static int find_event(const struct vt_report *report, const char *text, struct vt_moment *moment,
+                      struct reason reason)
+{
+    size_t count = report->trace->event_count;
+    char *end, events[32];
+    unsigned long long event = strtoull(text, &end, 10);
+
+    if (text[0] < '0' || text[0] > '9' || *end)
+        return fail(reason, "'event:%.32s' is not event:NUMBER", text);
+    if (!count)
+        return fail(reason, "no event %.20s in the trace; it has no events", text);
+    if (event >= count)
+        return fail(reason, "no event %.20s in the trace; it has %s, numbered from 0", text,
+                    vt_format_count(count, events));
+    moment->first = moment->last = (uint32_t)event;
+    return 0;
+}
 
 static int find_step(const struct vt_report *report, const char *text, struct vt_moment *moment,
                      struct reason reason)
@@ -166,8 +184,8 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
 
     if (!parse_time(text, &seconds))
         return fail(reason,
-                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N or a "
-                    "time such as 3.2s or 150ms",
+                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
+                    "event:N or a time such as 3.2s or 150ms",
                     text);
     if (seconds * 1e9 > (double)report->duration_ns)
         return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
@@ -181,6 +199,7 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     }
     moment->first = moment->last = low ? (uint32_t)low - 1 : 0;
     moment->t_ns = (uint64_t)(seconds * 1e9);
+    moment->timed = true;
     return 0;
 }
 
@@ -231,6 +250,10 @@ static int parse(const struct vt_report *report, const char *at, struct vt_momen
         *label = "the step's largest moment";
         return find_step(report, at + 5, moment, reason);
     }
+    if (!strncmp(at, "event:", 6)) {
+        *label = "the moment after that event";
+        return find_event(report, at + 6, moment, reason);
+    }
     return find_time(report, at, moment, reason);
 }
 
@@ -255,10 +278,11 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     if (result)
         return result;
     if (moment.peak || moment.end)
-        return fail(reason,
-                    "memory did not run out there: this takes oom#2, step:N, mark:NAME or a time; for that "
-                    "moment: vramtrace report --at %s",
-                    at);
+        return fail(
+            reason,
+            "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
+            "that moment: vramtrace report --at %s",
+            at);
     for (size_t i = 0; i < count; i++) {
         uint32_t event = refusals[i].event_index;
 
@@ -308,5 +332,20 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
         snprintf(report->at_label, sizeof report->at_label, "mark '%.200s'", at + 5);
     else
         snprintf(report->at_label, sizeof report->at_label, "%s", label);
+    return result;
+}
+
+int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
+                  struct vt_range *range, char *error, size_t error_bytes)
+{
+    const struct reason reason = {error, error_bytes};
+    const char *label;
+    int result = 0;
+
+    *range = (struct vt_range){.has_from = options->from != NULL, .has_to = options->to != NULL};
+    if (range->has_from)
+        result = parse(report, options->from, &range->from, &label, reason);
+    if (!result && range->has_to)
+        result = parse(report, options->to, &range->to, &label, reason);
     return result;
 }

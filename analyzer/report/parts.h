@@ -2,8 +2,11 @@
 #ifndef VT_REPORT_PARTS_H
 #define VT_REPORT_PARTS_H
 
+#include <stdio.h>
+
 #include "attribute/sums.h"
-#include "report/report.h"
+#include "base/arena.h"
+#include "report/annotation.h"
 
 /* ---- Places (places.c) ---- */
 
@@ -25,6 +28,62 @@ struct vt_stack_name {
 };
 const struct vt_stack_name *vt_stack_name_of(struct vt_places *places, uint32_t stack_id);
 
+/* A path as a person names it: relative to the trace's working folder; else, in an installed package, from
+ * the package's name on; else the last two parts. */
+const char *vt_short_path(const struct vt_trace *trace, const char *path);
+
+/* ---- Source files (sources.c) ---- */
+
+/* Lines without their ends, as valid UTF-8. */
+struct vt_source_text {
+    struct vt_arena arena;
+    const char **lines;
+    size_t count;
+    uint8_t state; /* enum vt_source_state; no lines unless READ */
+};
+/* `source` is all zero before, and to be freed on failure too. -ENOMEM. */
+int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+void vt_source_free(struct vt_source_text *source);
+
+/* ---- Lines of stacks (line_table.c) ---- */
+
+/* A line of a file, or a whole file. */
+struct vt_line_item {
+    uint32_t file; /* index of the item that is the whole file */
+    int32_t line;  /* 0 = not known, VT_WHOLE_FILE */
+    uint32_t met;  /* private to line_table.c: ordinal of the last stack that has it */
+    const char *path;
+};
+#define VT_WHOLE_FILE (-1)
+#define VT_NO_FILE 0u /* the item of what has no file */
+
+/* The items of a stack, each once. */
+struct vt_stack_lines {
+    uint32_t own, own_file;  /* VT_NO_FILE = not known */
+    const uint32_t *through; /* lines and files, with its own; valid until the next stack is asked for */
+    size_t through_count;
+};
+struct vt_line_table;
+int vt_line_table_make(const struct vt_report *report, struct vt_line_table **table);
+void vt_line_table_free(struct vt_line_table *table);
+/* -ENOMEM. */
+int vt_line_table_add(struct vt_line_table *table, uint32_t stack_id, struct vt_stack_lines *lines);
+/* The items met so far; valid until the next stack is asked for. */
+const struct vt_line_item *vt_line_table_items(const struct vt_line_table *table, size_t *count);
+
+/* ---- Which file is meant (which_file.c) ---- */
+
+struct vt_file_search {
+    const struct vt_report *report;
+    const struct vt_line_item *items;
+    size_t count;
+    const char *asked;   /* the end of a path, or a path on this machine */
+    uint64_t *own_bytes; /* by item */
+    bool *allocates;     /* by item: something is its own */
+};
+/* The item in *file; -EINVAL with the reason in `error`, also for several that match. -ENOMEM. */
+int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *error, size_t error_bytes);
+
 /* ---- Moments (moments.c) ---- */
 
 /* Where --at points: the state after event `last`, or the largest state within `first` to `last`. */
@@ -32,13 +91,23 @@ struct vt_moment {
     uint32_t first, last;
     bool largest;
     bool peak, end; /* the device's own */
-    uint64_t t_ns;  /* the time asked for; 0 = another moment */
+    bool timed;     /* a time was asked for */
+    uint64_t t_ns;  /* that time; 0 = another moment */
 };
 
 /* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is
  * set only with has_at. -EINVAL with a reason in `error`. */
 int vt_find_moment(struct vt_report *report, const struct vt_report_options *options,
                    struct vt_moment *moment, char *error, size_t error_bytes);
+
+/* What a timeline shall show: from the first event of a moment to the last of another. */
+struct vt_range {
+    struct vt_moment from, to;
+    bool has_from, has_to;
+};
+/* Reads options->from and options->to. -EINVAL as above. */
+int vt_find_range(const struct vt_report *report, const struct vt_report_options *options,
+                  struct vt_range *range, char *error, size_t error_bytes);
 
 /* Time of an event since recording began. */
 uint64_t vt_event_time(const struct vt_trace *trace, uint32_t event_index);
@@ -52,7 +121,7 @@ void vt_event_names_read(const struct vt_trace *trace, const struct vt_event *ev
 /* Names of the flags that are set, in order; returns how many. `names` has space for VT_EVENT_FLAGS. */
 uint32_t vt_event_flag_names(uint8_t flags, const char **names);
 
-/* ---- Instants (instants.c, groups.c, blocks.c, explanations.c) ---- */
+/* ---- Instants (instants.c, timeline.c, groups.c, blocks.c, explanations.c) ---- */
 
 /* The measure of the peak: block bytes if a framework had blocks, else driver bytes that are not cached. */
 uint64_t vt_state_measure(const struct vt_state *state, bool has_blocks);
@@ -61,9 +130,17 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
 /* Finds time, step, phase and the bytes in use of state->event_index. */
 void vt_state_finish(const struct vt_report *report, struct vt_state *state);
 
-/* Makes timeline, peak and end of a device, and with `at` that instant. */
+void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *step, uint8_t *phase);
+
+/* Finds peak and end of a device, and with `at` that instant. */
 int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
                    struct vt_device_report *device);
+
+/* Makes the timeline of a device whose peak is found. -EINVAL with a reason in `error` for a range or an axis
+ * that has nothing in it. On failure too, vt_timeline_free frees it. */
+int vt_timeline_make(const struct vt_report *report, const struct vt_range *range, unsigned axis,
+                     size_t columns, struct vt_device_report *device, char *error, size_t error_bytes);
+void vt_timeline_free(struct vt_timeline *timeline);
 
 /* Groups and evidence of what is alive on `device_index` just after the instant's event. One grouper serves
  * all instants of a report. `depth`: levels of modules' names, 0 = all. */

@@ -2,12 +2,9 @@
 #include "report/parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/hash.h"
@@ -16,7 +13,6 @@
 #define FRAMES 512
 #define NAME_BYTES 1024 /* of a place; of a folded stack */
 #define FOLDED_FRAMES 4
-#define MAX_SOURCE_BYTES (16 << 20)
 
 struct entry {
     bool place_known, stack_known, has_place;
@@ -38,9 +34,7 @@ static struct entry *entry_of(struct vt_places *places, uint32_t stack_id)
 
 /* ---- Names of frames ---- */
 
-/* A path as a person names it: relative to the trace's working folder; else, in an installed package, from
- * the package's name on; else the last two parts. */
-static const char *short_path(const struct vt_trace *trace, const char *path)
+const char *vt_short_path(const struct vt_trace *trace, const char *path)
 {
     const char *folder = trace->working_folder ? trace->working_folder : "";
     size_t length = strlen(folder);
@@ -93,9 +87,9 @@ static void name_frame(const struct vt_trace *trace, const struct vt_frame *fram
     if (!strncmp(function, "0x", 2) && module[0])
         snprintf(text, bytes, "%s", module); /* no symbol: its address means nothing to a person */
     else if (frame->file[0] && frame->line > 0)
-        snprintf(text, bytes, "%.400s:%d %.400s", short_path(trace, frame->file), frame->line, function);
+        snprintf(text, bytes, "%.400s:%d %.400s", vt_short_path(trace, frame->file), frame->line, function);
     else if (frame->file[0])
-        snprintf(text, bytes, "%.400s %.400s", short_path(trace, frame->file), function);
+        snprintf(text, bytes, "%.400s %.400s", vt_short_path(trace, frame->file), function);
     else if (!module[0] || is_framework(vt_object_kinds(frame->module)))
         snprintf(text, bytes, "%s", function);
     else
@@ -212,42 +206,13 @@ size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_fr
 
 /* ---- Source lines ---- */
 
-/* The trace is untrusted: only what looks like a source file is opened, and nothing that could block. */
-static bool is_source_name(const char *path)
-{
-    static const char *const endings[] = {".py", ".pyx", ".c", ".cc",  ".cpp", ".cxx",
-                                          ".cu", ".cuh", ".h", ".hpp", ".rs"};
-    const char *dot = strrchr(path, '.');
-
-    for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
-        if (!strcmp(dot, endings[i]))
-            return true;
-    return false;
-}
-
-/* Opens a regular file that was not changed since the trace began: lines of a newer one may differ. */
-static FILE *open_source(const struct vt_trace *trace, const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &status) || !S_ISREG(status.st_mode) || status.st_size > MAX_SOURCE_BYTES ||
-        (uint64_t)status.st_mtime > trace->header.start_realtime_ns / 1000000000u) {
-        close(fd);
-        return NULL;
-    }
-    return fdopen(fd, "r");
-}
-
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place)
 {
-    const char *path = place ? place->frame.file : "";
     int32_t line = place ? place->frame.line : 0;
     char *text = NULL, *found = NULL;
     size_t capacity = 0;
-    FILE *file = line > 0 && path[0] == '/' && is_source_name(path) ? open_source(places->trace, path) : NULL;
+    uint8_t state;
+    FILE *file = line > 0 ? vt_source_open(places->trace, place->frame.file, &state) : NULL;
 
     if (!file)
         return NULL;

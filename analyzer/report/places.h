@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/frame.h"
 
@@ -18,6 +19,22 @@ struct vt_places; /* of one trace; by one thread at a time */
 
 /* Frames of a stack, innermost first. Returns their number; writes at most `capacity`. */
 size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_frame *frames, size_t capacity);
+
+/* Whether the text of a file could be read. */
+enum vt_source_state {
+    VT_SOURCE_READ,
+    VT_SOURCE_MISSING,
+    VT_SOURCE_NEWER,   /* than the trace: its lines may differ */
+    VT_SOURCE_REFUSED, /* its name is not that of a source file, or it is too large */
+    VT_SOURCE_STATES
+};
+const char *vt_source_state_name(unsigned state); /* "read", "missing", … */
+
+/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
+ * one may differ), whose name ends as a source's does. NULL with the reason in *state, or without memory. The
+ * caller closes it. */
+struct vt_trace;
+FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
 
 /* The source line of a place, without indentation, if its file is here and older than the trace; else NULL,
  * also for NULL. The caller frees it. */

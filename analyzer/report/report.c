@@ -1,4 +1,5 @@
 /* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
+#include "base/progress.h"
 #include "report/diff.h"
 #include "report/parts.h"
 
@@ -26,11 +27,21 @@ static int describe(struct vt_report *report, const struct vt_report_options *op
     return result;
 }
 
-static int make_device(struct vt_report *report, const struct vt_report_options *options,
-                       const struct vt_moment *at, struct vt_grouper *grouper,
+/* The moments that a report is about, and where to say why there are none. */
+struct wanted {
+    const struct vt_report_options *options;
+    const struct vt_moment *at; /* NULL = none */
+    struct vt_range range;
+    char *error;
+    size_t error_bytes;
+};
+
+static int make_device(struct vt_report *report, const struct wanted *wanted, struct vt_grouper *grouper,
                        struct vt_device_report *device)
 {
+    const struct vt_report_options *options = wanted->options;
     const struct vt_trace *trace = report->trace;
+    size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
     uint64_t free_bytes, total_bytes;
     int result;
 
@@ -41,8 +52,10 @@ static int make_device(struct vt_report *report, const struct vt_report_options 
         device->name = trace->devices[i].name;
         device->total_bytes = trace->devices[i].total_bytes;
     }
-    device->timeline.columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
-    result = vt_walk_device(report, at, device);
+    result = vt_walk_device(report, wanted->at, device);
+    if (!result && columns != VT_NO_TIMELINE)
+        result = vt_timeline_make(report, &wanted->range, options->axis, columns, device, wanted->error,
+                                  wanted->error_bytes);
     device->shown = device->at.state.present ? &device->at : &device->peak;
     if (!result &&
         vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
@@ -76,20 +89,20 @@ static int known_devices(const struct vt_report *report)
     return count < (int)VT_MAX_DEVICES ? count : (int)VT_MAX_DEVICES;
 }
 
-static int make_devices(struct vt_report *report, const struct vt_report_options *options,
-                        const struct vt_moment *at)
+static int make_devices(struct vt_report *report, const struct wanted *wanted)
 {
     struct vt_grouper *grouper = NULL;
-    int count = known_devices(report), result = vt_grouper_make(report, options->depth, &grouper);
+    int count = known_devices(report), result = vt_grouper_make(report, wanted->options->depth, &grouper);
 
     report->devices = calloc((size_t)count + 1, sizeof *report->devices);
     if (!report->devices && !result)
         result = -ENOMEM;
     for (int i = 0; !result && i < count; i++) {
-        if (!is_wanted(report, options, i))
+        if (!is_wanted(report, wanted->options, i))
             continue;
+        vt_progress_tell(VT_WORK_REPORT, (uint64_t)i, 2 * (uint64_t)count);
         report->devices[report->device_count].index = i;
-        result = make_device(report, options, at, grouper, &report->devices[report->device_count++]);
+        result = make_device(report, wanted, grouper, &report->devices[report->device_count++]);
     }
     vt_grouper_free(grouper);
     return result;
@@ -156,7 +169,9 @@ static int list_step_starts(struct vt_report *report)
             continue;
         last = span->step;
         report->step_starts[report->step_start_count++] =
-            (struct vt_step_start){.step = last, .t_ns = vt_event_time(report->trace, span->first_event)};
+            (struct vt_step_start){.step = last,
+                                   .event_index = span->first_event,
+                                   .t_ns = vt_event_time(report->trace, span->first_event)};
     }
     for (size_t id = 0; id < report->trace->stack_count && !report->has_operators; id++)
         report->has_operators = vt_operator_of(attribution, (uint32_t)id) != NULL;
@@ -167,6 +182,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
                    struct vt_report **made, char *error, size_t error_bytes)
 {
     struct vt_report *report = calloc(1, sizeof *report);
+    struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
     struct vt_moment at;
     int result;
 
@@ -188,6 +204,9 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
         result = vt_find_refusals(report);
     if (!result)
         result = vt_find_moment(report, options, &at, error, error_bytes);
+    wanted.at = !result && report->has_at ? &at : NULL;
+    if (!result)
+        result = vt_find_range(report, options, &wanted.range, error, error_bytes);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report)) {
@@ -196,7 +215,7 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
         result = -EINVAL;
     }
     if (!result)
-        result = make_devices(report, options, report->has_at ? &at : NULL);
+        result = make_devices(report, &wanted);
     if (!result)
         result = vt_places_error(report->places);
     if (result) {
@@ -237,11 +256,7 @@ static void free_device(struct vt_device_report *device)
     free_instant(&device->end);
     free_instant(&device->at);
     free(device->explanation.reasons);
-    free(device->timeline.t_ns);
-    free(device->timeline.categories);
-    free(device->timeline.driver_bytes);
-    free(device->timeline.step);
-    free(device->timeline.phase);
+    vt_timeline_free(&device->timeline);
     vt_leaks_free(&device->leaks);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);

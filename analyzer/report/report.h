@@ -7,6 +7,7 @@
 
 #include "report/facts.h"
 #include "report/findings.h"
+#include "report/timeline.h"
 
 struct vt_trace;
 struct vt_attribution;
@@ -65,7 +66,7 @@ struct vt_mark {
 };
 
 struct vt_step_start {
-    uint32_t step;
+    uint32_t step, event_index;
     uint64_t t_ns; /* since recording began */
 };
 
@@ -101,15 +102,18 @@ struct vt_report_options {
     int device_index; /* -1 = all */
     /* a category, FILE:LINE, owner or module, or part of such a name; NULL = none */
     const char *explain;
-    const char *at;          /* peak|end|oom[#k]|mark:NAME[#k]|step:N|TIME (e.g. 3.2s, 150ms), NULL = none */
+    const char *at;          /* peak|end|oom[#k]|mark:NAME[#k]|step:N|event:N|TIME (e.g. 3.2s), NULL = none */
     unsigned groups;         /* 1u << enum vt_by of the groups to make, 0 = all, VT_NO_GROUPS = none */
     bool shown_only;         /* groups of what is shown only, not of every instant */
     unsigned depth;          /* levels of modules' names, what is below counts with its ancestor; 0 = all */
     bool blocks;             /* list those of the instant that the tables show */
     uint8_t oom;             /* enum vt_at_oom: without `at`, when to take "oom" */
-    size_t timeline_columns; /* 0 = VT_TIMELINE_COLUMNS */
+    size_t timeline_columns; /* 0 = VT_TIMELINE_COLUMNS; or VT_NO_TIMELINE */
+    uint8_t axis;            /* enum vt_axis, of the timeline */
+    const char *from, *to; /* what the timeline covers: moments as `at`; NULL = from the start, to the end */
 };
 #define VT_NO_GROUPS (1u << VT_BY_COUNT)
+#define VT_NO_TIMELINE SIZE_MAX
 #define VT_TIMELINE_COLUMNS 1000u /* finer than a terminal: the text view draws from it at any width */
 
 /* -EINVAL with a reason in `error` for an `at` that is malformed or is not in the trace, and for a device

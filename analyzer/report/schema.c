@@ -2,6 +2,7 @@
 #include "report/schema.h"
 
 #include "base/frame.h"
+#include "report/annotation.h"
 #include "report/checks.h"
 #include "report/diff.h"
 #include "report/info.h"
@@ -80,6 +81,9 @@ static const char *frame_kind(unsigned kind)
 #define LAYERS(json, member, text, ...)                                                                      \
     ENTRY(json, text, VT_FIELD_BY_WORD, .unit = VT_UNIT_COUNT, .count = VT_LAYERS, .word = vt_layer_name,    \
           .nonzero = true, AT(member), __VA_ARGS__)
+#define PHASES(json, member, text, ...)                                                                      \
+    ENTRY(json, text, VT_FIELD_BY_WORD, .unit = VT_UNIT_BYTES, .count = VT_PHASE_COUNT,                      \
+          .word = vt_phase_name, .nonzero = true, AT(member), __VA_ARGS__)
 #define NUMBERS(json, member, counter, of, text, ...)                                                        \
     ENTRY(json, text, VT_FIELD_NUMBERS, .unit = VT_UNIT_##of, ITEMS(member), COUNTED(counter), __VA_ARGS__)
 #define WORDS(json, member, counter, function, text, ...)                                                    \
@@ -110,10 +114,12 @@ static const char *frame_kind(unsigned kind)
 
 const struct vt_document vt_report_document = {"vramtrace.report/1", object_report},
                          vt_timeline_document = {"vramtrace.timeline/1", object_timeline_report},
+                         vt_summary_document = {"vramtrace.summary/1", object_summary_report},
                          vt_leaks_document = {"vramtrace.leaks/1", object_leak_report},
                          vt_oom_document = {"vramtrace.oom/1", object_oom_report},
                          vt_frag_document = {"vramtrace.frag/1", object_frag_report},
                          vt_steps_document = {"vramtrace.steps/1", object_step_report},
+                         vt_annotation_document = {"vramtrace.annotate/1", object_annotation},
                          vt_diff_document = {"vramtrace.diff/1", object_diff},
                          vt_check_document = {"vramtrace.check/1", object_check_list},
                          vt_info_document = {"vramtrace.info/1", object_info},

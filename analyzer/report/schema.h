@@ -105,8 +105,10 @@ struct vt_document {
     const char *format; /* NULL = without */
     vt_object_function root;
 };
-extern const struct vt_document vt_report_document, vt_timeline_document, vt_leaks_document, vt_oom_document,
+extern const struct vt_document vt_report_document, vt_timeline_document, vt_summary_document,
+    vt_leaks_document, vt_oom_document,
     vt_frag_document, vt_steps_document, /* struct vt_report */
+    vt_annotation_document,              /* struct vt_annotation */
     vt_diff_document,                    /* struct vt_diff */
     vt_check_document,                   /* struct vt_check_list */
     vt_info_document,                    /* struct vt_info */

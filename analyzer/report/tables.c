@@ -41,7 +41,8 @@ static uint64_t hash_frame(const struct vt_frame *frame)
     return vt_hash_bytes(frame->module, strlen(frame->module) + 1, hash);
 }
 
-/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it. */
+/* The id of a frame, which is added if it is new. Of Python code the address is of an object: not part of it.
+ */
 static int frame_id(struct vt_tables *tables, struct vt_frame frame, uint32_t *id)
 {
     struct vt_place named;
@@ -107,8 +108,8 @@ static int walk_events(struct walk *walk)
 
         vt_event_names_read(trace, event, &row.names);
         for (uint32_t k = 0, used = 0; k < count && used < sizeof row.flags; k++)
-            used += (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "",
-                                       names[k]);
+            used +=
+                (uint32_t)snprintf(row.flags + used, sizeof row.flags - used, "%s%s", k ? "," : "", names[k]);
         stop = walk->visit(walk->context, &row);
         if (stop)
             return stop;
@@ -136,6 +137,13 @@ static int read_tensors(struct vt_tables *tables, uint32_t allocation, size_t *c
     return 0;
 }
 
+const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row)
+{
+    size_t count;
+
+    return read_tensors(tables, row->block.allocation, &count) || !count ? NULL : tables->tensors;
+}
+
 static int walk_allocations(struct walk *walk)
 {
     const struct vt_report *report = walk->tables->report;
@@ -158,13 +166,12 @@ static int walk_allocations(struct walk *walk)
             .driver_bytes = vt_is_driver_memory(allocation) ? allocation->bytes : 0,
             .cached_change_bytes = vt_cached_change(allocation)};
         size_t tensors;
+        const struct vt_owner *owners = vt_owners_of(attribution, i, &tensors);
 
         vt_block_set(report, i, &row.block);
         row.free_t_ns = row.block.freed ? vt_event_time(report->trace, allocation->free_event) : 0;
-        if (read_tensors(walk->tables, i, &tensors))
-            return -ENOMEM;
-        row.tensors = tensors ? walk->tables->tensors : NULL;
-        row.tensor_count = (uint32_t)tensors;
+        row.tensor_list = owners ? (uint32_t)(owners - attribution->owners) + 1 : 0;
+        row.tensor_count = owners ? (uint32_t)tensors : 0;
         result = walk->visit(walk->context, &row);
     }
     return result;

@@ -44,10 +44,10 @@ struct vt_event_row {
 
 /* A named tensor that lies in an allocation; one row for each allocation that it lies in. */
 struct vt_tensor_row {
-    uint32_t allocation; /* index */
-    const char *name;    /* "layers.3.attn.in_proj.weight · exp_avg" */
-    const char *role;    /* "parameter", "buffer", "gradient", "exp_avg" … */
-    const char *module;  /* NULL = none */
+    uint32_t allocation;       /* index */
+    const char *name;          /* "layers.3.attn.in_proj.weight · exp_avg" */
+    const char *role;          /* "parameter", "buffer", "gradient", "exp_avg" … */
+    const char *module;        /* NULL = none */
     const char *dtype, *shape; /* "" = not known */
     uint64_t bytes;            /* of the tensor alone */
     uint64_t share_bytes;      /* of the block; the shares of an allocation sum to its bytes */
@@ -73,8 +73,8 @@ struct vt_allocation_row {
     uint64_t rounding_bytes;
     uint64_t counted_bytes, driver_bytes;
     int64_t cached_change_bytes;
-    const struct vt_tensor_row *tensors; /* until the next row; NULL = none */
-    uint32_t tensor_count;
+    uint32_t tensor_list;  /* the same for allocations that have the same tensors; 0 = none */
+    uint32_t tensor_count; /* vt_row_tensors gives them */
 };
 
 /* A frame of a stack: the stack's depth-th, from 0 = innermost. */
@@ -86,7 +86,7 @@ struct vt_stack_row {
 struct vt_frame_row {
     uint32_t id;
     struct vt_frame frame; /* address: of native code; 0 = Python */
-    const char *name; /* as people call it: "model.py:141 forward" */
+    const char *name;      /* as people call it: "model.py:141 forward" */
 };
 
 struct vt_step_row {
@@ -127,6 +127,9 @@ const struct vt_object *vt_table_object(unsigned table);
  * Returns what the last visit returned, or -ENOMEM. */
 typedef int vt_row_visit(void *context, const void *row);
 int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit, void *context);
+/* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any, or
+ * without memory. Ask once for each list: a list can be long, and be of many allocations. */
+const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row);
 /* How many rows a walk visits; of `instants` at most. */
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);
 

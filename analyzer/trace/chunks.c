@@ -6,6 +6,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include "base/progress.h"
 #include "trace/tables.h"
 
 /* A chunk is a few hundred KiB in practice. */
@@ -106,7 +107,8 @@ static bool chunk_is_plausible(const struct chunk_reader *reader, const struct v
     const struct vt_trace_tables *tables = reader->trace->tables;
     if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
-    if (chunk->stored_bytes > CHUNK_BYTES_LIMIT || chunk->header_bytes + (uint64_t)chunk->stored_bytes > bytes_left)
+    if (chunk->stored_bytes > CHUNK_BYTES_LIMIT ||
+        chunk->header_bytes + (uint64_t)chunk->stored_bytes > bytes_left)
         return false;
     if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > chunk->payload_bytes)
         return false;
@@ -211,6 +213,8 @@ static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
     uint64_t offset = trace->header.chunks_offset;
     while (offset < reader->end) {
         uint64_t next;
+        vt_progress_tell(VT_WORK_READ, offset - trace->header.chunks_offset,
+                         reader->end - trace->header.chunks_offset);
         int error = read_chunk(reader, offset, &next, ring_position);
         if (error && error != -EBADMSG)
             return error;

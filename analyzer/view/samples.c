@@ -97,6 +97,7 @@ size_t vt_stack_chain(const struct vt_stack_list *stacks, uint32_t stack_id, uin
 
 struct reading {
     const struct vt_report *report;
+    struct vt_tables *tables;
     struct vt_sample_list *samples;
 };
 
@@ -114,10 +115,14 @@ static int read_allocation(void *context, const void *item)
     const struct vt_allocation_row *row = item;
     const struct vt_block *block = &row->block;
     const struct vt_state *state = shown_state(reading->report, row->device_index);
+    const struct vt_tensor_row *tensors;
 
     if (!state || !row->counted_bytes || block->category == VT_CATEGORY_HOST_PINNED ||
         block->alloc_event > state->event_index || (block->freed && block->free_event <= state->event_index))
         return 0;
+    tensors = vt_row_tensors(reading->tables, row);
+    if (row->tensor_count && !tensors)
+        return -ENOMEM;
     return VT_APPEND(reading->samples->items, reading->samples->count, reading->samples->capacity,
                      (struct vt_sample){.device_index = row->device_index,
                                         .category = block->category,
@@ -133,7 +138,7 @@ static int read_allocation(void *context, const void *item)
                                         .module = block->module,
                                         .module_class = row->module_class,
                                         .operator_name = block->operator_name,
-                                        .dtype = row->tensor_count ? row->tensors[0].dtype : NULL});
+                                        .dtype = tensors ? tensors[0].dtype : NULL});
 }
 
 static int compare_samples(const void *left, const void *right)
@@ -151,7 +156,7 @@ static int compare_samples(const void *left, const void *right)
 
 int vt_samples_read(const struct vt_export *export, struct vt_sample_list *samples)
 {
-    struct reading reading = {.report = export->report, .samples = samples};
+    struct reading reading = {.report = export->report, .tables = export->tables, .samples = samples};
     int result;
 
     *samples = (struct vt_sample_list){.items = NULL};

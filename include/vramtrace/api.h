@@ -16,9 +16,9 @@ extern "C" {
  * Reports can be taken there: `vramtrace report --at mark:NAME`. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_mark(const char *name);
 
-/* The same, and asks for an inspection of the live Python objects, with a census of the CUDA tensors that they hold: what
- * these are called, and which name keeps each. It runs when the interpreter's main thread next reaches a safe point, however
- * long it takes. Returns 1 if recorded, else 0. */
+/* The same, and asks for an inspection of the live Python objects, with a census of the CUDA tensors that
+ * they hold: what these are called, and which name keeps each. It runs when the interpreter's main thread
+ * next reaches a safe point, however long it takes. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_inspect(const char *name);
 
 /* Opens and closes a named range on the calling thread, like NVTX's push and pop; ranges nest.
@@ -27,6 +27,9 @@ __attribute__((weak)) int vramtrace_range_push(const char *name);
 __attribute__((weak)) int vramtrace_range_pop(void);
 
 #define VRAMTRACE_MARK(name) (vramtrace_mark ? vramtrace_mark(name) : 0)
+/* A training step (or a request) ends or begins here: one in each, always at the same place. If a program has
+ * these, they decide what counts as a step. */
+#define VRAMTRACE_STEP() VRAMTRACE_MARK("vramtrace.step")
 #define VRAMTRACE_INSPECT(name) (vramtrace_inspect ? vramtrace_inspect(name) : 0)
 #define VRAMTRACE_RANGE_PUSH(name) (vramtrace_range_push ? vramtrace_range_push(name) : 0)
 #define VRAMTRACE_RANGE_POP() (vramtrace_range_pop ? vramtrace_range_pop() : 0)

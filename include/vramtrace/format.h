@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #define VT_MAGIC "VRAMTRC\n"
+#define VT_STEP_MARK "vramtrace.step"
 #define VT_FORMAT_VERSION 1u
 #define VT_FORMAT_MINIMUM_READABLE 1u /* the oldest reader version that understands a file written now */
 #define VT_HEADER_BYTES 8192u
@@ -159,7 +160,7 @@ enum vt_event_kind {
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
     VT_EVENT_ALLOC_FAILED = 18,    /* driver or runtime: bytes = asked, detail = error number */
-    VT_EVENT_MARK = 19,            /* detail = string id */
+    VT_EVENT_MARK = 19,            /* detail = string id; VT_STEP_MARK: a training step ends or begins here */
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
     VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */

@@ -55,7 +55,7 @@ def empty_trace(tmp_path):
     return write_trace(tmp_path / "empty.vrt")
 
 
-READERS = ["report", "timeline", "leaks", "oom", "frag", "info", "steps"]
+READERS = ["report", "timeline", "leaks", "oom", "frag", "info", "steps", "annotate"]
 
 
 # What is asked for is not there, or is not a trace: 3.
@@ -136,7 +136,8 @@ def test_truncated_trace(tmp_path):
 
 @pytest.mark.parametrize("arguments", [["report"], ["timeline"], ["info"], ["info", "--events"], ["info", "--verify"],
                                        ["report", "--json"], ["info", "--json"], ["report", "--by", "line"],
-                                       ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"]])
+                                       ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
+                                       ["annotate"], ["annotate", "--json"]])
 def test_trace_without_events(empty_trace, arguments):
     result = run(*arguments, empty_trace)
     assert result.returncode == 0, result.stderr
@@ -275,7 +276,8 @@ def test_help_lists_commands(arguments):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "diff", "check", "info", "lib"]
+COMMANDS = ["run", "report", "timeline", "oom", "frag", "leaks", "steps", "annotate", "diff", "check", "html", "export", "info", "mcp", "lib",
+            "completions"]
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -293,7 +295,7 @@ def test_help_of_a_command(command):
     page = ROOT / "analyzer" / "man" / f"vramtrace-{command}.1"
     manual = page.read_text().replace("\\-", "-").replace("Fl -", "--").replace("Fl ", "-")
     options = options_of(command)
-    assert "--help" in options and (command in ("run", "lib") or "--out" in options)
+    assert "--help" in options and (command in ("run", "lib", "mcp", "completions") or "--out" in options)
     for option in options:
         assert option == "--help" or re.search(rf"(?<![-\w]){option}(?![-\w])", manual), f"{page.name} lacks {option}"
     assert "EXIT STATUS" in manual or command in ("lib",)

@@ -13,7 +13,7 @@ from test_cli import PROGRAM, check_refused, run, write_trace
 
 # What prints something about a trace without events.
 PRINTERS = [["report"], ["report", "--json"], ["timeline"], ["timeline", "--json"], ["leaks"], ["leaks", "--json"], ["oom"],
-            ["oom", "--json"], ["frag"], ["frag", "--json"], ["steps"], ["steps", "--json"], ["info"], ["info", "--json"],
+            ["oom", "--json"], ["frag"], ["frag", "--json"], ["steps"], ["steps", "--json"], ["annotate"], ["annotate", "--json"], ["info"], ["info", "--json"],
             ["info", "--verify"], ["diff"], ["diff", "--json"], ["check", "--json", "--max-peak", "1"]]
 
 

@@ -12,7 +12,7 @@ from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, FRAMEWORK, FREE, MARK, OOM
 MIB = 1 << 20
 SECOND = 1_000_000_000
 BEGAN = 1_700_000_000 * SECOND
-READERS = ["report", "timeline", "leaks", "oom", "frag", "steps", "info", "check"]
+READERS = ["report", "timeline", "leaks", "oom", "frag", "steps", "info", "check", "annotate"]
 
 
 def least(command):
@@ -186,6 +186,26 @@ def test_report_of_that_time(number, refusals):
     seen = json.loads(run("report", "--json", "--at", f"oom#{number}", refusals).stdout)
     assert seen["devices"][0]["at"]["block_bytes"] == number * MIB
     assert f"asked for {number * 64}.00 GiB" in " ".join(run("report", "--at", f"oom#{number}", refusals).stdout.split())
+
+
+def test_moment_of_an_event(refusals):
+    events = [json.loads(line) for line in run("info", "--events", "--json", refusals).stdout.splitlines()]
+    held = 0
+    for event in events:
+        if event["layer"] == "framework" and event["kind"] in ("alloc", "free"):
+            held += event["bytes"] if event["kind"] == "alloc" else -event["bytes"]
+        seen = json.loads(run("report", "--json", "--at", f"event:{event['index']}", refusals).stdout)["devices"][0]["at"]
+        assert (seen["event"], seen["block_bytes"], seen["t_ns"]) == (event["index"], held, event["t_ns"])
+    for number, event in enumerate((event for event in events if event["kind"] == "oom"), 1):
+        shown = json.loads(run("oom", "--json", "--at", f"event:{event['index']}", refusals).stdout)
+        assert shown["last" if number == 3 else "chosen"]["number"] == number
+    assert "show the moment after that event" in " ".join(run("report", "--at", "event:2", refusals).stdout.split())
+
+
+@pytest.mark.parametrize("at,parts", [("event:14", ["no event 14", "has 14", "from 0"]), ("event:99999999999999999999", ["no event"]),
+                                      ("event:-1", ["event:NUMBER"]), ("event:", ["event:NUMBER"]), ("event:1x", ["event:NUMBER"])])
+def test_no_such_event(at, parts, refusals):
+    check_refused(run("report", "--at", at, refusals), 2, "x.vrt", *parts)
 
 
 @pytest.mark.parametrize("at,parts", [("oom#4", ["3 times", "no oom#4"]), ("oom#0", ["no oom#0"]), ("oom#x", ["oom#NUMBER"]),

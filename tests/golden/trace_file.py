@@ -23,10 +23,10 @@ class TraceFile:
         slots = -(-size // SLOT_BYTES)
         self.ring += (struct.pack("<HBBI", slots, kind, 1, size) + body).ljust(slots * SLOT_BYTES, b"\0")
 
-    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000):
+    def event(self, kind, layer=0, address=0, size=0, detail=0, total=0, stack=0, device=0, after_ns=1_000_000, flags=0):
         self.t_ns += after_ns
         self.events += 1
-        body = struct.pack("<QQQQQQIBBbB", self.t_ns, address, size, detail, total, 0, stack, kind, layer, device, 0)
+        body = struct.pack("<QQQQQQIBBbB", self.t_ns, address, size, detail, total, 0, stack, kind, layer, device, flags)
         self.record(EVENT_RECORD, body)
 
     def process(self, arguments, folder, executable):
@@ -39,8 +39,9 @@ class TraceFile:
     def device(self, index, size, name):
         self.record(DEVICE, struct.pack("<IIQ", index, 0, size) + name)
 
-    def code(self, number, file, name):
-        self.record(CODE, struct.pack("<IiHHIII", number, 7, 11, 0, len(file), len(name), 0) + file + name)
+    def code(self, number, file, name, lines=b""):
+        """`lines`: co_linetable of CPython 3.11, from line 7 on."""
+        self.record(CODE, struct.pack("<IiHHIII", number, 7, 11, 0, len(file), len(name), len(lines)) + file + name + lines)
 
     def module(self, base, end, path):
         self.record(MODULE, struct.pack("<QQQII", base, base, end, 0, len(path)) + path)

@@ -1,5 +1,5 @@
-/* list_blocks TRACE: every block of a trace, one JSON object a line, for tests that look at more than reports
- * show. */
+/* list_blocks TRACE [phases]: every block of a trace, or every run of a phase, one JSON object a line, for
+ * tests that look at more than reports show. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,6 +38,8 @@ static void print_block(const struct vt_attribution *attribution, const struct v
     cJSON_AddNumberToObject(object, "address", (double)block->address);
     cJSON_AddNumberToObject(object, "bytes", (double)block->bytes);
     cJSON_AddBoolToObject(object, "in_backward", block->sequence % 2);
+    cJSON_AddNumberToObject(object, "alloc_event", block->alloc_event);
+    cJSON_AddNumberToObject(object, "free_event", block->free_event);
     cJSON_AddNumberToObject(object, "step", label->step);
     add_text(object, "phase", vt_phase_name(label->phase));
     add_text(object, "category", vt_category_name(label->category));
@@ -52,13 +54,21 @@ static void print_block(const struct vt_attribution *attribution, const struct v
     cJSON_Delete(object);
 }
 
+static void print_phases(const struct vt_attribution *attribution)
+{
+    for (size_t i = 0; i < attribution->span_count; i++)
+        printf("{\"phase\": \"%s\", \"first\": %u, \"last\": %u}\n",
+               vt_phase_name(attribution->spans[i].phase), attribution->spans[i].first_event,
+               attribution->spans[i].last_event);
+}
+
 int main(int argument_count, char **arguments)
 {
-    char error[512] = "list_blocks TRACE";
+    char error[512] = "list_blocks TRACE [phases]";
     struct vt_trace *trace;
     struct vt_replay *replay;
     struct vt_attribution *attribution;
-    if (argument_count != 2 || vt_trace_open(arguments[1], &trace, error, sizeof error) ||
+    if (argument_count < 2 || vt_trace_open(arguments[1], &trace, error, sizeof error) ||
         vt_replay_make(trace, &replay) ||
         vt_attribute(trace, replay, NULL, &attribution, error, sizeof error)) {
         fprintf(stderr, "%s\n", error);
@@ -66,7 +76,9 @@ int main(int argument_count, char **arguments)
     }
     const char *mark = "";
     size_t event = 0;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
+    if (argument_count > 2)
+        print_phases(attribution);
+    for (size_t i = 0; argument_count == 2 && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         for (; event < block->alloc_event; event++)
             if (trace->events[event].kind == VT_EVENT_MARK)

@@ -383,6 +383,48 @@ Test(attribute, finds_steps_without_an_optimizers_allocations)
     end(&run);
 }
 
+static void mark(struct run *run, const char *name)
+{
+    builder_event(run->builder,
+                  (struct vt_event){.kind = VT_EVENT_MARK, .detail = builder_string(run->builder, name)});
+}
+
+/* Two iterations make a step, says the program: nothing else in it tells. */
+static void train_with_marks(const char *before, const char *after, bool evaluation, const char *expected)
+{
+    struct run run = begin();
+    struct kept kept = {0};
+    uint64_t activations[3];
+    char text[200];
+    make_model(&run);
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            mark(&run, before);
+        forward(&run, &kept, activations);
+        backward(&run, &kept, activations, false);
+        zero_grad(&run, &kept);
+        release(&run, activations[2], SCRATCH, run.main_free);
+        if (i % 2 == 1)
+            mark(&run, after);
+    }
+    if (evaluation)
+        release(&run, alloc(&run, run.evaluate, ACTIVATION, run.node * 2), ACTIVATION, run.main_free);
+    attribute(&run);
+    spans_text(&run, text);
+    cr_assert_str_eq(text, expected, "%s", text);
+    end(&run);
+}
+
+/* A mark itself has the phase before it. */
+Test(attribute, counts_steps_by_the_programs_marks)
+{
+    train_with_marks("x", "x", false, "i 1fbo 2dfbo 3dfbo 4dfbo");
+    train_with_marks("x", "vramtrace.steps", false, "i 1fbo 2dfbo 3dfbo 4dfbo");
+    train_with_marks("x", "vramtrace.step", false, "i 1fbodfbo 2odfbodfbo");
+    train_with_marks("vramtrace.step", "x", false, "i 1ifbodfbo 2odfbodfbo");
+    train_with_marks("x", "vramtrace.step", true, "i 1fbodfbo 2odfbodfboe");
+}
+
 Test(attribute, counts_accumulation_as_one_step)
 {
     struct run run = begin();

@@ -7,6 +7,7 @@
 #include "base/utf8.h"
 #include "report/columns.h"
 #include "view/exports.h"
+#include "view/sqlite/sqlite.h"
 
 #define INDEXES 5
 
@@ -214,19 +215,38 @@ static int write_table(struct writing *writing, struct vt_tables *tables, unsign
     "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE; "                 \
     "PRAGMA user_version = 1; BEGIN"
 
+static int write_all(struct writing *writing, struct vt_tables *tables)
+{
+    int result = execute(writing, BEGIN);
+
+    for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
+        result = write_table(writing, tables, table);
+    if (!result)
+        result = execute(writing, views);
+    return result ? result : execute(writing, "COMMIT");
+}
+
+int vt_sqlite_make(struct vt_tables *tables, sqlite3 **database)
+{
+    struct writing writing = {.database = NULL};
+    int result = error_of(sqlite3_open_v2(":memory:", &writing.database,
+                                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
+
+    if (!result)
+        result = write_all(&writing, tables);
+    *database = result ? NULL : writing.database;
+    if (result)
+        sqlite3_close(writing.database);
+    return result;
+}
+
 int vt_sqlite_write(const struct vt_export *export)
 {
     struct writing writing = {.database = NULL};
     int result = error_of(sqlite3_open_v2(export->path, &writing.database, SQLITE_OPEN_READWRITE, NULL));
 
     if (!result)
-        result = execute(&writing, BEGIN);
-    for (unsigned table = 0; table < VT_TABLE_COUNT && !result; table++)
-        result = write_table(&writing, export->tables, table);
-    if (!result)
-        result = execute(&writing, views);
-    if (!result)
-        result = execute(&writing, "COMMIT");
+        result = write_all(&writing, export->tables);
     if (sqlite3_close(writing.database) && !result)
         result = -EIO;
     return result;

@@ -213,10 +213,10 @@ static char ascii_of(uint32_t code)
         uint32_t code;
         char ascii;
     } map[] = {
-        {0xb7, '-'},   {0xb5, 'u'},   {0xd7, 'x'},   {0x2013, '-'}, {0x2014, '-'},
-        {0x2026, '~'}, {0x2190, '<'}, {0x2191, '^'}, {0x2212, '-'}, {0x2264, '<'},
-        {0x2500, '-'}, {0x2502, '|'}, {0x2524, '+'}, {0x2534, '+'}, {0x253c, '+'},
-        {0x25b2, '^'}, {0x25be, 'v'}, {0x2717, 'X'}, {0x251c, '+'}, {0x2514, '`'},
+        {0xb7, '-'},   {0xb5, 'u'},   {0xd7, 'x'},   {0x2013, '-'}, {0x2014, '-'}, {0x2026, '~'},
+        {0x2190, '<'}, {0x2191, '^'}, {0x2212, '-'}, {0x2264, '<'}, {0x2500, '-'}, {0x2502, '|'},
+        {0x2571, '/'}, {0x2524, '+'}, {0x2534, '+'}, {0x253c, '+'}, {0x25b2, '^'}, {0x25be, 'v'},
+        {0x2717, 'X'}, {0x251c, '+'}, {0x2514, '`'},
     };
 
     for (size_t i = 0; i < sizeof map / sizeof *map; i++)
@@ -271,7 +271,8 @@ int vt_print_finish(struct vt_print *print, FILE *out)
     bool failed = print->failed || ferror(print->paragraph) != 0;
 
     failed |= fclose(print->paragraph) != 0;
-    failed |= fclose(print->stream) != 0 || !print->text; /* glibc closes a stream whose last allocation failed */
+    failed |=
+        fclose(print->stream) != 0 || !print->text; /* glibc closes a stream whose last allocation failed */
     if (!failed)
         put_filtered(print, out);
     free(print->text);

@@ -5,6 +5,7 @@
 #include "view/text/views.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,30 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
     free(legend);
 }
 
+/* What the picture's axis is, unless it is all of the time. */
+static void axis_title(struct vt_print *print, const struct vt_device_report *device, int indent)
+{
+    const struct vt_timeline *timeline = &device->timeline;
+    const struct vt_stretch *first = timeline->stretches, *last = first + timeline->stretch_count - 1;
+    bool ranged = timeline->from_ns || timeline->to_ns < print->report->duration_ns;
+
+    if (timeline->axis == VT_AXIS_TIME && !timeline->cut_ns && !ranged)
+        return;
+    if (timeline->axis == VT_AXIS_TIME)
+        fprintf(print->paragraph, VT_DIM "Time from %s to %s", first->t_ns ? VT_DURATION(first->t_ns) : "0",
+                VT_DURATION(last->end_ns));
+    else if (timeline->axis == VT_AXIS_EVENTS)
+        fprintf(print->paragraph, VT_DIM "Events %s to %s", VT_COUNT(first->first_event),
+                VT_COUNT(last->last_event));
+    else
+        fprintf(print->paragraph, VT_DIM "Steps, each as wide as the others; within a step, by event");
+    if (timeline->cut_ns)
+        fprintf(print->paragraph, "; %s without events is left out%s", VT_DURATION(timeline->cut_ns),
+                timeline->stretch_count > 1 ? " (╱)" : "");
+    fputs(VT_RESET, print->paragraph);
+    vt_end_paragraph(print, indent, indent);
+}
+
 static void more_row(struct vt_table *table, const char *command, const char *path, const char *what)
 {
     vt_table_cell(table, "vramtrace %s %s", command, path);
@@ -157,11 +182,29 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;
     fputc('\n', print->stream);
-    picture(print, device);
+    if (!print->style->brief) {
+        axis_title(print, device, 2);
+        picture(print, device);
+    }
     vt_text_tables(print, device);
     vt_text_card(print, device);
     vt_text_evidence(print, device);
     vt_text_advice(print, device);
+}
+
+/* Why there is nothing to tell of any device. */
+static void print_nothing(struct vt_print *print)
+{
+    const struct vt_report *report = print->report;
+
+    if (report->device_count)
+        return;
+    vt_print_paragraph(
+        print, 0, 0,
+        report->facts.event_count ? "No GPU memory was held at any time of this trace."
+        : report->facts.complete
+            ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
+            : "No events could be read from this trace.");
 }
 
 int vt_text_report(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
@@ -175,21 +218,49 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     vt_text_header(&print, "report");
     if (!explains)
         vt_text_out_of_memory(&print);
-    if (!report->device_count && !report->facts.event_count)
-        vt_print_paragraph(
-            &print, 0, 0,
-            report->facts.complete
-                ? "The trace has no events: no call that vramtrace records allocated or freed GPU memory."
-                : "No events could be read from this trace.");
-    else if (!report->device_count)
-        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    print_nothing(&print);
     for (size_t i = 0; i < report->device_count; i++) {
         if (i)
             fputc('\n', print.stream);
         device_section(&print, &report->devices[i]);
     }
-    if (!explains)
+    if (!explains && !style->brief)
         more(&print);
+    return vt_print_finish(&print, out);
+}
+
+static void summary(struct vt_print *print)
+{
+    vt_text_out_of_memory(print);
+    print_nothing(print);
+    for (size_t i = 0; i < print->report->device_count; i++) {
+        vt_text_device(print, &print->report->devices[i]);
+        vt_text_verdict(print, &print->report->devices[i]);
+        vt_text_leaks(print, &print->report->devices[i]);
+    }
+}
+
+int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, report);
+
+    if (result)
+        return result;
+    vt_text_header(&print, "summary");
+    summary(&print);
+    return vt_print_finish(&print, out);
+}
+
+int vt_text_paragraphs(const struct vt_report *report, FILE *out)
+{
+    const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
+    struct vt_print print;
+    int result = vt_print_begin(&print, &style, report);
+
+    if (result)
+        return result;
+    summary(&print);
     return vt_print_finish(&print, out);
 }
 
@@ -214,7 +285,7 @@ static void print_key(struct vt_print *print, const struct vt_device_report *dev
 
 int vt_text_timeline(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
 {
-    int rows = style->height > 24 ? style->height - 14 : 16, result;
+    int rows = style->height > 26 ? style->height - 18 : 16, result;
     struct vt_print print;
 
     result = vt_print_begin(&print, style, report);
@@ -225,9 +296,12 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
         const struct vt_device_report *device = &report->devices[i];
         char *chart;
 
+        if (i)
+            fputc('\n', print.stream);
         vt_text_device(&print, device);
         chart = vt_chart_draw(report, device, style, style->width, rows, true);
         if (chart) {
+            axis_title(&print, device, 2);
             fputs(chart, print.stream);
             print_key(&print, device);
         } else {

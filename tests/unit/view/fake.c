@@ -292,6 +292,19 @@ int vt_category_walk(const struct vt_attribution *attribution, int device_index,
     return 0;
 }
 
+int vt_replay_walk(const struct vt_replay *replay, int device_index, const struct vt_replay_visitor *visitor)
+{
+    for (uint32_t event = 0; event < replay->trace->event_count; event++)
+        for (int begins = 0; begins < 2; begins++)
+            for (uint32_t i = 0; i < replay->allocation_count; i++) {
+                const struct vt_allocation *allocation = &replay->allocations[i];
+                if (allocation->device_index == device_index &&
+                    (begins ? allocation->alloc_event : allocation->free_event) == event)
+                    visitor->change(visitor->context, i, begins);
+            }
+    return 0;
+}
+
 /* ---- diagnose/leaks/ ---- */
 
 int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,

@@ -8,9 +8,9 @@
 #include "view/text/views.h"
 #include "report/parts.h"
 
-static char *write_text(struct fake *fake, vt_text_view *view, struct vt_view_style style, const char *at)
+static char *write_with(struct fake *fake, vt_text_view *view, struct vt_view_style style,
+                        struct vt_report_options options)
 {
-    const struct vt_report_options options = {.device_index = -1, .at = at};
     struct vt_report *report = fake_report(fake, &options, VT_FIND_LEAKS | VT_FIND_ADVICE);
     char *text = NULL;
     size_t bytes;
@@ -19,6 +19,11 @@ static char *write_text(struct fake *fake, vt_text_view *view, struct vt_view_st
     cr_assert_eq(view(report, &style, stream), 0);
     fclose(stream);
     return text;
+}
+
+static char *write_text(struct fake *fake, vt_text_view *view, struct vt_view_style style, const char *at)
+{
+    return write_with(fake, view, style, (struct vt_report_options){.device_index = -1, .at = at});
 }
 
 /* Three steps of a model of eight layers; with `refused`, out of memory in the third. */
@@ -90,6 +95,19 @@ Test(text, fits_the_width)
             text = write_text(fake, vt_text_timeline, style, NULL);
             check_widths(text, width, "timeline");
             free(text);
+            for (uint8_t axis = 0; axis < VT_AXIS_COUNT; axis++) {
+                const struct vt_report_options options = {
+                    .device_index = -1, .axis = axis, .from = width % 40 ? "step:2" : NULL, .to = "step:3"};
+
+                text = write_with(fake, vt_text_timeline, style, options);
+                check_widths(text, width, vt_axis_name(axis));
+                cr_expect(strstr(text, axis == VT_AXIS_EVENTS  ? "\n  event "
+                                       : axis == VT_AXIS_STEPS ? "  Steps, each as wide"
+                                                               : "\n   time "),
+                          "%s: %s", vt_axis_name(axis), text);
+                cr_expect(strstr(text, "│3"), "%s: %s", vt_axis_name(axis), text);
+                free(text);
+            }
             for (style.by = 0; style.by < VT_BY_COUNT; style.by++) {
                 text = write_text(fake, vt_text_report, style, "step:2");
                 check_widths(text, width, vt_by_name((enum vt_by)style.by));

@@ -1,0 +1,49 @@
+/* annotate: source with the memory of each line beside it, or the table of files. */
+#include "command/command.h"
+
+#include <errno.h>
+
+#include "view/json/json.h"
+#include "view/text/views.h"
+
+#define REASON_BYTES 2048
+
+static int print(const struct vt_annotation *annotation, const struct vt_arguments *arguments,
+                 struct vt_output *output)
+{
+    const struct vt_view_style style = vt_style(arguments, output);
+    const struct vt_json_style json = {.top = arguments->top};
+
+    return arguments->json ? vt_json_write(&vt_annotation_document, annotation, &json, output->stream)
+                           : vt_text_annotate(annotation, &style, output->stream);
+}
+
+int vt_command_annotate(const struct vt_command *command, struct vt_arguments *arguments,
+                        struct vt_output *output)
+{
+    const struct vt_report_options options = {.device_index = arguments->device,
+                                              .at = arguments->at,
+                                              .groups = VT_NO_GROUPS,
+                                              .oom = VT_AT_OOM_IF_IT_ENDED_THE_RUN,
+                                              .timeline_columns = 1};
+    const char *path = arguments->operands[0],
+               *file = arguments->operand_count > 1 ? arguments->operands[1] : NULL;
+    struct vt_annotation *annotation;
+    struct vt_loaded loaded;
+    char reason[REASON_BYTES];
+    int result = vt_load_report(command, arguments, path, &options, 0, &loaded);
+
+    if (result)
+        return result;
+    result =
+        vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
+    if (!result) {
+        result = vt_written(command, output, print(annotation, arguments, output));
+        vt_annotation_free(annotation);
+    } else {
+        vt_say(command, "%s: %s", path, reason);
+        result = result == -EINVAL ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+    }
+    vt_unload(&loaded);
+    return result;
+}

@@ -1,0 +1,230 @@
+/* html: one page about one trace, the traces of a job, or two to compare. */
+#include "command/command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "base/index.h"
+#include "diagnose/diagnose.h"
+#include "diagnose/diff.h"
+#include "view/html/page.h"
+
+#define FOLDER_PAGE "vramtrace.html" /* in a folder of traces */
+#define EVERY_GROUP ((1u << VT_BY_COUNT) - 1)
+
+static int no_memory(const struct vt_command *command)
+{
+    vt_say(command, "out of memory");
+    return VT_EXIT_UNREADABLE;
+}
+
+/* ---- Which traces, and where to ---- */
+
+struct paths {
+    char **items; /* owned, as the texts are */
+    size_t count, capacity;
+};
+
+static void free_paths(struct paths *paths)
+{
+    for (size_t i = 0; i < paths->count; i++)
+        free(paths->items[i]);
+    free(paths->items);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+
+    return !stat(path, &status) && S_ISDIR(status.st_mode);
+}
+
+static int is_trace_name(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+
+    return length > 4 && !strcmp(entry->d_name + length - 4, ".vrt");
+}
+
+static int add_path(struct paths *paths, const char *folder, const char *name)
+{
+    char *path = NULL;
+
+    if (asprintf(&path, "%s%s%s", folder, folder[0] && folder[strlen(folder) - 1] != '/' ? "/" : "", name) >=
+            0 &&
+        !VT_APPEND(paths->items, paths->count, paths->capacity, path))
+        return 0;
+    free(path);
+    return -ENOMEM;
+}
+
+/* The traces in a folder, rank 2 before rank 10. */
+static int add_folder(const struct vt_command *command, const char *folder, struct paths *paths)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, is_trace_name, versionsort), result = 0;
+
+    for (int i = 0; i < count; i++) {
+        result = result ? result : add_path(paths, folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    if (count > 0)
+        return result ? no_memory(command) : 0;
+    if (count < 0)
+        vt_say(command, "cannot read %s: %s", folder, strerror(errno));
+    else
+        vt_say(command, "%s has no traces (*.vrt)", folder);
+    return VT_EXIT_UNREADABLE;
+}
+
+static int list_traces(const struct vt_command *command, const struct vt_arguments *arguments,
+                       struct paths *paths)
+{
+    int result = 0;
+
+    for (int i = 0; !result && i < arguments->operand_count; i++) {
+        const char *operand = arguments->operands[i];
+
+        if (is_folder(operand))
+            result = add_folder(command, operand, paths);
+        else if (add_path(paths, "", operand))
+            result = no_memory(command);
+    }
+    if (!result && arguments->diff && paths->count != 2)
+        result = vt_wrong_use(command, "--diff compares two traces, not %zu: vramtrace html --diff A B",
+                              paths->count);
+    return result;
+}
+
+/* "run.html" of "run.vrt"; of a folder, a file in it. NULL without memory; the caller frees it. */
+static char *usual_output(const char *operand)
+{
+    size_t length = strlen(operand);
+    char *path = NULL;
+
+    if (is_folder(operand)) {
+        if (asprintf(&path, "%s%s" FOLDER_PAGE, operand, operand[length - 1] == '/' ? "" : "/") < 0)
+            path = NULL;
+        return path;
+    }
+    if (length > 4 && !strcmp(operand + length - 4, ".vrt"))
+        length -= 4;
+    return asprintf(&path, "%.*s.html", (int)length, operand) < 0 ? NULL : path;
+}
+
+/* ---- The page ---- */
+
+/* A loaded trace, with the report of the moment when memory ran out, if it did. */
+static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                struct vt_loaded *loaded, struct vt_report **oom)
+{
+    struct vt_report_options options = {.device_index = arguments->device,
+                                        .shown_only = true,
+                                        .oom = VT_AT_OOM_NEVER,
+                                        .timeline_columns = VT_PAGE_COLUMNS};
+    int result = vt_load_report(command, arguments, path, &options,
+                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_STEPS, loaded);
+
+    *oom = NULL;
+    if (result || !loaded->report->refusal_count)
+        return result;
+    options.oom = VT_AT_OOM_ONLY;
+    options.timeline_columns = 1;
+    return vt_make_report(command, path, loaded, &options, VT_FIND_SHORTAGE, oom);
+}
+
+static int compare(const struct vt_command *command, const struct vt_loaded sides[2], struct vt_html *page)
+{
+    struct vt_diff *diff = NULL;
+    int result = vt_diff_make(sides[0].report, sides[1].report, EVERY_GROUP, &diff);
+
+    if (!result)
+        result = vt_html_compare(page, diff);
+    vt_diff_free(diff);
+    return result ? no_memory(command) : 0;
+}
+
+/* To compare two traces both are needed at once; else each is freed before the next is read. */
+static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const struct paths *paths, struct vt_html *page)
+{
+    struct vt_loaded loaded[2] = {{0}};
+    int result = 0;
+
+    for (size_t i = 0; !result && i < paths->count; i++) {
+        struct vt_loaded *at = &loaded[arguments->diff ? i : 0];
+        struct vt_report *oom = NULL;
+
+        vt_unload(at);
+        result = load(command, arguments, paths->items[i], at, &oom);
+        if (!result && vt_html_add(page, at->report, oom))
+            result = no_memory(command);
+        vt_report_free(oom);
+    }
+    if (!result && arguments->diff)
+        result = compare(command, loaded, page);
+    vt_unload(&loaded[0]);
+    vt_unload(&loaded[1]);
+    return result;
+}
+
+/* The file is complete before anything is said about it. */
+static int finish(const struct vt_command *command, struct vt_output *output, size_t traces, int status)
+{
+    const char *path = output->path;
+    long bytes = !status && output->stream ? ftell(output->stream) : -1;
+    char size[32];
+
+    status = vt_output_end(command, output, status);
+    *output = (struct vt_output){.stream = stdout};
+    if (!status && path && traces > 1)
+        vt_say(command, "wrote %s (%s, %zu traces); open it in a browser", path,
+               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size), traces);
+    else if (!status && path)
+        vt_say(command, "wrote %s (%s); open it in a browser", path,
+               vt_format_bytes(bytes > 0 ? (uint64_t)bytes : 0, size));
+    return status;
+}
+
+static int write_page(const struct vt_command *command, const struct vt_arguments *arguments,
+                      const struct paths *paths, struct vt_output *output)
+{
+    char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
+    struct vt_html *page = NULL;
+    int status = 0;
+
+    if (vt_html_make(&page) || (!arguments->output && !usual))
+        status = no_memory(command);
+    else
+        status = add_traces(command, arguments, paths, page);
+    if (!status && usual)
+        status = vt_output_begin(command, usual, output);
+    if (!status)
+        status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
+    vt_html_free(page);
+    status = finish(command, output, paths->count, status);
+    free(usual);
+    return status;
+}
+
+int vt_command_html(const struct vt_command *command, struct vt_arguments *arguments,
+                    struct vt_output *output)
+{
+    struct paths paths = {0};
+    int status = 0;
+
+    if (!output->path && arguments->output && isatty(fileno(output->stream)))
+        status = vt_wrong_use(command, "a page is for a browser, not for a terminal: -o report.html");
+    if (!status)
+        status = list_traces(command, arguments, &paths);
+    if (!status)
+        status = write_page(command, arguments, &paths, output);
+    free_paths(&paths);
+    return status;
+}

@@ -1,0 +1,61 @@
+/* Private to the command mcp: the traces that may be opened, and the tools. */
+#ifndef VT_COMMAND_MCP_H
+#define VT_COMMAND_MCP_H
+
+#include <cjson/cJSON.h>
+
+#include "command/command.h"
+
+/* ---- mcp_traces.c ---- */
+
+/* What was named on the command line, all links resolved. */
+struct vt_mcp_root {
+    char *path;
+    bool is_folder; /* then every trace below it may be opened */
+};
+
+#define VT_MCP_KEPT 4u /* traces in memory */
+struct vt_mcp_kept {
+    char *path; /* NULL = empty */
+    struct stat status;
+    struct vt_loaded loaded;
+    struct sqlite3 *database; /* NULL = not made yet */
+    uint64_t used;            /* when: a counter */
+};
+
+struct vt_mcp_traces {
+    struct vt_mcp_root *roots;
+    size_t count;
+    struct vt_mcp_kept kept[VT_MCP_KEPT];
+    uint64_t uses;
+};
+
+struct vt_mcp_listed {
+    char *path, *name; /* the name: below its root, or of a named trace the last part of its path; clean */
+    uint64_t bytes, start_ns;
+};
+
+/* An exit status, with a line on stderr for what cannot be read. */
+int vt_mcp_traces_begin(const struct vt_command *command, const struct vt_arguments *arguments,
+                        struct vt_mcp_traces *traces);
+void vt_mcp_traces_end(struct vt_mcp_traces *traces);
+
+/* All traces that may be opened, newest first. *cut: the folders have more files than are looked at. -ENOMEM.
+ */
+#define VT_MCP_MAX_FILES 10000
+int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
+                       bool *cut);
+void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count);
+
+/* The trace called `name`, NULL = the newest; read again if its file changed. It stays at least until
+ * VT_MCP_KEPT - 1 others were opened. NULL with the reason in `error`. */
+struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
+                                size_t error_bytes);
+
+/* ---- mcp_tools.c ---- */
+
+cJSON *vt_mcp_list_tools(void *context);
+/* `context` is a struct vt_mcp_traces. */
+cJSON *vt_mcp_call_tool(void *context, const char *name, const cJSON *arguments, bool *known);
+
+#endif

@@ -1,0 +1,99 @@
+#include "view/html/page.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "view/html/base64.h"
+#include "view/html/blobs.h"
+#include "view/html/trace.h"
+#include "view/json/json.h"
+#include "vramtrace/version.h"
+
+/* What comes before HEAD, between HEAD and the data, and after it; made by page/. */
+static const char *const parts[] = {
+#include "page_parts.inc"
+};
+
+struct vt_html {
+    struct vt_blobs blobs;
+    struct vt_bytes traces; /* JSON: what is in the list of traces */
+    struct vt_bytes title;  /* of the first trace, a JSON string */
+    struct vt_blob diff;
+    bool compares;
+};
+
+int vt_html_make(struct vt_html **made)
+{
+    struct vt_html *page = calloc(1, sizeof *page);
+
+    *made = page;
+    if (page && !vt_blobs_make(&page->blobs))
+        return 0;
+    free(page);
+    *made = NULL;
+    return -ENOMEM;
+}
+
+void vt_html_free(struct vt_html *page)
+{
+    if (!page)
+        return;
+    vt_blobs_free(&page->blobs);
+    vt_bytes_free(&page->traces);
+    vt_bytes_free(&page->title);
+    free(page);
+}
+
+int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom)
+{
+    if (!page->title.count)
+        vt_bytes_string(&page->title, report->facts.command[0] ? report->facts.command : report->facts.path);
+    else
+        vt_bytes_add(&page->traces, ",", 1);
+    return vt_page_trace_add(report, oom, &page->blobs, &page->traces);
+}
+
+int vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
+{
+    page->compares = true;
+    return vt_page_document_add(&page->blobs, &vt_diff_document, diff,
+                                &(struct vt_json_style){.compact = true}, &page->diff);
+}
+
+static void put_head(const struct vt_html *page, const char *title, struct vt_bytes *head)
+{
+    vt_bytes_print(head, "{\"format\":\"vramtrace.page/1\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
+    if (title)
+        vt_bytes_string(head, title);
+    else
+        vt_bytes_add(head, page->title.data, page->title.count);
+    vt_bytes_print(head, ",\"traces\":[");
+    vt_bytes_add(head, page->traces.data, page->traces.count);
+    vt_bytes_print(head, "],\"diff\":");
+    if (page->compares)
+        vt_blob_describe(&page->diff, head);
+    else
+        vt_bytes_print(head, "null");
+    vt_bytes_print(head, "}");
+}
+
+int vt_html_write(const struct vt_html *page, const char *title, FILE *out)
+{
+    struct vt_bytes head = {0};
+
+    put_head(page, title, &head);
+    if (head.failed || page->traces.failed || page->title.failed || page->blobs.data.failed) {
+        vt_bytes_free(&head);
+        return -ENOMEM;
+    }
+    errno = 0;
+    fputs(parts[0], out);
+    fwrite(head.data, 1, head.count, out);
+    fputs(parts[1], out);
+    vt_base64_write(page->blobs.data.data, page->blobs.data.count, out);
+    fputs(parts[2], out);
+    vt_bytes_free(&head);
+    return ferror(out) ? (errno ? -errno : -EIO) : 0;
+}

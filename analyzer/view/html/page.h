@@ -1,0 +1,33 @@
+/* One HTML file about one or more traces: everything in it, nothing to fetch. docs/page.md describes its
+ * data.
+ *
+ *     vt_html_make, vt_html_add for each trace, vt_html_write, vt_html_free
+ *
+ * Traces are compressed as they are added; their reports may then be freed. One thread. */
+#ifndef VT_PAGE_H
+#define VT_PAGE_H
+
+#include <stdio.h>
+
+#include "report/diff.h"
+#include "report/report.h"
+
+/* The overview that the page shows first. */
+#define VT_PAGE_COLUMNS 500u
+
+struct vt_html;
+
+/* -ENOMEM */
+int vt_html_make(struct vt_html **page);
+void vt_html_free(struct vt_html *page);
+
+/* `report` needs VT_PAGE_COLUMNS timeline columns, groups of what is shown, leaks, advice and steps. `oom`:
+ * of the moment when memory ran out, with its shortage; NULL = it never did. -ENOMEM. */
+int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
+/* Of the first two traces. -ENOMEM. */
+int vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
+
+/* `title` NULL = the command of the first trace. 0 or -errno. */
+int vt_html_write(const struct vt_html *page, const char *title, FILE *out);
+
+#endif

@@ -1,0 +1,73 @@
+// What the horizontal axis counts: time, events, or steps (each of equal width).
+//
+// of(change): where it is; changeAt(x): the last one before x, or of time the last until x; -1 = none.
+// runAt(x): the phase's run; stepBegin(i): where the i-th step begins.
+
+import { above } from "./walk.js";
+import * as format from "./format.js";
+
+export const AXES = ["time", "event", "step"];
+
+export function timeTicks(lo, hi, most) {
+    const found = format.ticks(lo, hi, most);
+    const step = found.length > 1 ? found[1] - found[0] : 1e9;
+    return found.map((x) => ({ x, text: hi < 1e9 ? `${Number((x / 1e6).toFixed(6))} ms` : format.seconds(x, step) }));
+}
+
+export function timeAxis(model) {
+    return {
+        name: "time", title: "time", lo: 0, hi: Math.max(1, model.trace.duration_ns), least: 1000,
+        of: (change) => model.timeOf(change),
+        changeAt: (x) => model.changeAtTime(x),
+        runAt: (x) => above(model.phases.t, x) - 1,
+        stepBegin: (i) => model.steps[i].t_ns,
+        label: (x, span = 1e9) => format.time(x, Math.max(1, span / 1000)),
+        ticks(lo, hi, most) {
+            return timeTicks(lo, hi, most);
+        },
+    };
+}
+
+export function eventAxis(model) {
+    return {
+        name: "event", title: "events", lo: 0, hi: Math.max(1, model.trace.events), least: 8,
+        of: (change) => model.eventOf(change),
+        changeAt: (x) => model.changeAtEvent(Math.ceil(x) - 1),
+        runAt: (x) => model.phaseRun(Math.floor(x)),
+        stepBegin: (i) => model.steps[i].first_event,
+        label: (x) => `event ${format.count(Math.max(0, x))}`,
+        ticks(lo, hi, most) {
+            return format.ticks(lo, hi, most, 1).map((x) => ({ x, text: format.count(x) }));
+        },
+    };
+}
+
+// A step lies between its number and the next, by the share of its events.
+export function stepAxis(model) {
+    const { steps } = model;
+    const first = steps.length ? steps[0].step : 0;
+    const eventAt = (x) => {
+        const i = Math.min(steps.length - 1, Math.max(0, Math.floor(x) - first));
+        const step = steps[i];
+        const share = Math.min(1, Math.max(0, x - first - i));
+        return step.first_event + share * (step.last_event - step.first_event + 1);
+    };
+    return {
+        name: "step", title: "steps", lo: first, hi: first + Math.max(1, steps.length), least: 1e-4,
+        of(change) {
+            const event = model.eventOf(change);
+            const i = Math.max(0, above(model.stepFirstEvents, event) - 1);
+            const step = steps[i];
+            if (!step)
+                return first;
+            return first + i + Math.min(1, Math.max(0, (event - step.first_event) / (step.last_event - step.first_event + 1)));
+        },
+        changeAt: (x) => (steps.length ? model.changeAtEvent(Math.ceil(eventAt(x) - 1e-9) - 1) : -1),
+        runAt: (x) => model.phaseRun(Math.floor(eventAt(x))),
+        stepBegin: (i) => first + i,
+        label: (x) => `step ${Math.floor(x)}`,
+        ticks(lo, hi, most) {
+            return format.ticks(lo, hi, most, 1).filter((x) => x < first + steps.length).map((x) => ({ x, text: x ? format.count(x) : "init" }));
+        },
+    };
+}

@@ -1,0 +1,118 @@
+// Numbers as people read them; the same as in the terminal (analyzer/base/format.c).
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+export function bytes(value) {
+    const size = Math.abs(value);
+    if (size < 1024)
+        return `${Math.round(value)} B`;
+    let unit = 0;
+    let scaled = size;
+    // 1023.996 MiB would print as 1024.00 MiB: it is 1.00 GiB.
+    while (scaled >= 1023.995 && unit + 1 < UNITS.length) {
+        scaled /= 1024;
+        unit++;
+    }
+    return `${value < 0 ? "−" : ""}${scaled.toFixed(2)} ${UNITS[unit]}`;
+}
+
+export function count(value) {
+    return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+export function exact(value) {
+    return `${value < 0 ? "−" : ""}${count(Math.abs(value))} B`;
+}
+
+export function change(difference) {
+    return `${difference > 0 ? "+" : ""}${bytes(difference)}`;
+}
+
+export function percent(part, whole) {
+    if (!whole)
+        return "–";
+    const share = (100 * part) / whole;
+    if (part > 0 && share < 0.05)
+        return "<0.1 %";
+    return `${share.toFixed(1).replace("-", "−")} %`;
+}
+
+export function duration(ns) {
+    if (ns < 0)
+        return `−${duration(-ns)}`;
+    const seconds = ns / 1e9;
+    const whole = Math.floor(seconds);
+    if (ns < 1000)
+        return `${Math.round(ns)} ns`;
+    if (ns < 1e6)
+        return `${(seconds * 1e6).toFixed(1)} µs`;
+    if (ns < 999.5e6)
+        return `${(seconds * 1e3).toFixed(ns < 99.95e6 ? 1 : 0)} ms`;
+    if (seconds < 99.95)
+        return `${seconds.toFixed(seconds < 9.995 ? 2 : 1)} s`;
+    if (whole < 3600)
+        return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+    if (whole < 172800)
+        return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+}
+
+const digitsFor = (resolution) => Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(Math.max(1, resolution)))));
+
+// A moment in seconds, with as many digits as tell it from another that is `resolution` ns away.
+export function seconds(ns, resolution = 1e6) {
+    const digits = digitsFor(resolution);
+    const whole = ns / 1e9;
+    if (whole < 600)
+        return `${whole.toFixed(digits)} s`;
+    const hours = Math.floor(whole / 3600);
+    const minutes = Math.floor(whole / 60) % 60;
+    const rest = (whole % 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
+    return `${hours ? `${hours}:${String(minutes).padStart(2, "0")}` : minutes}:${rest}`;
+}
+
+// The same, in milliseconds before the first second is over.
+export function time(ns, resolution = 1e6) {
+    return ns < 1e9 ? `${(ns / 1e6).toFixed(Math.max(1, digitsFor(resolution) - 3))} ms` : seconds(ns, resolution);
+}
+
+export function address(value) {
+    return value ? `0x${value.toString(16)}` : "–";
+}
+
+// Round steps for an axis of bytes: 1, 2, 4, 8 … of a binary unit. `most` steps at most.
+export function byteTicks(high, most) {
+    let step = 1;
+    while (high / step > most)
+        step *= 2;
+    const ticks = [];
+    for (let value = 0; value <= high * (1 + 1e-9); value += step)
+        ticks.push(value);
+    return ticks;
+}
+
+export function byteTick(value) {
+    let unit = 0;
+    let scaled = value;
+    while (scaled >= 1024 && unit + 1 < UNITS.length) {
+        scaled /= 1024;
+        unit++;
+    }
+    return value ? `${Number(scaled.toFixed(2))} ${UNITS[unit]}` : "0";
+}
+
+// Round steps of 1, 2, 5 · 10^n within low..high; at least `least`.
+export function ticks(low, high, most, least = 0) {
+    const span = high - low;
+    if (!(span > 0))
+        return [low];
+    let step = 10 ** Math.floor(Math.log10(span / most));
+    for (const factor of [2, 2.5, 2])
+        if (span / step > most)
+            step *= factor;
+    step = Math.max(step, least);
+    const found = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12) + 1e-12; i++)
+        found.push(i * step);
+    return found;
+}

@@ -1,0 +1,104 @@
+// The table beside the timeline: one moment in numbers, and what is different from the second pin.
+
+import { clear, el, visible } from "./dom.js";
+import * as format from "./format.js";
+
+export class Instant {
+    constructor(root, store, actions) {
+        this.store = store;
+        this.title = el("h2");
+        this.where = el("p", { class: "where" });
+        this.head = el("tr");
+        this.body = el("tbody");
+        this.foot = el("tfoot");
+        this.table = el("table", { class: "instant-table" }, el("caption", { class: "hidden" }, "Memory by category at this moment"), el("thead", {}, this.head), this.body, this.foot);
+        this.between = el("p", { class: "between" });
+        this.pinB = el("button", { type: "button", onclick: () => actions.pinB() }, "Pin as B");
+        this.clearB = el("button", { type: "button", onclick: () => actions.clearB() }, "Clear B");
+        this.peak = el("button", { type: "button", onclick: () => actions.peak() }, "Go to peak");
+        root.append(this.title, this.where, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory by category" }, this.table, this.between),
+            el("div", { class: "buttons" }, this.peak, this.pinB, this.clearB));
+        this.rows = new Map();
+    }
+
+    row(name, label) {
+        if (!this.rows.has(name)) {
+            const cells = { bytes: el("td"), other: el("td") };
+            const swatch = el("span", { class: "swatch", "data-category": name });
+            if (name)
+                swatch.style.setProperty("--swatch", `var(--c-${name.replaceAll("_", "-")})`);
+            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch : null, label), cells.bytes, cells.other);
+            if (name) {
+                row.addEventListener("pointerenter", () => this.store.set({ highlight: name }));
+                row.addEventListener("pointerleave", () => this.store.set({ highlight: null }));
+            }
+            this.rows.set(name || label, { row, ...cells });
+        }
+        return this.rows.get(name || label);
+    }
+
+    put(name, label, bytes, whole, before) {
+        const cells = this.row(name, label);
+        cells.bytes.textContent = format.bytes(bytes);
+        cells.bytes.title = format.exact(bytes);
+        const compared = before !== null;
+        cells.other.textContent = compared ? (before === bytes ? "=" : format.change(before - bytes)) : whole ? format.percent(bytes, whole) : "";
+        cells.other.title = compared ? format.exact(before - bytes) : "";
+        cells.other.className = !compared || before === bytes ? "" : before > bytes ? "more" : "less";
+        return cells.row;
+    }
+
+    update(state, model) {
+        const pinned = state.pinA ?? model.peak;
+        const change = state.hover ?? pinned;
+        const now = model.state(change);
+        const b = state.pinB === null ? null : model.state(state.pinB);
+        const isPeak = change === model.peak;
+        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
+        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}`;
+        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of use"));
+        const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
+            .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
+        clear(this.body, ...rows);
+        for (const row of this.body.children)
+            row.classList.toggle("lit", state.highlight !== null && row === this.rows.get(state.highlight)?.row);
+        const apart = ["cached", "context", "host_pinned"].map((name) => model.categories.findIndex((category) => category.name === name))
+            .filter((c) => c >= 0 && (now.categories[c] || b?.categories[c]));
+        const put = (label, bytes, before) => this.put("", label, bytes, 0, before ?? null);
+        const host = model.categories.findIndex((category) => category.name === "host_pinned");
+        clear(this.foot, put("in use", now.used_bytes, b && b.used_bytes),
+            ...apart.filter((c) => c !== host).map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], 0, b && b.categories[c])),
+            put("from driver", now.driver_bytes, b && b.driver_bytes),
+            model.device.total_bytes ? put("card", model.device.total_bytes, null) : null,
+            ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c])));
+        this.showBetween(state, model, change, b);
+        this.peak.hidden = false;
+        this.clearB.hidden = state.pinB === null;
+        this.pinB.hidden = state.pinB !== null;
+        this.peak.disabled = state.pinA === null || state.pinA === model.peak;
+    }
+
+    // As fine as the window is: neighbours of a wide one differ in less than anybody reads.
+    resolution(state) {
+        return state.axis === "time" ? Math.min(1e6, (state.zoom[1] - state.zoom[0]) / 1000) : 1e6;
+    }
+
+    showBetween(state, model, change, b) {
+        if (!b || b.change === change) {
+            this.between.textContent = b ? "B is this very moment. Click elsewhere to compare." : "";
+            return;
+        }
+        const [from, to] = [Math.min(b.change, change), Math.max(b.change, change)];
+        const made = model.allocated(from + 1, to);
+        const sum = model.stacked.reduce((total, c) => total + made[c], 0);
+        this.between.textContent = `Between B (${format.time(b.t_ns)}) and here: ${format.bytes(sum)} allocated, ${format.duration(Math.abs(model.timeOf(change) - b.t_ns))}.`;
+    }
+
+    // Before there are numbers.
+    reading(done, device) {
+        this.title.textContent = "Reading the trace …";
+        this.where.textContent = `${Math.round(100 * done)} %${device?.name ? ` · ${visible(device.name)}` : ""}`;
+        for (const button of [this.peak, this.pinB, this.clearB])
+            button.hidden = true;
+    }
+}

@@ -1,0 +1,423 @@
+// The page: reads the trace, and joins the timeline, the table of the moment and the parts.
+
+import { Colours } from "./colours.js";
+import { DataError } from "./data.js";
+import { clear, el, visible } from "./dom.js";
+import * as format from "./format.js";
+import { Instant } from "./instant.js";
+import { KEYS, listen, MOUSE } from "./keys.js";
+import { Model, TraceData } from "./model.js";
+import { Overview } from "./overview.js";
+import { partsOf } from "./parts.js";
+import { Preview } from "./preview.js";
+import { openReader, serve } from "./reader.js";
+import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
+import { Tabs } from "./tabs.js";
+import { Timeline } from "./timeline.js";
+import { splitter } from "./splitter.js";
+
+const byId = (id) => document.getElementById(id);
+
+class Page {
+    constructor(head, base64, source) {
+        this.head = head;
+        this.asked = fromFragment(location.hash, head);
+        this.store = new Store(this.asked.patch);
+        this.colours = new Colours(document.documentElement);
+        this.timeline = new Timeline(byId("chart"), this.store, this.colours);
+        this.overview = new Overview(byId("overview"), this.store, this.colours);
+        this.instant = new Instant(byId("instant"), this.store, {
+            pinB: () => this.toggleB(), clearB: () => this.store.set({ pinB: null }), peak: () => this.toPeak(),
+        });
+        this.tabs = new Tabs(byId("tabs"), byId("panels"), partsOf(head), this.store);
+        this.reader = openReader(head, base64, source);
+        this.datas = new Map();
+        this.controls();
+        this.applyTheme();
+        listen(this);
+        splitter(byId("splitter"), document.documentElement);
+        this.store.subscribe((state, keys) => this.update(state, keys));
+        this.tabs.update(this.store.get());
+        this.preview();
+        this.load();
+    }
+
+    get trace() {
+        return this.head.traces[this.store.get().trace];
+    }
+
+    get device() {
+        return this.trace.devices.find(({ index }) => index === this.store.get().device) ?? this.trace.devices[0];
+    }
+
+    // ---- Reading ----
+
+    preview() {
+        this.model = null;
+        this.heading();
+        document.body.classList.toggle("empty", !this.device);
+        if (!this.device)
+            return;
+        const preview = new Preview(this.head, this.store.get().trace, this.device);
+        this.store.state.zoom = [0, preview.time.hi];
+        this.timeline.show(preview);
+        this.overview.show(preview);
+        this.instant.reading(0, this.device);
+    }
+
+    async load() {
+        const { trace: index } = this.store.get();
+        if (!this.device) {
+            this.progress(1);
+            return;
+        }
+        try {
+            if (!this.datas.has(index))
+                this.datas.set(index, await this.read(index));
+            if (this.store.get().trace === index)
+                this.show(this.datas.get(index));
+        } catch (error) {
+            this.trouble(error);
+        }
+        this.progress(1);
+    }
+
+    async read(index) {
+        this.progress(0);
+        const reader = await this.reader;
+        const read = await reader.trace(index, (done) => this.progress(done));
+        return new TraceData(this.head, index, read, (blob, what) => reader.text(blob, what));
+    }
+
+    show(data) {
+        this.model = new Model(data, this.trace.devices.indexOf(this.device));
+        const asked = this.asked ?? { patch: this.store.get(), zoom: [null, null], a: null, b: null, selection: null };
+        this.asked = null;
+        Object.assign(this.store.state, { hover: null, highlight: null }, applyFragment(asked, this.model));
+        this.timeline.show(this.model);
+        this.overview.show(this.model);
+        const context = {
+            store: this.store, model: this.model, names: data.names, format, colours: this.colours, announce: (text) => this.announce(text),
+            axis: () => this.model.axis(this.store.get().axis), goTo: (change, tab) => this.goTo(change, tab),
+        };
+        this.tabs.renew(context);
+        this.update(this.store.get(), new Set(["zoom", "pinA", "axis"]));
+        document.body.dataset.ready = "yes";
+    }
+
+    progress(done) {
+        const line = byId("progress");
+        line.hidden = done >= 1;
+        line.value = done;
+        if (done < 1 && this.device && !this.model)
+            this.instant.reading(done, this.device);
+    }
+
+    trouble(error) {
+        console.error(error);
+        const box = byId("trouble");
+        box.hidden = false;
+        box.textContent = error instanceof DataError ? error.message : `The page could not show this trace: ${error.message}`;
+        document.body.dataset.ready = "no";
+    }
+
+    // ---- Showing ----
+
+    update(state, keys) {
+        const changed = (...names) => names.some((key) => keys.has(key));
+        if (changed("trace", "device")) {
+            this.reopen();
+            return;
+        }
+        if (changed("theme"))
+            this.applyTheme();
+        if (changed("axis", "theme", "patterns"))
+            this.overview.draw();
+        if (changed("zoom", "axis", "theme", "patterns", "scale", "highlight"))
+            this.timeline.draw();
+        else if (changed("hover", "pinA", "pinB"))
+            this.timeline.drawOverlay();
+        if (changed("zoom", "axis"))
+            this.overview.place();
+        this.showControls(state);
+        if (!this.model)
+            return;
+        if (changed("hover", "pinA", "pinB", "highlight", "axis", "zoom"))
+            this.instant.update(state, this.model);
+        if (changed("pinA", "pinB"))
+            this.announce(this.describe(state));
+        this.slider(state);
+        if (changed("tab", "axis", "zoom", "pinA", "pinB", "selection", "filter", "theme", "patterns", "hover", "highlight"))
+            this.tabs.update(state);
+        this.keepAddress(state);
+    }
+
+    reopen() {
+        const state = this.store.get();
+        if (!this.trace.devices.some(({ index }) => index === state.device))
+            state.device = this.trace.devices[0]?.index ?? 0;
+        Object.assign(state, { pinA: null, pinB: null, hover: null, selection: null });
+        delete document.body.dataset.ready;
+        byId("trouble").hidden = true;
+        this.preview();
+        this.load();
+    }
+
+    keepAddress(state) {
+        clearTimeout(this.addressTimer);
+        this.addressTimer = setTimeout(() => {
+            try {
+                history.replaceState(null, "", `#${toFragment(state, this.model)}`);
+            } catch { /* some browsers allow it only so often, or not from a disk: the page works without */ }
+        }, 250);
+    }
+
+    heading() {
+        const { trace, device } = this;
+        document.title = visible(this.head.title || trace.name);
+        const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
+        clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
+        const fill = (select, items, chosen) => {
+            clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
+            select.hidden = items.length < 2;
+            select.value = String(chosen);
+        };
+        fill(byId("trace"), this.head.traces.map((t, i) => [i, visible(t.name)]), this.store.get().trace);
+        fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
+        clear(byId("facts"), ...[
+            !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
+            `${format.count(trace.events)} events`,
+        ].filter(Boolean).map((text) => el("span", {}, text)));
+        clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
+        clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
+        byId("losses").hidden = !trace.losses.length;
+    }
+
+    applyTheme() {
+        const { theme } = this.store.get();
+        const dark = theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches && !this.printing : theme === "dark";
+        this.colours.apply(dark && !this.printing ? "dark" : "light");
+    }
+
+    redraw() {
+        this.applyTheme();
+        this.overview.draw();
+        this.timeline.draw();
+        if (this.model)
+            this.tabs.update({ ...this.store.get() });
+    }
+
+    describe(state) {
+        const now = this.model.state(state.pinA ?? this.model.peak);
+        const largest = this.model.stacked.filter((c) => now.categories[c]).sort((a, b) => now.categories[b] - now.categories[a]).slice(0, 3)
+            .map((c) => `${this.model.categories[c].label} ${format.bytes(now.categories[c])}`);
+        const before = state.pinB === null ? null : this.model.state(state.pinB);
+        return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === this.model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
+            before ? ` B: ${format.bytes(before.used_bytes)}, ${format.change(before.used_bytes - now.used_bytes)}.` : ""}`;
+    }
+
+    slider(state) {
+        const chart = byId("chart");
+        chart.setAttribute("aria-valuemin", "0");
+        chart.setAttribute("aria-valuemax", String(this.model.changes - 1));
+        chart.setAttribute("aria-valuenow", String(this.pinned()));
+        chart.setAttribute("aria-valuetext", this.describe(state));
+    }
+
+    announce(text) {
+        clearTimeout(this.announceTimer);
+        this.announceTimer = setTimeout(() => {
+            byId("live").textContent = text;
+        }, 150);
+    }
+
+    // ---- Controls ----
+
+    controls() {
+        const { store } = this;
+        byId("trace").addEventListener("change", (event) => store.set({ trace: Number(event.target.value) }));
+        byId("device").addEventListener("change", (event) => store.set({ device: Number(event.target.value) }));
+        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value }));
+        byId("compare").addEventListener("click", () => this.toggleB());
+        byId("help-button").addEventListener("click", () => this.help());
+        byId("theme").addEventListener("click", () => {
+            const order = ["auto", "light", "dark"];
+            store.set({ theme: order[(order.indexOf(store.get().theme) + 1) % 3] });
+        });
+        byId("patterns").addEventListener("click", () => store.set({ patterns: !store.get().patterns }));
+        byId("scale").addEventListener("change", (event) => store.set({ scale: event.target.value }));
+        byId("whole").addEventListener("click", () => this.whole());
+        for (const input of document.querySelectorAll("input[name=axis]"))
+            input.addEventListener("change", () => this.setAxis(input.value));
+        byId("more").addEventListener("click", () => {
+            const open = document.body.classList.toggle("all-verdict");
+            byId("more").setAttribute("aria-expanded", String(open));
+            byId("more").textContent = open ? "less" : "more";
+        });
+        matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
+        addEventListener("hashchange", () => this.follow());
+        addEventListener("beforeprint", () => {
+            this.printing = true;
+            this.redraw();
+        });
+        addEventListener("afterprint", () => {
+            this.printing = false;
+            this.redraw();
+        });
+        clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
+        byId("search").value = store.get().filter;
+        this.showControls(store.get());
+    }
+
+    // The address was changed by hand, or a link to another place of this page was followed.
+    follow() {
+        if (!this.model || location.hash.slice(1) === toFragment(this.store.get(), this.model))
+            return;
+        const asked = fromFragment(location.hash, this.head);
+        const { trace, device } = this.store.get();
+        if (asked.patch.trace !== trace || asked.patch.device !== device) {
+            this.asked = asked;
+            this.store.set(asked.patch);
+        } else {
+            this.store.set({ ...asked.patch, ...applyFragment(asked, this.model) });
+        }
+        byId("search").value = asked.patch.filter;
+    }
+
+    showControls(state) {
+        const theme = byId("theme");
+        theme.textContent = { auto: "◐", light: "☀", dark: "☾" }[state.theme];
+        theme.setAttribute("aria-label", `Colours: ${state.theme}. Change`);
+        theme.title = `Colours: ${state.theme === "auto" ? "as the system" : state.theme}`;
+        byId("patterns").setAttribute("aria-pressed", String(state.patterns));
+        byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
+        byId("scale").value = state.scale;
+        for (const input of document.querySelectorAll("input[name=axis]"))
+            Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
+        const axis = this.model?.axis(state.axis);
+        byId("whole").disabled = !axis || (state.zoom[0] <= axis.lo && state.zoom[1] >= axis.hi);
+    }
+
+    // ---- What keys and buttons do ----
+
+    pinned() {
+        return this.store.get().pinA ?? this.model.peak;
+    }
+
+    pin(change) {
+        const to = Math.min(this.model.changes - 1, Math.max(0, change));
+        this.store.set({ pinA: to, hover: null });
+        this.bringIntoView(to);
+    }
+
+    bringIntoView(change) {
+        const axis = this.model.axis(this.store.get().axis);
+        const [lo, hi] = this.store.get().zoom;
+        const x = axis.of(change);
+        if (x < lo || x > hi)
+            this.store.set({ zoom: [Math.max(axis.lo, Math.min(axis.hi - (hi - lo), x - (hi - lo) / 2)), Math.max(axis.lo + hi - lo, Math.min(axis.hi, x + (hi - lo) / 2))] });
+    }
+
+    goTo(change, tab) {
+        this.pin(change);
+        if (tab)
+            this.store.set({ tab });
+    }
+
+    move(by) {
+        this.pin(this.pinned() + by);
+    }
+
+    // The same place of the next step would be a guess: its largest moment is what people look for.
+    moveStep(by) {
+        const { steps } = this.model;
+        const event = this.model.eventOf(this.pinned());
+        let at = steps.findIndex((step) => event >= step.first_event && event <= step.last_event);
+        if (at < 0)
+            at = by > 0 ? -1 : steps.length;
+        const step = steps[at + by];
+        if (step)
+            this.pin(this.model.changeAtEvent(step.peak_event));
+        else
+            this.announce(by > 0 ? "This is the last step." : "This is the first step.");
+    }
+
+    toPeak() {
+        this.pin(this.model.peak);
+    }
+
+    toggleB() {
+        const state = this.store.get();
+        this.store.set({ pinB: state.pinB === null ? this.pinned() : null });
+        this.announce(state.pinB === null ? "Pinned as B. Move to another moment to compare." : "B cleared.");
+    }
+
+    // The same window of the run on another axis.
+    setAxis(axisName) {
+        if (!this.model || axisName === this.store.get().axis)
+            return;
+        const from = this.model.axis(this.store.get().axis);
+        const to = this.model.axis(axisName);
+        const [lo, hi] = this.store.get().zoom;
+        const whole = lo <= from.lo && hi >= from.hi;
+        const first = from.changeAt(lo) + 1;
+        const last = from.changeAt(hi);
+        const zoom = whole || last <= first ? [to.lo, to.hi] : [to.of(first), to.of(last)];
+        this.store.set({ axis: axisName, zoom: zoom[1] > zoom[0] ? zoom : [to.lo, to.hi] });
+    }
+
+    whole() {
+        const axis = this.model.axis(this.store.get().axis);
+        this.store.set({ zoom: [axis.lo, axis.hi] });
+    }
+
+    openTab(number) {
+        const button = this.tabs.buttons[number];
+        if (button) {
+            button.click();
+            button.focus();
+        }
+    }
+
+    focusSearch() {
+        byId("search").focus();
+        byId("search").select();
+    }
+
+    help() {
+        byId("help").showModal();
+    }
+}
+
+// "python torch/train.py": the program's name, and the last two parts of other paths.
+function shortPaths(command) {
+    return command.replace(/^\S*\/(?=[^\s/])/, "").replace(/(^|\s)\S*\/(?=[^\s/]+\/[^\s/]+)/g, "$1");
+}
+
+function deviceName(device) {
+    return `GPU ${device.index}${device.name ? ` ${visible(device.name)}` : ""}${device.total_bytes ? ` (${format.bytes(device.total_bytes)})` : ""}`;
+}
+
+function start() {
+    const source = document.currentScript?.textContent ?? "";
+    try {
+        const head = JSON.parse(byId("vramtrace-page").textContent);
+        if (head.format !== "vramtrace.page/1")
+            throw new DataError("This page's data is of another version than its program. Make it again with “vramtrace html”.");
+        const data = byId("vramtrace-data");
+        const base64 = data.textContent;
+        data.remove(); // the text is not needed twice
+        window.vramtrace = new Page(head, base64, source);
+    } catch (error) {
+        const box = byId("trouble");
+        box.hidden = false;
+        box.textContent = error instanceof DataError ? error.message
+            : `The data in this page is damaged or incomplete (${error.message}). Copy the file again, or make it again with “vramtrace html”.`;
+        document.body.dataset.ready = "no";
+    }
+}
+
+if (typeof document === "undefined")
+    serve(self);
+else
+    start();

@@ -1,0 +1,305 @@
+// Facts of one device of one trace: the state and what is alive at any change, and where the largest states are.
+
+import { above, Largest, Walker } from "./walk.js";
+import { eventAxis, stepAxis, timeAxis } from "./axis.js";
+import { Names } from "./names.js";
+
+// From the bottom of the picture, as in the terminal. What is not named here is not "in use".
+const STACKED = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
+const APART = ["cached", "context", "host_pinned"];
+const NEVER = 0xffffffff;
+const CHUNK = 4096;
+
+export function stackedOf(categories) {
+    const order = STACKED.map((name) => categories.findIndex((category) => category.name === name)).filter((i) => i >= 0);
+    categories.forEach((category, i) => {
+        if (!APART.includes(category.name) && !order.includes(i))
+            order.push(i);
+    });
+    return order;
+}
+
+// What all devices of a trace share.
+export class TraceData {
+    constructor(head, index, read, readText) {
+        this.head = head;
+        this.index = index;
+        this.trace = head.traces[index];
+        this.columns = read.columns;
+        this.names = new Names(this.trace, JSON.parse(read.names));
+        this.steps = read.steps ? JSON.parse(read.steps).devices : [];
+        this.readText = readText;
+        this.documents = new Map();
+        this.latest = this.latestEnds();
+    }
+
+    // The last end among each chunk of allocations: most chunks are all dead at any later change.
+    latestEnds() {
+        const { end } = this.columns;
+        const latest = new Uint32Array(Math.ceil(end.length / CHUNK));
+        for (let i = 0; i < end.length; i++)
+            if (end[i] > latest[i / CHUNK | 0])
+                latest[i / CHUNK | 0] = end[i];
+        return latest;
+    }
+
+    document(name, blob) {
+        if (!blob)
+            return Promise.resolve(null);
+        if (!this.documents.has(name))
+            this.documents.set(name, this.readText(blob, name).then(JSON.parse));
+        return this.documents.get(name);
+    }
+}
+
+function stepList(steps) {
+    if (!steps)
+        return [];
+    return steps.step.map((step, i) => ({
+        step, first_event: steps.first_event[i], last_event: steps.last_event[i], t_ns: steps.t_ns[i], duration_ns: steps.duration_ns[i],
+        peak_event: steps.peak_event[i], peak_bytes: steps.peak_bytes[i], end_bytes: steps.end_bytes[i],
+        large: Boolean(steps.stands_out[i] & 1), slow: Boolean(steps.stands_out[i] & 2),
+    }));
+}
+
+export class Model {
+    constructor(data, deviceNumber) {
+        const { columns, trace } = data;
+        const { table, sums } = columns.devices[deviceNumber];
+        Object.assign(this, {
+            data, columns, trace, table, sums, head: data.head, traces: data.head.traces, names: data.names, device: trace.devices[deviceNumber],
+            deviceNumber, begin: columns.begin, end: columns.end, klass: columns.klass, sizes: columns.sizes, classes: data.names.classes,
+            changes: columns.event.length, allocations: columns.begin.length, categories: trace.categories, phases: columns.phases,
+        });
+        this.stacked = stackedOf(trace.categories);
+        this.used = this.stacked;
+        this.walker = new Walker(columns, table, sums);
+        this.drawer = new Walker(columns, table, sums);
+        this.largest = new Largest(sums.peakMeasure);
+        const own = data.steps.find((steps) => steps.index === this.device.index);
+        this.stepFacts = own || null;
+        this.steps = stepList(own);
+        this.stepFirstEvents = this.steps.map((step) => step.first_event);
+        this.peak = this.device.peak_change;
+        this.endChange = this.device.end_change;
+        this.axes = { time: timeAxis(this), event: eventAxis(this), step: stepAxis(this) };
+        this.inUse = new Set(this.stacked);
+        this.driverAt = table.driverAt;
+    }
+
+    axis(name) {
+        return this.axes[name] || this.axes.time;
+    }
+
+    bytes(allocation) {
+        return this.sizes[this.columns.size[allocation]];
+    }
+
+    // 48 bits and a few more: exact in a double.
+    address(allocation) {
+        return this.columns.address[allocation] * 256;
+    }
+
+    // Whether a class is in the sum "in use" of this device.
+    usedBy(k) {
+        return Boolean(this.table.counted[k]) && this.inUse.has(this.table.category[k]);
+    }
+
+    // ---- Changes ----
+
+    timeOf(change) {
+        return change < 0 ? 0 : this.columns.tick[change] * this.trace.tick_ns;
+    }
+
+    eventOf(change) {
+        return change < 0 ? 0 : this.columns.event[change];
+    }
+
+    changeAtTime(ns) {
+        return above(this.columns.tick, Math.floor(ns / this.trace.tick_ns)) - 1;
+    }
+
+    changeAtEvent(event) {
+        return above(this.columns.event, event) - 1;
+    }
+
+    phaseRun(event) {
+        return above(this.phases.first_event, event) - 1;
+    }
+
+    stepOf(change) {
+        return this.phases.step[this.phaseRun(this.eventOf(change))] ?? 0;
+    }
+
+    phaseOf(change) {
+        return this.trace.phases[this.phases.kind[this.phaseRun(this.eventOf(change))]] ?? "other";
+    }
+
+    // ---- States ----
+
+    describe(change, vector) {
+        const width = this.categories.length;
+        let used = 0;
+        for (const c of this.stacked)
+            used += vector[c];
+        return {
+            change, event: this.eventOf(change), t_ns: this.timeOf(change), step: this.stepOf(change), phase: this.phaseOf(change),
+            driver_bytes: vector[this.table.driverAt], block_bytes: vector[this.table.blockAt], used_bytes: used,
+            categories: Float64Array.from(vector.subarray(0, width)),
+        };
+    }
+
+    state(change) {
+        return this.describe(change, this.walker.to(Math.min(change, this.changes - 1)));
+    }
+
+    // Bytes allocated by category in changes from..to.
+    allocated(from, to) {
+        const until = (change) => {
+            const { sums, table, columns } = this;
+            const bin = Math.max(0, Math.min(sums.bins - 1, Math.floor((change + 1) / sums.bin)));
+            const total = sums.allocated.slice(bin * table.width, bin * table.width + this.categories.length);
+            for (let i = sums.born[bin]; i < columns.begin.length && columns.begin[i] <= change; i++)
+                if (table.counted[columns.klass[i]])
+                    total[table.category[columns.klass[i]]] += this.bytes(i);
+            return total;
+        };
+        const before = until(from - 1);
+        return until(to).map((bytes, c) => bytes - before[c]);
+    }
+
+    // Allocations begun in changes from..to: [first, behind the last).
+    bornIn(from, to) {
+        return [from > 0 ? above(this.begin, from - 1) : 0, above(this.begin, to)];
+    }
+
+    alive(change) {
+        if (this.aliveAt === change)
+            return this.aliveThen;
+        const { begin, end } = this;
+        const { latest } = this.data;
+        const born = change < 0 ? 0 : above(begin, change);
+        const found = [];
+        for (let chunk = 0; chunk * CHUNK < born; chunk++) {
+            if (latest[chunk] <= change)
+                continue;
+            const stop = Math.min(born, (chunk + 1) * CHUNK);
+            for (let i = chunk * CHUNK; i < stop; i++)
+                if (end[i] > change)
+                    found.push(i);
+        }
+        const here = found.filter((i) => this.classes[this.klass[i]].device === this.device.index || this.classes[this.klass[i]].device === -1);
+        this.aliveAt = change;
+        this.aliveThen = Uint32Array.from(here);
+        return this.aliveThen;
+    }
+
+    endOf(allocation) {
+        return this.end[allocation] === NEVER ? this.changes : this.end[allocation];
+    }
+
+    // The change with the largest state among from..to.
+    peakIn(from, to) {
+        const low = Math.max(0, from);
+        const high = Math.min(this.changes - 1, to);
+        if (low > high)
+            return high;
+        return this.largestOf(low, high + 1).change;
+    }
+
+    // ---- Columns of a picture ----
+
+    measure(vector) {
+        return this.device.has_blocks ? vector[this.table.blockAt] : vector[this.table.driverAt] - vector[this.table.cachedCategory];
+    }
+
+    // The largest state of changes low..high-1, exactly. Whole bins are looked up, not walked.
+    largestOf(low, high) {
+        const { sums, drawer } = this;
+        const first = Math.ceil(low / sums.bin);
+        const last = Math.floor(high / sums.bin);
+        let change = low;
+        let value = -Infinity;
+        const walk = (from, to) => {
+            for (let c = from; c < to; c++) {
+                const here = this.measure(drawer.to(c));
+                if (here > value) {
+                    value = here;
+                    change = c;
+                }
+            }
+        };
+        if (first >= last) {
+            walk(low, high);
+        } else {
+            walk(low, first * sums.bin);
+            const bin = this.largest.among(first, last);
+            if (sums.peakMeasure[bin] > value) {
+                value = sums.peakMeasure[bin];
+                change = sums.peakChange[bin];
+            }
+            walk(last * sums.bin, high);
+        }
+        return { change, value };
+    }
+
+    // One state for each of `count` columns of lo..hi: the largest of its changes, else the one that goes on.
+    // Columns of many changes begin and end at the nearest bin, so that each bin is in one column and none is walked.
+    picture(axis, lo, hi, count) {
+        const key = `${axis.name} ${lo} ${hi} ${count}`;
+        if (this.pictureKey === key)
+            return this.lastPicture;
+        const { table, sums } = this;
+        const picture = { count, width: table.width, change: new Int32Array(count), vectors: new Float64Array(count * table.width) };
+        const scratch = { best: new Float64Array(table.width) };
+        let low = axis.changeAt(lo) + 1;
+        for (let column = 0; column < count; column++) {
+            const high = Math.max(low, axis.changeAt(lo + ((column + 1) * (hi - lo)) / count) + 1);
+            const target = picture.vectors.subarray(column * table.width, (column + 1) * table.width);
+            const first = Math.round(low / sums.bin);
+            const last = Math.min(sums.bins, Math.round(high / sums.bin));
+            if (high - low >= 2 * sums.bin && last > first) {
+                const bin = this.largest.among(first, last);
+                picture.change[column] = sums.peakChange[bin];
+                target.set(sums.peak.subarray(bin * table.width, (bin + 1) * table.width));
+            } else {
+                picture.change[column] = this.walkColumn(low, high, scratch, target);
+            }
+            low = high;
+        }
+        this.pictureKey = key;
+        this.lastPicture = picture;
+        return picture;
+    }
+
+    walkColumn(low, high, scratch, target) {
+        const { drawer } = this;
+        if (high === low) {
+            target.set(drawer.to(low - 1));
+            return low - 1;
+        }
+        let change = low;
+        let best = -Infinity;
+        for (let c = low; c < high; c++) {
+            const vector = drawer.to(c);
+            const here = this.measure(vector);
+            if (here > best) {
+                best = here;
+                change = c;
+                scratch.best.set(vector);
+            }
+        }
+        target.set(scratch.best);
+        return change;
+    }
+
+    // ---- Documents ----
+
+    document(name) {
+        return this.data.document(name, this.trace.blobs[name]);
+    }
+
+    diff() {
+        return this.data.document("diff", this.head.diff);
+    }
+}

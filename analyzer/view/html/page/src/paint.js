@@ -1,0 +1,107 @@
+// The stacked picture of a device, column by column, straight into an image: a column of points per column of the
+// picture. Bands are parted by a line, so that neighbours stay apart without their colours.
+
+// `area` in points of the canvas. `scale` bytes = its height. `reserved`: what the driver gave beyond is shown too.
+export function paintBands(context, area, picture, source, scale, colours, { highlight, patterns, reserved }) {
+    const { left, top, width, height } = area;
+    if (width < 1 || height < 1)
+        return;
+    const image = new ImageData(width, height);
+    const points = new Uint32Array(image.data.buffer);
+    const tiles = source.stacked.map((c) => {
+        const { name } = source.categories[c];
+        return colours.tile(name, patterns, Boolean(highlight) && highlight !== name);
+    });
+    const gap = colourWord(colours.css("--bg"));
+    const reserve = colourWord(colours.css("--reserve"));
+    const perByte = height / scale;
+    for (let x = 0; x < width; x++) {
+        const at = Math.min(picture.count - 1, Math.floor((x * picture.count) / width)) * picture.width;
+        let bytes = 0;
+        let y = height;
+        let last = -1;
+        for (let band = 0; band < tiles.length; band++) {
+            const own = picture.vectors[at + source.stacked[band]];
+            if (!(own > 0))
+                continue;
+            bytes += own;
+            const to = Math.max(0, Math.round(height - bytes * perByte));
+            const tile = tiles[band];
+            for (let row = y - 1; row >= to; row--)
+                points[row * width + x] = tile[((row & 7) << 3) | (x & 7)];
+            if (last >= 0 && y - to > 2 && y < height)
+                points[(y - 1) * width + x] = gap;
+            if (to < y)
+                last = band;
+            y = to;
+        }
+        const driver = Math.round(height - picture.vectors[at + source.driverAt] * perByte);
+        for (let row = y - 1; row >= driver && reserved; row--)
+            points[row * width + x] = reserve;
+    }
+    context.putImageData(image, left, top);
+}
+
+function colourWord(colour) {
+    const part = (at) => parseInt(colour.slice(at, at + 2), 16);
+    return (0xff000000 | part(5) << 16 | part(3) << 8 | part(1)) >>> 0;
+}
+
+// The most bytes of any column: in use, and what the driver gave.
+export function heights(picture, source) {
+    let used = 0;
+    let driver = 0;
+    for (let column = 0; column < picture.count; column++) {
+        let sum = 0;
+        for (const c of source.stacked)
+            sum += picture.vectors[column * picture.width + c];
+        used = Math.max(used, sum);
+        driver = Math.max(driver, picture.vectors[column * picture.width + source.driverAt]);
+    }
+    return { used, driver };
+}
+
+// The category whose band is at `bytes` above the ground of a column; null = none.
+export function bandAt(picture, source, column, bytes) {
+    let sum = 0;
+    for (const c of source.stacked) {
+        sum += picture.vectors[column * picture.width + c];
+        if (bytes < sum)
+            return source.categories[c].name;
+    }
+    return null;
+}
+
+// Where the label of each band has room: [{category, x, y}] in the same units as `width` and `height`.
+export function labelPlaces(picture, source, { width, height, scale }, measure, lineHeight) {
+    const below = new Float64Array(picture.count);
+    const perByte = height / scale;
+    const perColumn = width / picture.count;
+    const places = [];
+    for (const c of source.stacked) {
+        const { label } = source.categories[c];
+        const span = Math.ceil((measure(label) + 10) / perColumn);
+        let best = lineHeight - 1;
+        let place = null;
+        const step = Math.max(1, Math.floor(6 / perColumn));
+        for (let from = 0; from + span <= picture.count; from += step) {
+            let low = 0;
+            let high = Infinity;
+            for (let column = from; column < from + span && high - low > best; column += step) {
+                low = Math.max(low, below[column] * perByte);
+                high = Math.min(high, (below[column] + picture.vectors[column * picture.width + c]) * perByte, height);
+            }
+            if (high - low > best) {
+                best = high - low;
+                place = { category: c, label, x: (from + span / 2) * perColumn, y: height - (low + high) / 2 };
+                if (best > 4 * lineHeight)
+                    break;
+            }
+        }
+        if (place)
+            places.push(place);
+        for (let column = 0; column < picture.count; column++)
+            below[column] += picture.vectors[column * picture.width + c];
+    }
+    return places;
+}

@@ -1,0 +1,122 @@
+// What is known of one selected thing: its class, and its block where one is meant.
+import { h, name, clear, swatch } from "./dom.js";
+import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
+import { ownersOf } from "./groups.js";
+
+const EVIDENCE = {
+    exact: "exact (read from the live object)",
+    strong: "strong (two witnesses agree)",
+    weak: "weak (one witness)"
+};
+
+/** Source lines around a line, as far as the page has them; null if it has none. */
+export function sourceLines(names, file, line) {
+    const lines = sourcesOf(names, file);
+    if (!lines)
+        return null;
+    const numbers =
+        Object.keys(lines).map(Number).filter((number) => Math.abs(number - line) <= 3).sort((a, b) => a - b);
+    if (!numbers.length)
+        return null;
+    return h("ol", { class: "vp-source", "aria-label": "Source" },
+        numbers.map((number) => h("li", { value: number, "aria-current": number === line ? "true" : null },
+                        h("span", { class: "vp-lineno", "aria-hidden": "true" }, String(number)),
+                        h("code", {}, name(lines[number])))));
+}
+
+export function stackList(frames, label) {
+    if (!frames || !frames.length)
+        return null;
+    const telling = tellingFrames(frames), rest = frames.length - telling.length;
+    const list = (some) => h("ol", { class: "vp-stack", "aria-label": label },
+        some.map((frame) => h("li", { class: isPython(frame) ? null : "vp-native" }, name(frameName(frame)))));
+    return h("section", {}, h("h4", {}, label), list(telling),
+        rest ? h("details", {}, h("summary", {}, `All ${frames.length} frames, native ones too`), list(frames)) : null);
+}
+
+function facts(context, entry, allocation) {
+    const { format, model } = context, { klass } = entry;
+    const rows = [
+        ["Category", h("span", {}, swatch(klass.category), categoryLabel(context.model, klass.category))],
+        ["Evidence", EVIDENCE[klass.evidence] || klass.evidence],
+        ["Module", klass.module && name(klass.moduleClass ? `${klass.module} (${klass.moduleClass})` : klass.module)],
+        ["Operator", klass.operator && name(klass.operator)], ["Made in", klass.phase],
+        ["Rule", klass.rule && name(klass.rule)], ["Kind", klass.kind]
+    ];
+    if (allocation !== null) {
+        const begin = model.begin[allocation], end = model.end[allocation];
+        rows.unshift(
+            ["Block", `${format.bytes(model.bytes(allocation))} (${format.count(model.bytes(allocation))} bytes)`]);
+        if (model.address(allocation))
+            rows.push(["Address", h("code", {}, `0x${model.address(allocation).toString(16)}`)]);
+        rows.push(["Made", whenText(context, begin)], [
+            "Freed",
+            end === NEVER
+                ? "never, in this trace"
+                : `${whenText(context, end)}: lived ${format.duration(model.timeOf(end) - model.timeOf(begin))}`
+        ]);
+    } else {
+        rows.unshift([
+            "In use",
+            `${format.bytes(entry.bytes)} in ${format.count(entry.blocks)} block${entry.blocks === 1 ? "" : "s"}`
+        ]);
+    }
+    return h("dl", { class: "vp-facts" },
+        rows.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+}
+
+function whenText(context, change) {
+    const step = context.model.stepOf(change);
+    return `at ${context.format.duration(context.model.timeOf(change))}${
+        step ? `, step ${context.format.count(step)}`
+             : ""} (event ${context.format.count(context.model.eventOf(change))})`;
+}
+
+function tensors(context, entry) {
+    const parts = ownersOf(entry).filter((part) => part.name);
+    if (!parts.length)
+        return null;
+    return h("section", {}, h("h4", {}, parts.length === 1 ? "Owner" : `${parts.length} owners share it`),
+        h("ul", { class: "vp-owners" },
+            parts.slice(0, 50).map(
+                (part) => h("li", {}, name(part.name),
+                    h("span", { class: "vp-muted" }, [part.role, part.dtype, part.shape].filter(Boolean).join(" ")),
+                    h("span", { class: "vp-number" }, context.format.bytes(part.bytes)))),
+            parts.length > 50
+                ? h("li", { class: "vp-muted" },
+                      `… ${parts.length - 50} more, ${
+                          context.format.bytes(parts.slice(50).reduce((sum, part) => sum + part.bytes, 0))}`)
+                : null));
+}
+
+/** A panel; show(entry, allocation) with an entry of groups.js, allocation null for all of its class. */
+export function createDetails(context, hint) {
+    const element = h("aside", { class: "vp-details", "aria-label": "Selection" });
+    const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
+    empty();
+    return {
+        element,
+        show(entry, allocation = null) {
+            if (!entry)
+                return empty();
+            const { klass } = entry, { place } = klass;
+            const parts = [
+                h("h3", {}, name(klass.label || (place && place.name) || klass.kind)),
+                facts(context, entry, allocation), tensors(context, entry),
+                place && place.name
+                    ? h("section", {}, h("h4", {}, klass.forward?.length ? "Line of the forward operator" : "Line"),
+                          h("p", {}, name(place.name),
+                              place.file ? h("span", { class: "vp-muted" }, name(place.file)) : null),
+                          sourceLines(context.names, place.file, place.line) ||
+                              h("p", { class: "vp-muted" }, "The page holds no source of this line."))
+                    : null,
+                stackList(klass.stack, "Stack, innermost first") ||
+                    h("p", { class: "vp-muted" }, "No stack was recorded."),
+                klass.forward !== klass.stack ? stackList(klass.forward, "Stack of the forward operator") : null
+            ];
+            clear(element).append(...parts.filter(Boolean));
+            element.scrollTop = 0;
+            return undefined;
+        },
+    };
+}

@@ -1,0 +1,80 @@
+// Fragmentation at the instant: free memory that the process holds, and the blocks that keep it from being returned.
+import { h, name, clear } from "./dom.js";
+import { instantOf, momentText } from "./view.js";
+import { mapAt, pinsOf, neverFreed } from "./map_layout.js";
+import { emptyState, factList } from "./findings.js";
+import { categoryColumn, column, createTable } from "./table.js";
+import { createDetails } from "./details.js";
+
+function create(root, context) {
+    const { store, model, format } = context;
+    let at = null;
+    const summary = h("div"), details = createDetails(context, "Choose a line to see the block that pins a segment.");
+    const table = createTable({
+        context,
+        caption: "Lines whose blocks keep segments from being returned",
+        sort: ["kept", true],
+        key: (line) => line.key,
+        empty: "No block keeps a segment with free memory.",
+        choose(line) {
+            table.select(line.key);
+            details.show({
+                index: model.klass[line.pin.allocation],
+                klass: line.pin.klass,
+                bytes: line.pin.bytes,
+                blocks: 1,
+                allocation: line.pin.allocation
+            },
+                line.pin.allocation);
+            store.set({ selection: { kind: "block", key: String(line.pin.allocation) } });
+        },
+        columns: [
+            column("line", "Line", "name", (line) => line.name || "no line known"),
+            column("kept", "Keeps free", "bytes", (line) => line.kept,
+                { sum: true, about: "Free bytes of the segments that its blocks pin" }),
+            column("bytes", "By blocks of", "bytes", (line) => line.bytes, { sum: true }),
+            column("segments", "Segments", "count", (line) => line.segments, { sum: true }),
+            categoryColumn(context, "Category", (line) => line.pin.klass.category),
+            column("freed", "Freed", "text",
+                (line) =>
+                    (neverFreed(model, line.pin.allocation) ? "never"
+                                                            : `step ${model.stepOf(model.end[line.pin.allocation])}`))
+        ]
+    });
+    root.append(h("div", { class: "vp-two" }, h("div", {}, summary, table.element), details.element));
+
+    function update(state) {
+        const instant = instantOf(state, model);
+        if (instant === at)
+            return;
+        at = instant;
+        const found = mapAt(model, at),
+              share = (bytes) => `${format.bytes(bytes)} (${format.percent(bytes, found.reserved)})`;
+        clear(summary);
+        if (!found.segments.length)
+            summary.append(emptyState("No segment is reserved at this instant: no framework's cache was seen."));
+        else
+            summary.append(h("p", { class: "vp-heading" }, h("strong", {}, share(found.holeBytes)),
+                               ` of ${format.bytes(found.reserved)} reserved are free ${momentText(context, at)}`),
+                factList([
+                    ["In blocks", format.bytes(found.blockBytes)],
+                    ["In empty segments", `${format.bytes(found.emptyBytes)}; empty_cache() would return them`],
+                    ["Between blocks", `${format.bytes(found.keptBytes)}, kept by blocks in use`],
+                    ["Largest hole", format.bytes(found.largestHole)]
+                ]));
+        table.set(pinsOf(found));
+    }
+    update(store.get());
+    return {
+        update,
+        destroy() {
+            clear(root);
+        }
+    };
+}
+
+export const part = {
+    id: "frag",
+    title: "Frag",
+    create
+};

@@ -1,0 +1,284 @@
+// What is alive at an instant, grouped. Sums are exact: the groups of each way sum to what is in use, but
+// for tensors that have no share of their block, which are listed with 0 bytes.
+import { categoryLabel, isUsed, tellingFrames, frameName } from "./view.js";
+
+export const WAYS = [
+    ["category", "category"], ["module", "module"], ["kind", "module class"], ["owner", "owner"], ["line", "line"],
+    ["stack", "stack"], ["op", "operator"], ["block", "block"]
+];
+export const LEVELS = ["category", "module", "owner", "line"];
+
+/** What is in use at a change, by class: [{index, klass, bytes, blocks, allocation, largest}…]; `allocation` is the
+ * largest. `keep(klass)` chooses classes. */
+export function aliveByClass(model, change, keep = isUsed) {
+    const entries = new Map(), alive = model.alive(change);
+    for (let i = 0; i < alive.length; i++) {
+        const index = model.klass[alive[i]];
+        let entry = entries.get(index);
+        if (entry === undefined) {
+            const klass = model.classes[index];
+            entry = keep(klass) ? newEntry(model, index, klass, alive[i]) : null;
+            entries.set(index, entry);
+        }
+        if (!entry)
+            continue;
+        const bytes = model.bytes(alive[i]);
+        entry.bytes += bytes;
+        entry.blocks++;
+        if (bytes > entry.largest) {
+            entry.largest = bytes;
+            entry.allocation = alive[i];
+        }
+    }
+    return [...entries.values()].filter(Boolean);
+}
+
+const newEntry = (model, index, klass, allocation) =>
+    ({ index, klass, label: labelOf(model, klass), bytes: 0, blocks: 0, allocation, largest: 0 });
+
+const OF_DEVICE = new Set(["workspace", "communication"]); // named by their category alone
+
+/** What the report calls the owner of a class without tensors: its label; else where it belongs, and its category. */
+export function labelOf(model, klass) {
+    const where = klass.module || (OF_DEVICE.has(klass.category) ? "" : placeName(klass));
+    if (klass.label || (!where && klass.category === "unknown"))
+        return klass.label;
+    return `${where}${where ? " · " : ""}${categoryLabel(model, klass.category)}`;
+}
+
+const shareOf = (tensor) => tensor.share_bytes ?? tensor.shareBytes ?? 0;
+
+/** Who owns an entry's bytes: each tensor with its share, or the label. What no tensor has a share of stays
+ * with the label, so that the parts sum to the entry. */
+export function ownersOf(entry) {
+    if (entry.only)
+        return [entry.only];
+    const { klass, bytes, blocks } = entry, tensors = klass.tensors || [];
+    const sum = tensors.reduce((total, tensor) => total + shareOf(tensor), 0) * blocks;
+    const label = (rest) =>
+        ({ name: entry.label || "", role: "", module: klass.module, evidence: klass.evidence, bytes: rest, blocks });
+    if (!tensors.length || sum > bytes)
+        return [label(bytes)];
+    const parts = tensors.map((tensor) => ({
+        name: tensor.name,
+        role: tensor.role,
+        module: tensor.module,
+        dtype: tensor.dtype,
+        shape: tensor.shape,
+        tensorBytes: tensor.bytes * blocks,
+        evidence: tensor.evidence,
+        bytes: shareOf(tensor) * blocks,
+        blocks
+    }));
+    if (sum < bytes)
+        parts.push({...label(bytes - sum), name: "not in a known tensor" });
+    return parts;
+}
+
+const stackNames = new WeakMap();
+/** "inner ← outer": Python frames, or what there is. */
+export function stackName(frames) {
+    if (!frames || !frames.length)
+        return "";
+    let text = stackNames.get(frames);
+    if (text === undefined)
+        stackNames.set(frames, text = tellingFrames(frames).map(frameName).join(" ← "));
+    return text;
+}
+
+const stackKeys = new WeakMap();
+/* Stacks are one if all their frames, native ones too, have the same functions and lines. */
+function stackKey(frames) {
+    if (!frames || !frames.length)
+        return "";
+    if (!stackKeys.has(frames))
+        stackKeys.set(frames, join(frames.map((frame) => [frame.function, frame.file, frame.line])));
+    return stackKeys.get(frames);
+}
+
+const classOf = (klass) => (klass.module && klass.moduleClass) || "";
+const placeName = (klass) => (klass.place && klass.place.name) || "";
+const join = (...parts) => JSON.stringify(parts);
+
+/* Each way: the groups that an entry counts in, as {key, name, bytes, blocks}. */
+const whole = (entry, key, name) => [{ key, name, bytes: entry.bytes, blocks: entry.blocks }];
+const SPLIT = {
+    category: (entry) => whole(entry, entry.klass.category, entry.klass.category),
+    module: (entry) => whole(entry, entry.klass.module || "", entry.klass.module || ""),
+    kind: (entry) => whole(entry, classOf(entry.klass), classOf(entry.klass)),
+    op: (entry) => whole(entry, entry.klass.operator || "", entry.klass.operator || ""),
+    line: (entry) =>
+        whole(entry, join(entry.klass.place && entry.klass.place.file, placeName(entry.klass), entry.klass.phase),
+            placeName(entry.klass)),
+    stack: (entry) => {
+        const name = stackName(entry.klass.stack), forward = stackName(entry.klass.forward);
+        const both = forward && forward !== name ? `${name}, backward of ${forward}` : name;
+        return whole(entry, `${stackKey(entry.klass.stack)}\n${stackKey(entry.klass.forward)}`, both);
+    },
+    owner: (entry) =>
+        ownersOf(entry).map((part) => ({...part, key: join(part.name, part.role, entry.klass.category) })),
+};
+
+function addTo(group, part, entry) {
+    group.bytes += part.bytes;
+    group.blocks += part.blocks;
+    const category = entry.klass.category;
+    group.categories.set(category, (group.categories.get(category) || 0) + part.bytes);
+    if (part.bytes > group.best || !group.entry) {
+        group.best = part.bytes;
+        group.entry = entry;
+        group.part = part;
+    }
+}
+
+/** Rows {key, name, bytes, blocks, categories: Map, entry, part}, largest first; `entry` is the one that has most. */
+export function groupBy(entries, by) {
+    const groups = new Map();
+    for (const entry of entries)
+        for (const part of SPLIT[by](entry)) {
+            let group = groups.get(part.key);
+            if (!group)
+                groups.set(part.key, group = {
+                    key: part.key,
+                    name: part.name,
+                    bytes: 0,
+                    blocks: 0,
+                    categories: new Map(),
+                    best: 0,
+                    entry: null
+                });
+            addTo(group, part, entry);
+        }
+    return [...groups.values()].sort((a, b) => b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
+}
+
+/** Every block for itself, largest first. */
+export function blockRows(model, change, keep = isUsed) {
+    const rows = [], alive = model.alive(change);
+    for (let i = 0; i < alive.length; i++) {
+        const allocation = alive[i], index = model.klass[allocation], klass = model.classes[index];
+        if (!keep(klass))
+            continue;
+        const bytes = model.bytes(allocation);
+        rows.push({
+            key: String(allocation),
+            name: labelOf(model, klass) || klass.kind,
+            bytes,
+            blocks: 1,
+            categories: new Map([[klass.category, bytes]]),
+            entry: { index, klass, bytes, blocks: 1, allocation }
+        });
+    }
+    return rows.sort((a, b) => b.bytes - a.bytes || Number(a.key) - Number(b.key));
+}
+
+export function mostly(categories) {
+    let best = "", most = -1;
+    for (const [category, bytes] of categories)
+        if (bytes > most)
+            [best, most] = [category, bytes];
+    return best;
+}
+
+/** Rows of A with what B has: {…row, a, b, change}; rows of B alone are there with a = 0. Every row of either
+ * is in it, those that differ most first. */
+export function compare(rowsA, rowsB) {
+    const rows = new Map(rowsA.map((row) => [row.key, {...row, a: row.bytes, b: 0, change: -row.bytes, blocksB: 0 }]));
+    for (const row of rowsB) {
+        const found = rows.get(row.key);
+        if (found)
+            Object.assign(found, { b: row.bytes, change: row.bytes - found.a, blocksB: row.blocks });
+        else
+            rows.set(
+                row.key, {...row, a: 0, b: row.bytes, change: row.bytes, bytes: 0, blocks: 0, blocksB: row.blocks });
+    }
+    return [...rows.values()].sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
+}
+
+/* ---- The tree ---- */
+
+const LEVEL_NAME = {
+    category: (klass) => klass.category,
+    module: (klass) => klass.module || "",
+    line: (klass) => placeName(klass),
+};
+
+function child(node, name, level, entry, side) {
+    let next = node.children.get(name);
+    if (!next)
+        node.children.set(name, next = newNode(name, level, entry.klass.category, node));
+    if (side === 0 || !next.entry)
+        next.entry = next.entry || entry;
+    return next;
+}
+
+function newNode(name, level, category, parent) {
+    return { name, level, category, parent, bytes: 0, blocks: 0, b: 0, blocksB: 0, children: new Map(), entry: null };
+}
+
+function add(node, part, side) {
+    if (side) {
+        node.b += part.bytes;
+        node.blocksB += part.blocks;
+    } else {
+        node.bytes += part.bytes;
+        node.blocks += part.blocks;
+    }
+}
+
+/** category › module › owner › line. Nodes: {name, level, category, parent, bytes, blocks, b, blocksB, children: Map, entry};
+ * leaves sum to their parents at both instants. `entriesB` null = one instant only. A block of several tensors
+ * counts in the `blocks` of each owner, and once above. */
+export function treeOf(entriesA, entriesB) {
+    const root = newNode("", "", "", null);
+    [entriesA, entriesB || []].forEach((entries, side) => {
+        for (const entry of entries) {
+            add(root, entry, side);
+            const category = child(root, LEVEL_NAME.category(entry.klass), "category", entry, side);
+            add(category, entry, side);
+            const module = child(category, LEVEL_NAME.module(entry.klass), "module", entry, side);
+            add(module, entry, side);
+            for (const part of ownersOf(entry)) {
+                const owner = child(module, part.name, "owner", entry, side);
+                add(owner, part, side);
+                add(child(owner, LEVEL_NAME.line(entry.klass), "line", entry, side), part, side);
+            }
+        }
+    });
+    return root;
+}
+
+/** The node that a path of names leads to, as far as it is there. */
+export function follow(root, path) {
+    let node = root;
+    for (const name of path) {
+        const next = node.children.get(name);
+        if (!next)
+            break;
+        node = next;
+    }
+    return node;
+}
+
+/** What of the entries lies below a path of the tree: entries whose bytes are those of the path alone. */
+export function within(entries, path) {
+    const [category, module, owner, line] = path;
+    const found = [];
+    for (const entry of entries) {
+        const { klass } = entry;
+        if (category !== undefined && klass.category !== category)
+            continue;
+        if (module !== undefined && LEVEL_NAME.module(klass) !== module)
+            continue;
+        if (line !== undefined && LEVEL_NAME.line(klass) !== line)
+            continue;
+        if (owner === undefined) {
+            found.push(entry);
+            continue;
+        }
+        for (const part of ownersOf(entry))
+            if (part.name === owner)
+                found.push({...entry, bytes: part.bytes, only: part });
+    }
+    return found;
+}

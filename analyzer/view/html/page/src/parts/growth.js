@@ -1,0 +1,56 @@
+// What the driver gave over the whole run, with the instant that is shown: reserved memory only grows until
+// something returns it.
+import { createCanvas } from "./canvas.js";
+import { lastOf } from "./view.js";
+
+/** -> { element, show(change), destroy() } */
+export function growth(context) {
+    const { model, format, colours } = context, overview = model.device.overview;
+    let at = 0;
+    const canvas = createCanvas({ class: "vp-growth", role: "img" }, draw);
+
+    function draw(pen, width, height) {
+        if (!overview || !overview.driver_bytes.length)
+            return;
+        const { driver_bytes: bytes, t_ns: times } = overview,
+                                                 end =
+                                                     Math.max(1, times[times.length - 1], model.timeOf(lastOf(model)));
+        const cached = overview.categories?.cached, most = Math.max(1, ...bytes), line = (values) => {
+            pen.beginPath();
+            pen.moveTo(0, height);
+            values.forEach((value, i) => {
+                const x = (times[i] / end) * width, next = (i + 1 < times.length ? times[i + 1] / end : 1) * width,
+                      y = height - (value / most) * (height - 14);
+                pen.lineTo(x, y);
+                pen.lineTo(next, y);
+            });
+            pen.lineTo(width, height);
+            pen.closePath();
+            pen.fill();
+        };
+        pen.fillStyle = colours.of("cached");
+        line(bytes);
+        if (cached) {
+            pen.fillStyle = colours.css("--accent");
+            line(bytes.map((value, i) => value - cached[i]));
+        }
+        const x = (model.timeOf(at) / end) * width;
+        pen.fillStyle = colours.css("--fg");
+        pen.fillRect(Math.round(x), 0, 1.5, height);
+        pen.font = "11px system-ui, sans-serif";
+        pen.textBaseline = "top";
+        pen.fillText(`${format.bytes(most)} at most; grey: cached`, 4, 1);
+    }
+    return {
+        element: canvas.element,
+        destroy: canvas.destroy,
+        show(change) {
+            at = change;
+            const state = model.state(change);
+            canvas.element.setAttribute("aria-label",
+                `Memory given by the driver over the run: ${format.bytes(state.driver_bytes)} at the instant shown${
+                    overview ? `, ${format.bytes(Math.max(0, ...overview.driver_bytes))} at most` : ""}`);
+            canvas.redraw();
+        },
+    };
+}

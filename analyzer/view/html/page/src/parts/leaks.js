@@ -1,0 +1,110 @@
+// Leaks: what each step keeps, who holds it, and what to do.
+import { h, name, swatch } from "./dom.js";
+import { deviceOf, stepFacts, categoryLabel } from "./view.js";
+import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
+import { categoryColumn, column, createTable } from "./table.js";
+import { sourceLines, stackList } from "./details.js";
+
+const NEEDED = 6; // steps
+
+/** Why there is no leak, in a sentence. */
+export function noLeakText(steps, judged, format) {
+    if (!steps)
+        return "No steps were found (no modules, no backward passes), so growth per step cannot be judged.";
+    if (!judged)
+        return `${format.count(steps)} ${plural(steps, "step")}: too few to judge leaks (${NEEDED} are needed).`;
+    return `No leak in ${format.count(steps)} steps.`;
+}
+
+function button(context, leak) {
+    const first = stepFacts(context.model, leak.since_step), last = stepFacts(context.model, leak.last_step);
+    if (!first || !last)
+        return null;
+    return showButton(context, { event: last.peak_event, first: first.first_event, last: last.last_event });
+}
+
+function holder(context, leak) {
+    if (!leak.holder)
+        return null;
+    const { format } = context,
+                   view = leak.holder_tensor_bytes > 0 && leak.holder_tensor_bytes * 2 <= leak.holder_storage_bytes;
+    return h("span", {}, name(leak.holder_way || leak.holder),
+        ` ${[leak.holder_dtype, leak.holder_shape].filter(Boolean).join(" ")}`,
+        view ? `, a view of ${format.bytes(leak.holder_tensor_bytes)} that keeps all ${
+                   format.bytes(leak.holder_storage_bytes)} of its storage: clone() it`
+             : "");
+}
+
+function lines(context, leak) {
+    const found = (leak.lines || []).filter((line) => line.file);
+    if (!found.length)
+        return null;
+    return h("section", {}, h("h4", {}, "Look at"),
+        h("ol", { class: "vp-lines" },
+            found.map((line) => h("li", {}, codePlace(line.file, line.line, line.function),
+                          sourceLines(context.names, line.file, line.line)))));
+}
+
+function parts(context, leak) {
+    if ((leak.parts || []).length < 2)
+        return null;
+    const table = createTable({
+        context,
+        caption: "Kept by each step",
+        search: false,
+        sort: ["bytes_per_step", true],
+        columns: [
+            column("line", "Line", "text",
+                (part) => (part.line?.file ? `${part.line.file.split("/").slice(-2).join("/")}:${part.line.line}` : ""),
+                {
+                    cell: (part) => codePlace(part.line?.file, part.line?.line, part.line?.function) ||
+                        h("span", { class: "vp-muted" }, "no line known")
+                }),
+            column("bytes_per_step", "Per step", "bytes", (part) => part.bytes_per_step, { sum: true }),
+            column("bytes", "Now", "bytes", (part) => part.bytes, { sum: true }),
+            column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
+            column("op", "Operator", "text", (part) => part.op),
+            categoryColumn(context, "Category", (part) => part.category)
+        ]
+    });
+    table.set(leak.parts);
+    return table.element;
+}
+
+function leakCard(context, leak) {
+    const { format } = context;
+    return card({ heading: `${leak.leak ? "Leak" : "Growth, but no leak"}: ${leak.verdict}`, figure: `${format.bytes(leak.bytes_per_step)} per step`, tone: leak.leak ? "alarm" : null, button: button(context, leak) },
+    factList([
+      ["Since", `step ${format.count(leak.since_step)}`],
+      ["Now", leak.leak ? `${format.bytes(leak.bytes)} in ${format.count(leak.blocks)} ${plural(leak.blocks, "block")}` : `${format.bytes(leak.bytes)} reserved and not in use`],
+      ["Out of memory", leak.forecast_step ? `at about step ${format.count(leak.forecast_step)}` : null],
+      ["Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
+      ["Owner", leak.owner ? name(leak.owner) : null], ["Module", leak.module ? name(leak.module) : null],
+      ["Held by", holder(context, leak)],
+      ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its blocks`] : null],
+      ["Why", leak.why ? name(leak.why, "vp-wrap") : null], ["Remedy", leak.remedy ? h("strong", {}, leak.remedy) : null]]),
+    lines(context, leak), parts(context, leak),
+    leak.stack?.length ? h("details", {}, h("summary", {}, "Stack"), stackList(leak.stack, "Stack, innermost first")) : null);
+}
+
+function draw(root, document, context) {
+    const device = deviceOf(document, context.model), leaks = device?.leaks || [];
+    const judged = device ? device.leaks_judged : document.devices?.some((one) => one.leaks_judged);
+    if (document.trace?.dropped)
+        root.append(h("p", { class: "vp-warning" },
+            `${
+                context.format.count(
+                    document.trace
+                        .dropped)} events were lost: what looks like a leak may have been freed in a lost event.`));
+    if (!leaks.some((leak) => leak.leak))
+        root.append(emptyState(noLeakText(document.steps, judged, context.format)));
+    root.append(...leaks.map((leak) => leakCard(context, leak)));
+}
+
+export const part = documentPart({
+    id: "leaks",
+    title: "Leaks",
+    read: (model) => model.document("leaks"),
+    absent: "The page was made without the search for leaks.",
+    draw
+});

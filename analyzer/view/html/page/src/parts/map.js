@@ -1,0 +1,258 @@
+// The address map at an instant: a row for each segment, its blocks in place, holes between them.
+import { h, name, clear, select, toggle, visible } from "./dom.js";
+import { chosenBlock, instantOf, momentText } from "./view.js";
+import { mapAt } from "./map_layout.js";
+import { createCanvas } from "./canvas.js";
+import { categoryColumn, column, createTable } from "./table.js";
+import { createDetails } from "./details.js";
+import { growth } from "./growth.js";
+
+const ROW = 22, BAR = 15, LABEL = 96;
+const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
+
+const hex = (address) => `0x${address.toString(16)}`;
+const entryOf = (model, block) => ({
+    index: model.klass[block.allocation],
+    klass: block.klass,
+    bytes: block.bytes,
+    blocks: 1,
+    allocation: block.allocation
+});
+
+function create(root, context) {
+    const { store, model, format, colours } = context;
+    let found = null, at = null, rows = [], order = "address", scale = "row", chosen = null, hovered = null,
+        theme = null;
+
+    const heading = h("p", { class: "vp-heading" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
+    const spacer = h("div", { class: "vp-mapspace" });
+    const canvas = createCanvas({
+        class: "vp-mapcanvas",
+        role: "img",
+        onpointermove: point,
+        onpointerleave: () => {
+            hovered = null;
+            clear(hint);
+            canvas.redraw();
+        },
+        onclick: choose
+    },
+        draw);
+    const scroller = h("div", {
+        class: "vp-mapscroll",
+        tabindex: "0",
+        role: "region",
+        "aria-label": "Address map",
+        onscroll: () => canvas.redraw()
+    },
+        h("div", { class: "vp-mapsticky" }, canvas.element), spacer);
+    const details = createDetails(context, "Choose a block to see what it is.");
+    const table = createTable({
+        context,
+        caption: "Segments",
+        sort: ["address", false],
+        key: (segment) => String(segment.address),
+        choose: chooseSegment,
+        empty: "No segment is reserved at this instant.",
+        columns: [
+            column("address", "Address", "text", (segment) => hex(segment.address)),
+            column("bytes", "Size", "bytes", (segment) => segment.bytes, { sum: true }),
+            column("used", "In blocks", "bytes", (segment) => segment.blockBytes, { sum: true }),
+            column("free", "Free", "bytes", (segment) => segment.holeBytes, { sum: true }),
+            column("hole", "Largest hole", "bytes", (segment) => segment.largestHole),
+            column("blocks", "Blocks", "count", (segment) => segment.blocks.length, { sum: true }),
+            column("pin", "Pinned by", "name",
+                (segment) => (segment.pin
+                        ? segment.pin.klass.label || segment.pin.klass.place?.name || segment.pin.klass.category
+                        : ""),
+                { about: "The block that stays longest: the segment cannot be returned before it is freed" })
+        ]
+    });
+    const blocks = createTable({
+        context,
+        caption: "Blocks of the chosen segment",
+        sort: ["address", false],
+        key: (block) => String(block.allocation),
+        choose: (block) => chooseBlock(block),
+        empty: "Choose a segment.",
+        columns: [
+            column("address", "Address", "text", (block) => hex(block.address)),
+            column("bytes", "Bytes", "bytes", (block) => block.bytes, { sum: true }),
+            categoryColumn(context, "Category", (block) => block.klass.category),
+            column("name", "Owner or line", "name", (block) => block.klass.label || block.klass.place?.name || "")
+        ]
+    });
+    const grown = growth(context);
+    root.append(h("div", { class: "vp-map" },
+        h("div", { class: "vp-left" },
+            h("div", { class: "vp-bar" }, heading,
+                select("order by", ORDERS, order,
+                    (value) => {
+                        order = value;
+                        arrange();
+                    }),
+                toggle("Scale", [["row", "Fill rows"], ["same", "Same scale"]], scale,
+                    (value) => {
+                        scale = value;
+                        canvas.redraw();
+                    })),
+            scroller, hint, h("h4", {}, "Given by the driver"), grown.element),
+        h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
+
+    function arrange() {
+        const by = {
+            address: (a, b) => a.address - b.address,
+            size: (a, b) => b.bytes - a.bytes,
+            free: (a, b) => b.holeBytes - a.holeBytes
+        }[order];
+        rows = [...found.segments].sort(by);
+        spacer.style.height = `${Math.max(0, rows.length * ROW - scroller.clientHeight)}px`;
+        canvas.redraw();
+    }
+
+    function barOf(segment, width) {
+        const room = width - LABEL - 8,
+              most = scale === "same" ? Math.max(...found.segments.map((one) => one.bytes)) : segment.bytes;
+        return { x: LABEL, perByte: room / Math.max(1, most) };
+    }
+
+    function draw(pen, width, height) {
+        const first = Math.floor(scroller.scrollTop / ROW),
+              until = Math.min(rows.length, first + Math.ceil(height / ROW) + 1);
+        const largest = scale === "same" ? Math.max(1, ...found.segments.map((one) => one.bytes)) : 0;
+        pen.font = "11px system-ui, sans-serif";
+        pen.textBaseline = "middle";
+        for (let i = first; i < until; i++) {
+            const y = i * ROW - scroller.scrollTop + (ROW - BAR) / 2, segment = rows[i];
+            const perByte = (width - LABEL - 8) / (largest || Math.max(1, segment.bytes));
+            pen.fillStyle = colours.css("--muted");
+            pen.textAlign = "right";
+            pen.fillText(format.bytes(segment.bytes), LABEL - 8, y + BAR / 2);
+            drawSegment(pen, segment, y, perByte);
+        }
+    }
+
+    function drawSegment(pen, segment, y, perByte) {
+        const width = Math.max(2, segment.bytes * perByte);
+        pen.fillStyle = colours.css("--bg");
+        pen.fillRect(LABEL, y, width, BAR);
+        for (const block of segment.blocks) {
+            const x = LABEL + (block.address - segment.address) * perByte, wide = block.bytes * perByte;
+            pen.fillStyle = colours.of(block.klass.category);
+            pen.fillRect(x, y, Math.max(wide > 2 ? wide - 0.5 : wide, 0.5), BAR);
+        }
+        pen.strokeStyle = colours.css("--line");
+        pen.lineWidth = 1;
+        pen.strokeRect(LABEL - 0.5, y - 0.5, width + 1, BAR + 1);
+        outline(pen, segment, segment.holeBytes ? segment.pin : null, y, perByte, colours.css("--fg"), 1.5);
+        for (const block of segment.blocks)
+            if (block.allocation === chosen || block === hovered)
+                outline(pen, segment, block, y, perByte, colours.css("--focus"), 3);
+    }
+
+    function outline(pen, segment, block, y, perByte, colour, thick) {
+        if (!block)
+            return;
+        pen.strokeStyle = colour;
+        pen.lineWidth = thick;
+        pen.strokeRect(
+            LABEL + (block.address - segment.address) * perByte, y - 0.5, Math.max(3, block.bytes * perByte), BAR + 1);
+    }
+
+    function hit(event) {
+        const box = canvas.element.getBoundingClientRect(), y = event.clientY - box.top + scroller.scrollTop,
+              segment = rows[Math.floor(y / ROW)];
+        if (!segment)
+            return null;
+        const address = segment.address + (event.clientX - box.left - LABEL) / barOf(segment, canvas.width).perByte;
+        if (address < segment.address || address >= segment.address + segment.bytes)
+            return { segment };
+        const near = (one) => address >= one.address && address < one.address + one.bytes;
+        return { segment, block: segment.blocks.find(near), hole: segment.holes.find(near) };
+    }
+
+    function point(event) {
+        const under = hit(event);
+        hovered = under?.block ?? null;
+        clear(hint);
+        if (under?.block)
+            hint.append(name(under.block.klass.label || under.block.klass.place?.name || under.block.klass.category),
+                ` ${format.bytes(under.block.bytes)} (${format.exact(under.block.bytes)}) at ${
+                    hex(under.block.address)}${
+                    under.block === under.segment.pin ? " · stays longest in this segment" : ""}`);
+        else if (under?.hole)
+            hint.append(`free: ${format.bytes(under.hole.bytes)} (${format.exact(under.hole.bytes)}) at ${
+                hex(under.hole.address)}`);
+        else if (under)
+            hint.append(`${under.segment.klass.kind} of ${format.bytes(under.segment.bytes)} at ${
+                hex(under.segment.address)}, ${format.bytes(under.segment.holeBytes)} free`);
+        canvas.redraw();
+    }
+
+    function choose(event) {
+        const under = hit(event);
+        if (under?.block)
+            chooseBlock(under.block, under.segment);
+        else if (under)
+            chooseSegment(under.segment);
+    }
+
+    function chooseSegment(segment) {
+        table.select(String(segment.address));
+        blocks.set(segment.blocks, `Blocks of the segment at ${hex(segment.address)}`);
+        const y = rows.indexOf(segment) * ROW;
+        if (y < scroller.scrollTop || y > scroller.scrollTop + scroller.clientHeight - ROW)
+            scroller.scrollTop = Math.max(0, y - scroller.clientHeight / 2);
+        context.announce(`Segment of ${format.bytes(segment.bytes)}, ${format.bytes(segment.holeBytes)} free, ${
+            segment.blocks.length} blocks`);
+    }
+
+    function chooseBlock(block, segment) {
+        if (segment)
+            chooseSegment(segment);
+        chosen = block.allocation;
+        blocks.select(String(block.allocation));
+        details.show(entryOf(model, block), block.allocation);
+        store.set({ selection: { kind: "block", key: String(block.allocation) } });
+        canvas.redraw();
+    }
+
+    function update(state) {
+        const instant = instantOf(state, model);
+        if (instant !== at) {
+            at = instant;
+            found = mapAt(model, at);
+            clear(heading).append(h("strong", {}, format.bytes(found.reserved)),
+                ` reserved in ${format.count(found.segments.length)} segments, ${format.bytes(found.holeBytes)} free, ${
+                    momentText(context, at)}`);
+            canvas.element.setAttribute(
+                "aria-label", visible(`Address map: ${heading.textContent}. The table lists the segments.`));
+            table.set(found.segments);
+            blocks.set([], "Blocks of the chosen segment");
+            grown.show(at);
+            arrange();
+        }
+        const key = chosenBlock(state, model);
+        if (key !== chosen || state.theme !== theme) {
+            chosen = key;
+            theme = state.theme;
+            canvas.redraw();
+        }
+    }
+
+    update(store.get());
+    return {
+        update,
+        destroy() {
+            canvas.destroy();
+            grown.destroy();
+            clear(root);
+        }
+    };
+}
+
+export const part = {
+    id: "map",
+    title: "Map",
+    create
+};

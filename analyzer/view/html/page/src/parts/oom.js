@@ -1,0 +1,145 @@
+// Out of memory: what was asked, what the card held, why the cache did not help, what would have been freed next.
+import { h, name, swatch } from "./dom.js";
+import { categoryLabel } from "./view.js";
+import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
+import { categoryColumn, column, createTable } from "./table.js";
+import { sourceLines, stackList } from "./details.js";
+
+function freeText(refusal, format) {
+    if (refusal.free_bytes === undefined || refusal.free_bytes === null)
+        return null;
+    return `${refusal.free_told === false ? "at most " : ""}${format.bytes(refusal.free_bytes)}`;
+}
+
+function refusalCard(context, refusal, number) {
+    const { format } = context, asked = refusal.asked_by || {};
+    return card({
+        heading: `Out of memory ${number}`,
+        figure: `${format.bytes(refusal.asked_bytes)} asked for`,
+        tone: "alarm",
+        button: showButton(context, { event: refusal.event })
+    },
+        factList([
+            [
+                "When",
+                `at ${format.duration(refusal.t_ns)}${refusal.step ? `, step ${format.count(refusal.step)}` : ""}, ${
+                    refusal.phase}`
+            ],
+            ["Asked by", asked.name ? name(asked.name) : null],
+            ["Operator", asked.operator ? name(`${asked.operator}${asked.module ? ` in ${asked.module}` : ""}`) : null],
+            ["The card had free", freeText(refusal, format)],
+            [
+                "Refused by",
+                refusal.driver_tries
+                    ? `the driver, ${format.count(refusal.driver_tries)} ${plural(refusal.driver_tries, "time")}`
+                    : refusal.layer === "framework"
+                    ? "the framework, without asking the driver: it has a limit of its own"
+                    : refusal.layer
+            ],
+            ["Then", refusal.ends_run ? "nothing was allocated any more" : "the process went on"]
+        ]),
+        asked.file ? sourceLines(context.names, asked.file, asked.line) : null,
+        refusal.stack?.length
+            ? h("details", {}, h("summary", {}, "Stack"), stackList(refusal.stack, "Stack, innermost first"))
+            : null);
+}
+
+function cardBar(context, card) {
+    const { format, model } = context;
+    const pieces = [
+        ...Object.entries(card.categories).map(([category,
+            bytes]) => ({ category, title: categoryLabel(model, category), bytes })),
+        { category: "", title: "other processes, or not seen", bytes: card.other_bytes || 0 },
+        { category: "free", title: "free", bytes: card.free_bytes || 0 }
+    ].filter((piece) => piece.bytes > 0);
+    const table = createTable({
+        context,
+        caption: "What the card held",
+        search: false,
+        sort: ["bytes", true],
+        columns: [
+            column("what", "What", "text", (piece) => piece.title, {
+                cell: (piece) => h("span", {},
+                    piece.category && piece.category !== "free" ? swatch(piece.category) : null, piece.title)
+            }),
+            column("bytes", "Bytes", "bytes", (piece) => piece.bytes),
+            column("share", "of card", "share", (piece) => (card.total_bytes ? piece.bytes / card.total_bytes : null))
+        ]
+    });
+    table.set(pieces);
+    return table.element;
+}
+
+function cacheText(context, last, refusal) {
+    const { format } = context, { cache } = last;
+    if (!cache || !cache.bytes)
+        return "The framework's cache was empty: nothing could be reused.";
+    const parts = [`The cache held ${format.bytes(cache.bytes)}; the largest free piece was ${
+        format.bytes(cache.largest_hole_bytes)}.`];
+    if (refusal && cache.bytes >= refusal.asked_bytes && cache.largest_hole_bytes < refusal.asked_bytes)
+        parts.push("That would have been enough, but not in one piece: fragmentation.");
+    if (cache.empty_bytes)
+        parts.push(`${format.bytes(cache.empty_bytes)} of it are empty segments; empty_cache() would return them.`);
+    return parts.join(" ");
+}
+
+function freedNext(context, last) {
+    if (!last.freed_next?.length)
+        return null;
+    const table = createTable({
+        context,
+        caption: last.freed_next_happened ? "Freed next, as it happened"
+                                          : "Would have been freed next, by the lives of such blocks before",
+        search: false,
+        sort: ["after", false],
+        columns: [
+            column("line", "Line", "text", (row) => `${row.file}:${row.line}`,
+                { cell: (row) => codePlace(row.file, row.line) || h("span", { class: "vp-muted" }, "no line known") }),
+            column("bytes", "Bytes", "bytes", (row) => row.bytes, { sum: true }),
+            column("blocks", "Blocks", "count", (row) => row.blocks, { sum: true }),
+            categoryColumn(context, "Category", (row) => row.category),
+            column("owner", "Owner or module", "text", (row) => row.owner || row.module),
+            column("after", "After events", "count", (row) => row.after_events),
+            column("phase", "In", "text", (row) => row.phase)
+        ]
+    });
+    table.set(last.freed_next);
+    return table.element;
+}
+
+function draw(root, document, context) {
+    const { format } = context, refusals = document.out_of_memory || [], survived = document.survived || { times: 0 };
+    if (!refusals.length)
+        root.append(emptyState("Memory never ran out."));
+    if (survived.times)
+        root.append(h("p", { class: "vp-warning" },
+            `The driver refused ${format.count(survived.times)} ${plural(survived.times, "request")} at first (up to ${
+                format.bytes(survived.largest_bytes)}), and granted ${
+                survived.times === 1 ? "it" : "them"} after the framework had emptied its cache, which takes time.`));
+    const last = document.last, shown = last ? refusals[last.number - 1] : null;
+    refusals.slice(0, 100).forEach((refusal, i) => {
+        const element = refusalCard(context, refusal, refusals.length > 1 ? `${i + 1} of ${refusals.length}` : "");
+        if (refusal === shown) {
+            if (last.missing_bytes)
+                element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} were missing.`)));
+            element.append(h("p", {}, cacheText(context, last, refusal)));
+            if (last.card)
+                element.append(cardBar(context, last.card));
+            const next = freedNext(context, last);
+            if (next)
+                element.append(next);
+        }
+        root.append(element);
+    });
+    if (refusals.length > 100)
+        root.append(h("p", { class: "vp-muted" },
+            `… ${format.count(refusals.length - 100)} more; vramtrace oom --json lists all.`));
+}
+
+export const part = documentPart({
+    id: "oom",
+    title: "OOM",
+    read: (model) => model.document("oom"),
+    absent: "The page was made without the facts about running out of memory.",
+    draw
+});

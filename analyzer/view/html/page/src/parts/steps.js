@@ -1,0 +1,87 @@
+// Steps, and which of them stand out.
+import { h, clear } from "./dom.js";
+import { showInTimeline } from "./view.js";
+import { column, createTable } from "./table.js";
+import { emptyState } from "./findings.js";
+
+function outliers(step) {
+    return [step.large ? "peak" : "", step.slow ? "time" : ""].filter(Boolean).join(", ");
+}
+
+function create(root, context) {
+    const { model, format } = context, { steps, stepFacts } = model;
+    if (!steps.length) {
+        root.append(emptyState("No steps were found: no modules, no backward passes, no optimizer."));
+        return {
+            update() {},
+            destroy() {
+                clear(root);
+            }
+        };
+    }
+    const real = steps.filter((step) => step.step > 0), many = real.filter(outliers);
+    const before = new Map(steps.map((step, i) => [step, i ? steps[i - 1].end_bytes : null]));
+    const medianPeak = stepFacts?.median_peak_bytes, medianTime = stepFacts?.median_duration_ns;
+    root.append(
+        h("p", { class: "vp-heading" }, `${format.count(real.length)} ${real.length === 1 ? "step" : "steps"}. `,
+            medianPeak ? `Median peak ${format.bytes(medianPeak)}, median time ${format.duration(medianTime)}. ${
+                             many.length ? `${format.count(many.length)} stand out.` : "None stands out."}`
+                                         : "Too few to say which stand out."));
+    const columns = [
+        column("step", "Step", "count", (step) => step.step,
+            { cell: (step) => (step.step ? format.count(step.step) : "before") }),
+        column("peak", "Peak", "bytes", (step) => step.peak_bytes),
+        medianPeak ? column("over", "to median", "change", (step) => step.peak_bytes - medianPeak) : null,
+        column("end", "At its end", "bytes", (step) => step.end_bytes),
+        column("change", "Grew", "change",
+            (step) => (before.get(step) === null ? null : step.end_bytes - before.get(step)),
+            { about: "What is in use at its end, less that at the end of the step before" }),
+        column("time", "Time", "duration", (step) => step.duration_ns),
+        column("out", "Stands out by", "text", outliers),
+        column("events", "Events", "count", (step) => step.last_event - step.first_event + 1, { sum: true })
+    ].filter(Boolean);
+    const table = createTable({
+        context,
+        caption: "Steps; choose one to see it in the timeline",
+        columns,
+        sort: ["step", false],
+        key: (step) => String(step.step),
+        choose(step) {
+            table.select(String(step.step));
+            showInTimeline(context, { event: step.peak_event, first: step.first_event, last: step.last_event });
+        }
+    });
+    table.set(steps);
+    root.append(bars(context, real,
+                    (step) => showInTimeline(
+                        context, { event: step.peak_event, first: step.first_event, last: step.last_event })),
+        table.element);
+    return {
+        update() {},
+        destroy() {
+            clear(root);
+        }
+    };
+}
+
+/* A bar for each step's peak, as far as there is room for them; the table has all. */
+function bars(context, steps, choose) {
+    const { format } = context, most = Math.max(1, ...steps.map((step) => step.peak_bytes)),
+                   group = Math.ceil(steps.length / 400);
+    const columns = [];
+    for (let i = 0; i < steps.length; i += group)
+        columns.push(steps.slice(i, i + group).reduce((a, b) => (b.peak_bytes > a.peak_bytes ? b : a)));
+    return h("div", { class: "vp-stepbars", "aria-hidden": "true" }, columns.map((step) => h("div", {
+        class: outliers(step) ? "vp-out" : null,
+        style: `height:${(100 * step.peak_bytes) / most}%`,
+        title: `${group > 1 ? `largest of ${group}: ` : ""}step ${step.step}: ${format.bytes(step.peak_bytes)}, ${
+            format.duration(step.duration_ns)}${outliers(step) ? `, stands out by ${outliers(step)}` : ""}`,
+        onclick: () => choose(step)
+    })));
+}
+
+export const part = {
+    id: "steps",
+    title: "Steps",
+    create
+};

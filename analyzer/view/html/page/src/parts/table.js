@@ -1,0 +1,275 @@
+// A table that people can sort, search, copy and read with a screen reader, of any length: rows beyond a
+// page are summed in a row of their own until they are asked for, so nothing is ever left out.
+//
+// Columns are made by column().
+import { h, name, clear, visible, roving, swatch } from "./dom.js";
+import { categoryLabel } from "./view.js";
+
+const PAGE = 200;
+const NUMBERS = new Set(["bytes", "change", "count", "share", "duration"]);
+
+/** A column: kind "name"|"text"|"bytes"|"change"|"count"|"share"|"duration"; value(row) is what is sorted, searched and copied.
+ * more: { cell(row) -> Node instead of the value's text, sum: true (rows that are not shown are summed), about } */
+export function column(id, title, kind, value, more) {
+    return { id, title, kind, value, ...more };
+}
+
+/** A column of categories, each with its colour. */
+export function categoryColumn(context, title, categoryOf) {
+    const label = (row) => categoryLabel(context.model, categoryOf(row));
+    return column("category", title, "text", label,
+        { cell: (row) => h("span", { class: "vp-nowrap" }, swatch(categoryOf(row)), label(row)) });
+}
+
+export function textOf(format, kind, value) {
+    if (value === null || value === undefined || value === "")
+        return "";
+    switch (kind) {
+    case "bytes":
+        return format.bytes(value);
+    case "change":
+        return format.change(value);
+    case "count":
+        return format.count(value);
+    case "share":
+        return format.percent(value, 1);
+    case "duration":
+        return format.duration(value);
+    default:
+        return String(value);
+    }
+}
+
+/** Orders by a column; what is not known is last either way, equals keep their order. */
+export function sortRows(rows, column, descending) {
+    const values = rows.map((row, i) => ({ row, i, value: column.value(row) })), sign = descending ? -1 : 1;
+    const known = (value) => value !== null && value !== undefined && value !== "";
+    values.sort((a, b) => {
+        if (!known(a.value) || !known(b.value))
+            return Number(known(b.value)) - Number(known(a.value)) || a.i - b.i;
+        return sign * compareValues(a.value, b.value) || a.i - b.i;
+    });
+    return values.map(({ row }) => row);
+}
+const collator = new Intl.Collator("en", { numeric: true });
+const compareValues = (a, b) => (typeof a === "string" ? compareText(a, b) : a - b);
+const compareText = (a, b) => collator.compare(a.slice(0, 200), b.slice(0, 200)) || (a < b ? -1 : a > b ? 1 : 0);
+
+/** Rows in which each word of the search is in some text column. */
+export function searchRows(rows, columns, text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const texts = columns.filter((column) => !NUMBERS.has(column.kind));
+    if (!words.length)
+        return rows;
+    return rows.filter((row) => {
+        const all = texts.map((column) => column.value(row) ?? "").join("\n").toLowerCase();
+        return words.every((word) => all.includes(word));
+    });
+}
+
+/** Tab-separated values: exact numbers, no tab or line break within a cell, nothing that a spreadsheet takes for a formula. */
+export function toTsv(rows, columns) {
+    const cell = (value) => {
+        if (typeof value === "number")
+            return String(value);
+        const text = visible(value ?? "");
+        return /^[=+\-@]/.test(text) ? `'${text}` : text;
+    };
+    const unit = { bytes: " (bytes)", change: " (bytes)", duration: " (ns)" };
+    return [
+        columns.map((column) => cell(column.title + (unit[column.kind] || ""))),
+        ...rows.map((row) => columns.map((column) => cell(column.value(row))))
+    ].map((cells) => cells.join("\t"))
+               .join("\n") +
+        "\n";
+}
+
+async function copy(text, announce) {
+    try {
+        await navigator.clipboard.writeText(text);
+    } catch {
+        const area = h("textarea", { class: "vp-offscreen", value: text, "aria-hidden": "true" });
+        document.body.append(area);
+        area.select();
+        const done = document.execCommand("copy");
+        area.remove();
+        if (!done)
+            return announce("The browser did not allow copying");
+    }
+    return announce("Table copied");
+}
+
+function exact(format, column, value) {
+    if (typeof value !== "number" || (column.kind !== "bytes" && column.kind !== "change"))
+        return null;
+    return `${column.kind === "change" && value > 0 ? "+" : ""}${format.exact(value)}`;
+}
+
+/** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }
+ * -> { element, set(rows, caption), columns(list), select(key), text(search), searchBox } */
+export function createTable(options) {
+    const { context } = options, { format } = context;
+    let columns = options.columns, rows = [], shown = [], limit = PAGE, chosen = null, query = "";
+    let [sortId, descending] = options.sort || [null, false];
+
+    const caption = h("caption", {}, options.caption);
+    const head = h("thead"), body = h("tbody"), foot = h("tfoot"), more = h("div", { class: "vp-more" });
+    const table = h("table", { class: "vp-table" }, caption, head, body, foot);
+    const searchBox = h("input", {
+        type: "search",
+        placeholder: "Search",
+        "aria-label": `Search in ${options.caption}`,
+        autocomplete: "off",
+        spellcheck: "false",
+        oninput: () => {
+            query = searchBox.value;
+            limit = PAGE;
+            draw();
+            context.announce(`${format.count(shown.length)} rows`);
+        }
+    });
+    const tools = h("div", { class: "vp-tools" }, options.search === false ? null : searchBox,
+        h("button", {
+            type: "button",
+            class: "vp-quiet",
+            title: "Copy as tab-separated values, numbers exact",
+            onclick: () => copy(toTsv(shown, columns), context.announce)
+        },
+            "Copy"));
+    const element = h("div", { class: "vp-tablebox" }, tools,
+        h("div", { class: "vp-scroll", tabindex: "0", role: "region", "aria-label": options.caption }, table), more);
+    roving(body, () => [...body.querySelectorAll("button.vp-row")]);
+
+    function drawHead() {
+        clear(head).append(h("tr", {}, columns.map((column) => {
+            const sorted = column.id === sortId;
+            return h("th", {
+                scope: "col",
+                class: NUMBERS.has(column.kind) ? "vp-number" : null,
+                "aria-sort": sorted ? (descending ? "descending" : "ascending") : "none",
+                title: column.about
+            },
+                h("button", { type: "button", class: "vp-sort", onclick: () => sortBy(column) }, column.title,
+                    h("span", { class: "vp-arrow", "aria-hidden": "true" }, sorted ? (descending ? " ▾" : " ▴") : "")));
+        })));
+    }
+
+    function sortBy(column) {
+        descending = column.id === sortId ? !descending : NUMBERS.has(column.kind);
+        sortId = column.id;
+        draw();
+        const at = columns.indexOf(column);
+        head.querySelectorAll("button")[at]?.focus();
+        context.announce(`Sorted by ${column.title}, ${descending ? "largest first" : "smallest first"}`);
+    }
+
+    function cellOf(column, row, first) {
+        const value = column.value(row), text = textOf(format, column.kind, value);
+        const content = column.cell    ? column.cell(row)
+            : column.kind === "name"   ? name(text)
+            : NUMBERS.has(column.kind) ? text
+                                       : name(text);
+        const choose = first && options.choose;
+        const inside = choose
+            ? h("button", { type: "button", class: "vp-row", tabindex: "-1", onclick: () => options.choose(row) },
+                  content)
+            : content;
+        const attributes = {
+            class: NUMBERS.has(column.kind)
+                ? `vp-number${column.kind === "change" && value ? (value > 0 ? " vp-plus" : " vp-minus") : ""}`
+                : null,
+            title: exact(format, column, value)
+        };
+        return first ? h("th", { scope: "row", ...attributes }, inside) : h("td", attributes, inside);
+    }
+
+    function rowOf(row, i) {
+        const key = options.key ? options.key(row) : null;
+        const line = h("tr",
+            { "aria-selected": options.choose ? String(key !== null && key === chosen) : null, "data-key": key },
+            columns.map((column, at) => cellOf(column, row, at === 0)));
+        if (options.choose) {
+            line.addEventListener("click", (event) => {
+                if (!event.target.closest("button"))
+                    options.choose(row);
+            });
+            if (i === 0)
+                line.querySelector("button.vp-row").tabIndex = 0;
+        }
+        if (options.hover)
+            line.addEventListener("pointerenter", () => options.hover(row));
+        return line;
+    }
+
+    function drawRest() {
+        const rest = shown.slice(limit);
+        clear(foot);
+        clear(more);
+        if (!rest.length)
+            return;
+        foot.append(h("tr", {},
+            columns.map((column, at) => at === 0
+                    ? h("th", { scope: "row" }, `… ${format.count(rest.length)} more`)
+                    : h("td", { class: NUMBERS.has(column.kind) ? "vp-number" : null },
+                          column.sum ? textOf(format, column.kind,
+                                           rest.reduce((sum, row) => sum + (column.value(row) || 0), 0))
+                                     : ""))));
+        more.append(h("button", { type: "button", onclick: () => showMore(PAGE) },
+            `Show ${format.count(Math.min(PAGE, rest.length))} more`));
+        if (rest.length > PAGE)
+            more.append(h("button", { type: "button", onclick: () => showMore(10 * PAGE) },
+                `Show ${format.count(Math.min(10 * PAGE, rest.length))} more`));
+    }
+
+    function showMore(count) {
+        const from = limit;
+        limit += count;
+        body.append(...shown.slice(from, limit).map((row, i) => rowOf(row, from + i)));
+        drawRest();
+        body.rows[from]?.querySelector("button")?.focus();
+        context.announce(`${format.count(Math.min(limit, shown.length))} of ${format.count(shown.length)} rows`);
+    }
+
+    function draw() {
+        const sorted = columns.find((one) => one.id === sortId);
+        shown = searchRows(rows, columns, query);
+        if (sorted)
+            shown = sortRows(shown, sorted, descending);
+        drawHead();
+        clear(body).append(...shown.slice(0, limit).map(rowOf));
+        if (!shown.length)
+            body.append(h("tr", {},
+                h("td", { colspan: columns.length, class: "vp-empty" },
+                    rows.length ? `Nothing matches “${visible(query)}”.` : options.empty || "Nothing.")));
+        drawRest();
+    }
+
+    return {
+        element,
+        searchBox,
+        set(next, text) {
+            rows = next;
+            limit = PAGE;
+            if (text)
+                caption.textContent = text;
+            draw();
+        },
+        columns(next, sort) {
+            columns = next;
+            if (sort)
+                [sortId, descending] = sort;
+            if (!columns.some((column) => column.id === sortId))
+                [sortId, descending] = options.sort || [null, false];
+        },
+        select(key) {
+            chosen = key;
+            for (const line of body.rows)
+                line.setAttribute("aria-selected", String(line.dataset.key === key && key !== null));
+        },
+        search(text) {
+            searchBox.value = query = text;
+            limit = PAGE;
+            draw();
+        },
+    };
+}

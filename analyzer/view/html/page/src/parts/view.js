@@ -1,0 +1,105 @@
+// What the parts read of the core: the store's fields and a few facts that several parts ask for. All that
+// the parts assume of the state is here.
+//
+// state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null; highlight: a category or null.
+
+export const NEVER = 0xffffffff;
+const NOT_USED = new Set(["cached", "context", "host_pinned"]);
+
+/** The change that tables are about: the pinned one, else the peak. */
+export function instantOf(state, model) {
+    return Number.isInteger(state.pinA) ? state.pinA : peakOf(model);
+}
+export function secondOf(state) {
+    return Number.isInteger(state.pinB) ? state.pinB : null;
+}
+export function peakOf(model) {
+    return model.peak ?? 0;
+}
+export function lastOf(model) {
+    return Math.max(0, (model.changes ?? 1) - 1);
+}
+/** The first and the last change of the zoomed part. */
+export function windowOf(state, model) {
+    const axis = model.axis(state.axis), last = lastOf(model);
+    const clamp = (change) => Math.max(0, Math.min(last, change));
+    return [clamp(axis.changeAt(state.zoom[0])), clamp(axis.changeAt(state.zoom[1]))];
+}
+export function categoryLabel(model, category) {
+    return model.categories.find((one) => one.name === category)?.label ?? category.replace(/_/g, " ");
+}
+/** Bytes of a category, by name, in a state of the model. */
+export function bytesOf(model, state, category) {
+    return state.categories[model.categories.findIndex((one) => one.name === category)] ?? 0;
+}
+
+/** The allocation that is selected, or null; a selection may come from a link to another trace. */
+export function chosenBlock(state, model) {
+    const key = state.selection?.kind === "block" ? Number(state.selection.key) : -1;
+    return Number.isInteger(key) && key >= 0 && key < model.begin.length ? key : null;
+}
+
+/** Whether an allocation of this class counts in what is in use: all categories but the cache, the context
+ * and page-locked host memory. */
+export function isUsed(klass) {
+    return Boolean(klass.counted) && !NOT_USED.has(klass.category);
+}
+
+/** "at 1.50 s, step 12, backward", "at the peak (1.50 s, step 12, backward)" */
+export function momentText(context, change) {
+    const state = context.model.state(change), { format } = context;
+    const when = [
+        format.duration(state.t_ns), state.step ? `step ${format.count(state.step)}` : "", state.phase
+    ].filter(Boolean).join(", ");
+    return change === peakOf(context.model) ? `at the peak (${when})` : `at ${when}`;
+}
+
+/** {line: text} of a file, or null. */
+export function sourcesOf(names, file) {
+    const sources = names && names.sources;
+    if (!sources || !file)
+        return null;
+    return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
+}
+
+/** The frames that people look for first: Python's, else all. */
+export function tellingFrames(frames) {
+    const python = (frames || []).filter((frame) => frame.kind === "python" || frame.kind === 1);
+    return python.length ? python : frames || [];
+}
+export function isPython(frame) {
+    return frame.kind === "python" || frame.kind === 1;
+}
+export function frameName(frame) {
+    if (frame.name)
+        return frame.name;
+    const at = frame.file ? `${frame.file.split("/").slice(-2).join("/")}${frame.line ? `:${frame.line}` : ""} ` : "";
+    const where = !at && frame.module ? ` (${frame.module.split("/").pop()})` : "";
+    return `${at}${frame.function || "?"}${where}`;
+}
+
+/** Moves the timeline to what a finding is about: an instant, or the events from `first` to `last`. */
+export function showInTimeline(context, {event, first, last}) {
+    const { model, store } = context;
+    const patch = {};
+    if (event !== undefined && event !== null)
+        patch.pinA = Math.max(0, model.changeAtEvent(event));
+    if (first !== undefined && first !== null) {
+        const axis = model.axis(store.get().axis), around = (last - first) * 0.05;
+        const lo = Math.max(axis.lo, axis.of(model.changeAtEvent(Math.max(0, first - around)))),
+              hi = Math.min(axis.hi, axis.of(model.changeAtEvent(last + around)));
+        patch.zoom = hi - lo > axis.least ? [lo, hi] : [axis.lo, axis.hi];
+    }
+    store.set(patch);
+    context.announce(patch.pinA !== undefined ? `Instant ${momentText(context, patch.pinA)}`
+                                              : `Timeline from event ${first} to ${last}`);
+}
+
+/** Of a document's devices the one that the model is about. */
+export function deviceOf(document, model) {
+    return (document.devices || []).find((device) => device.index === model.device.index) || null;
+}
+/** The step's facts: {step, first_event, last_event, peak_event …}, or undefined. */
+export function stepFacts(model, step) {
+    return model.steps.find((one) => one.step === step);
+}

@@ -1,0 +1,253 @@
+// Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
+import { h, name, clear, toggle, select, swatch, visible } from "./dom.js";
+import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
+import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
+import { categoryColumn, column, createTable } from "./table.js";
+import { createTreemap } from "./treemap.js";
+import { createDetails } from "./details.js";
+
+const UNNAMED = {
+    category: "no category",
+    module: "no module",
+    kind: "no module",
+    owner: "no owner known",
+    line: "no line known",
+    stack: "no stack recorded",
+    op: "no operator"
+};
+
+export function titleOf(context, node) {
+    if (!node.level)
+        return "all in use";
+    return node.level === "category" ? categoryLabel(context.model, node.name) : node.name || UNNAMED[node.level];
+}
+
+function create(root, context) {
+    const { store, model, format } = context;
+    let by = "owner", way = "treemap", path = [], at = null, second = null, entriesA = [], entriesB = null, tree = null;
+
+    const heading = h("p", { class: "vp-heading" }),
+          crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
+    const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
+    const details = createDetails(context, "Choose a row or a tile to see its stack and source line.");
+    const map = createTreemap({
+        format,
+        title: (node) => titleOf(context, node),
+        choose,
+        hover,
+        widen() {
+            go(path.slice(0, -1));
+            map.focus();
+        }
+    });
+    const table = createTable({
+        context,
+        caption: "In use",
+        columns: columns(),
+        sort: ["bytes", true],
+        key: (row) => row.key,
+        choose: pickRow,
+        empty: "Nothing is in use at this instant."
+    });
+    const aside = h("p", { class: "vp-muted vp-aside" });
+
+    table.element.querySelector(".vp-tools").prepend(select("by", WAYS, by, (value) => {
+        by = value;
+        refreshTable(true);
+    }));
+    root.append(h("div", { class: "vp-who" },
+        h("div", { class: "vp-left" },
+            h("div", { class: "vp-bar" }, crumbs,
+                toggle("Picture", [["treemap", "Treemap"], ["icicle", "Icicle"]], way,
+                    (value) => {
+                        way = value;
+                        drawTree();
+                    })),
+            map.element, hint),
+        h("div", { class: "vp-right" }, heading, table.element, aside), details.element));
+
+    function columns() {
+        const compared = second !== null, whole = wholeBytes();
+        const list = [{
+            id: "name",
+            title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()),
+            kind: "name",
+            value: (row) =>
+                (by === "category" ? categoryLabel(context.model, row.name) : row.name || UNNAMED[by] || ""),
+            cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name))
+                                    : undefined
+        }];
+        if (by === "owner")
+            list.push(column("role", "What", "text",
+                (row) => [row.part?.role, row.part?.dtype, row.part?.shape].filter(Boolean).join(" ")));
+        list.push(
+            column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
+        if (compared)
+            list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
+                column("change", "B − A", "change", (row) => row.change, { sum: true }));
+        else
+            list.push(column("share", at === peakOf(model) ? "of peak" : "of instant", "share",
+                (row) => (whole ? row.bytes / whole : null), { sum: true }));
+        if (by !== "block")
+            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks),
+                { about: "A block of several tensors counts in each of its owners" }));
+        if (by !== "category")
+            list.push(categoryColumn(
+                context, by === "block" || by === "owner" ? "Category" : "Mostly", (row) => mostly(row.categories)));
+        if (by === "line" || by === "block")
+            list.push(column("phase", "Made in", "text", (row) => row.entry.klass.phase));
+        if (by === "block")
+            list.push(column("step", "Step", "count", (row) => model.stepOf(model.begin[row.entry.allocation])),
+                column("line", "Line", "text", (row) => row.entry.klass.place?.name));
+        return list;
+    }
+
+    function wholeBytes() {
+        return entriesA.reduce((sum, entry) => sum + entry.bytes, 0);
+    }
+
+    function rowsAt(change, entries) {
+        if (by !== "block")
+            return groupBy(within(entries, path), by);
+        const keep = new Map(within(entries, path).map((entry) => [entry.index, entry]));
+        return blockRows(model, change).filter((row) => keep.has(row.entry.index));
+    }
+
+    function refreshTable(newWay) {
+        const rows = second === null ? rowsAt(at, entriesA) : compare(rowsAt(at, entriesA), rowsAt(second, entriesB));
+        const compared = second !== null;
+        table.columns(columns(), newWay ? (compared ? [null, false] : ["bytes", true]) : null);
+        table.set(rows, `In use by ${WAYS.find(([id]) => id === by)[1]}, ${momentText(context, at)}`);
+    }
+
+    function drawTree() {
+        const compared = second !== null, node = follow(tree, path);
+        const sizeOf = compared ? (one) => Math.max(one.bytes, one.b) : (one) => one.bytes;
+        map.draw(node, way, { sizeOf: compared ? largerOf(sizeOf) : sizeOf, whole: tree.bytes, compare: compared });
+    }
+
+    /* A node's area where two instants are compared: the larger of both in each leaf, so that areas sum up. */
+    function largerOf(leafSize) {
+        const sizes = new Map();
+        const size = (node) => {
+            if (!sizes.has(node)) {
+                let sum = 0;
+                for (const child of node.children.values())
+                    sum += size(child);
+                sizes.set(node, node.children.size ? sum : leafSize(node));
+            }
+            return sizes.get(node);
+        };
+        return size;
+    }
+
+    function drawCrumbs() {
+        const nodes = [tree];
+        for (const step of path)
+            nodes.push(nodes[nodes.length - 1].children.get(step));
+        clear(crumbs).append(...nodes.filter(Boolean).map((node, i) => h("button", {
+            type: "button",
+            "aria-current": i === path.length ? "true" : null,
+            onclick: () => go(path.slice(0, i))
+        },
+                                                              name(titleOf(context, node)))));
+    }
+
+    function pathOf(node) {
+        const names = [];
+        for (let one = node; one && one.parent; one = one.parent)
+            names.unshift(one.name);
+        return names;
+    }
+
+    function choose(node) {
+        if (node.entry)
+            choice(node.entry, null, node.level, node.name);
+        if (!node.children.size)
+            return;
+        go(pathOf(node));
+        map.focus(); // the tile that was chosen is gone
+    }
+
+    function go(next) {
+        path = next;
+        drawCrumbs();
+        drawTree();
+        refreshTable(false);
+        const node = follow(tree, path);
+        context.announce(`${visible(titleOf(context, node))}: ${format.bytes(node.bytes)}, ${
+            format.percent(node.bytes, tree.bytes)}`);
+    }
+
+    function pickRow(row) {
+        table.select(row.key);
+        choice(row.entry, by === "block" ? row.entry.allocation : null, by === "kind" ? "class" : by, row.name);
+    }
+
+    function choice(entry, allocation, kind, key) {
+        details.show(entry, allocation);
+        store.set({ selection: allocation === null ? { kind, key } : { kind: "block", key: String(allocation) } });
+    }
+
+    function hover(node) {
+        store.set({ highlight: node && node.category ? node.category : null });
+        if (!node)
+            return void (hint.textContent = "");
+        const change = second === null ? "" : ` · ${format.change(node.b - node.bytes)} to B`;
+        clear(hint).append(h("span", {}, name(titleOf(context, node), "vp-short"),
+            ` ${format.bytes(node.bytes)} (${format.exact(node.bytes)}) · ${format.percent(node.bytes, tree.bytes)} · ${
+                format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${change}`,
+            node.entry ? [" · ", name(stackName(node.entry.klass.stack))] : ""));
+        return undefined;
+    }
+
+    function drawHeading() {
+        const state = model.state(at), used = wholeBytes();
+        clear(heading).append(h("strong", {}, format.bytes(used)), ` in use ${momentText(context, at)}`);
+        if (second !== null) {
+            const other = entriesB.reduce((sum, entry) => sum + entry.bytes, 0);
+            heading.append(`; B: ${format.bytes(other)} ${momentText(context, second)}, `,
+                h("strong", {}, format.change(other - used)));
+        }
+        const unused = ["cached", "context"].map((category) => [category, bytesOf(model, state, category)]).filter(([,
+            bytes]) => bytes);
+        aside.textContent = unused.length
+            ? `Not in the table: ${
+                  unused.map(([category, bytes]) => `${format.bytes(bytes)} ${categoryLabel(context.model, category)}`)
+                      .join(", ")}.`
+            : "";
+    }
+
+    function update(state) {
+        const instant = instantOf(state, model), other = secondOf(state);
+        if (instant !== at || other !== second || !tree) {
+            const newly = (other === null) !== (second === null) || !tree;
+            [at, second] = [instant, other];
+            entriesA = aliveByClass(model, at);
+            entriesB = second === null ? null : aliveByClass(model, second);
+            tree = treeOf(entriesA, entriesB);
+            while (path.length && follow(tree, path) === follow(tree, path.slice(0, -1)))
+                path = path.slice(0, -1);
+            drawHeading();
+            drawCrumbs();
+            drawTree();
+            refreshTable(newly);
+        }
+        if (typeof state.filter === "string" && state.filter !== table.searchBox.value)
+            table.search(state.filter);
+    }
+
+    update(store.get());
+    return {
+        update,
+        destroy() {
+            clear(root);
+        }
+    };
+}
+
+export const part = {
+    id: "who",
+    title: "Who",
+    create
+};

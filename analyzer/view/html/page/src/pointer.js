@@ -1,0 +1,76 @@
+// Wheel, drag, pinch and click on a picture, as what they mean: hover, click, pan, zoomAt, select, whole.
+
+const MOVED = 4; // points from which a press is a drag
+
+export function followPointer(root, picture) {
+    const down = new Map();
+    let start = null;
+    const place = (event) => {
+        const box = root.getBoundingClientRect();
+        return { x: event.clientX - box.left, y: event.clientY - box.top };
+    };
+    root.addEventListener("pointermove", (event) => {
+        const { x, y } = place(event);
+        const before = down.get(event.pointerId);
+        if (!before) {
+            picture.hover(x, y);
+            return;
+        }
+        if (down.size === 2) {
+            pinch(picture, down, event.pointerId, { x, y });
+        } else if (start && (start.moved || Math.abs(x - start.x) > MOVED)) {
+            start.moved = true;
+            if (start.selects)
+                picture.selecting(start.x, x);
+            else
+                picture.pan(x - before.x);
+        }
+        down.set(event.pointerId, { x, y });
+    });
+    root.addEventListener("pointerdown", (event) => {
+        if (event.button !== 0)
+            return;
+        root.setPointerCapture(event.pointerId);
+        down.set(event.pointerId, place(event));
+        start = down.size === 1 ? { ...place(event), moved: false, selects: event.shiftKey } : null;
+    });
+    root.addEventListener("pointerup", (event) => {
+        const { x, y } = place(event);
+        down.delete(event.pointerId);
+        if (start && start.moved && start.selects)
+            picture.select(start.x, x);
+        else if (start && !start.moved)
+            picture.click(x, event.shiftKey);
+        start = null;
+        picture.hover(x, y);
+    });
+    root.addEventListener("pointercancel", (event) => {
+        down.delete(event.pointerId);
+        start = null;
+    });
+    root.addEventListener("pointerleave", () => {
+        if (!down.size)
+            picture.hover(null, null);
+    });
+    root.addEventListener("dblclick", () => picture.whole());
+    root.addEventListener("wheel", (event) => {
+        event.preventDefault();
+        const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+        const { x, y } = place(event);
+        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
+            picture.pan(-unit * (event.deltaX || event.deltaY));
+        else
+            picture.zoomAt(x, Math.exp(Math.max(-1, Math.min(1, event.deltaY * unit * (event.ctrlKey ? 0.01 : 0.002)))));
+        picture.hover(x, y);
+    }, { passive: false });
+}
+
+function pinch(picture, down, id, now) {
+    const [other] = [...down.entries()].filter(([key]) => key !== id).map(([, value]) => value);
+    const before = down.get(id);
+    const old = Math.abs(before.x - other.x);
+    const wide = Math.abs(now.x - other.x);
+    if (old > 8 && wide > 8)
+        picture.zoomAt((now.x + other.x) / 2, old / wide);
+    picture.pan((now.x - before.x) / 2);
+}

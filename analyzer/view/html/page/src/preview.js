@@ -1,0 +1,41 @@
+// What can be drawn before the columns are read: the overview that stands in the page's head.
+
+import { timeTicks } from "./axis.js";
+import { stackedOf } from "./model.js";
+import * as format from "./format.js";
+
+export class Preview {
+    constructor(head, traceIndex, device) {
+        this.trace = head.traces[traceIndex];
+        this.device = device;
+        this.categories = this.trace.categories;
+        this.stacked = stackedOf(this.categories);
+        this.driverAt = this.categories.length;
+        this.steps = [];
+        this.isPreview = true;
+        this.time = {
+            name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1,
+            label: (x) => format.time(x),
+            ticks: timeTicks,
+        };
+    }
+
+    axis() {
+        return this.time;
+    }
+
+    picture(axis, lo, hi, count) {
+        const { overview } = this.device;
+        const width = this.categories.length + 2;
+        const picture = { count, width, change: new Int32Array(count).fill(-1), vectors: new Float64Array(count * width) };
+        for (let column = 0; column < count && overview.columns; column++) {
+            const x = lo + ((column + 0.5) * (hi - lo)) / count;
+            const from = Math.max(0, Math.min(overview.columns - 1, Math.floor((x / axis.hi) * overview.columns)));
+            this.categories.forEach(({ name }, c) => {
+                picture.vectors[column * width + c] = overview.categories[name]?.[from] ?? 0;
+            });
+            picture.vectors[column * width + this.driverAt] = overview.driver_bytes[from] ?? 0;
+        }
+        return picture;
+    }
+}

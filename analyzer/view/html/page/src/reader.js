@@ -1,0 +1,153 @@
+// Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
+
+import { DataError, fromBase64, inflate, readColumns, run } from "./data.js";
+import { contributions, makeSums } from "./walk.js";
+
+// `breathe(done)` is called with the share of the work that is done, and may wait.
+export class Reader {
+    constructor(head, base64) {
+        this.head = head;
+        this.base64 = base64;
+        this.bytes = null;
+    }
+
+    all() {
+        if (!this.bytes) {
+            this.bytes = fromBase64(this.base64);
+            this.base64 = null;
+        }
+        return this.bytes;
+    }
+
+    async text(blob, name) {
+        return new TextDecoder().decode(await inflate(this.all(), blob, name));
+    }
+
+    async trace(index, breathe) {
+        const trace = this.head.traces[index];
+        const text = await this.text(trace.blobs.names, "names");
+        const { classes } = JSON.parse(text);
+        const parts = 9 + trace.devices.length * 4;
+        let part = 0;
+        let before = 0;
+        const step = async (share) => {
+            if (share < before)
+                part++;
+            before = share;
+            await breathe(Math.min(1, (part + share) / parts));
+        };
+        const columns = await readColumns(this.all(), trace, classes.length, step);
+        columns.devices = [];
+        for (const device of trace.devices) {
+            const table = contributions(classes, trace.categories, device.index, trace.kinds);
+            const sums = await run(makeSums(columns, table, device.has_blocks), step);
+            columns.devices.push({ table, sums });
+        }
+        const steps = trace.blobs.steps ? await this.text(trace.blobs.steps, "steps") : "";
+        return { columns, names: text, steps };
+    }
+}
+
+// ---- In a worker ----
+
+function buffersOf(value, found) {
+    if (ArrayBuffer.isView(value))
+        found.add(value.buffer);
+    else if (value && typeof value === "object")
+        Object.values(value).forEach((part) => buffersOf(part, found));
+    return found;
+}
+
+export function serve(port) {
+    let reader = null;
+    port.postMessage("ready");
+    port.onmessage = async ({ data }) => {
+        try {
+            if (data.head) {
+                reader = new Reader(data.head, data.base64);
+                return;
+            }
+            const result = data.blob ? await reader.text(data.blob, data.name)
+                : await reader.trace(data.trace, (done) => port.postMessage({ id: data.id, done }));
+            port.postMessage({ id: data.id, result }, data.blob ? [] : [...buffersOf(result, new Set())]);
+        } catch (error) {
+            port.postMessage({ id: data.id, error: error instanceof DataError ? error.message : `The page's data could not be read: ${error.message}` });
+        }
+    };
+}
+
+class RemoteReader {
+    constructor(worker, head, base64) {
+        this.worker = worker;
+        this.waiting = new Map();
+        worker.onmessage = ({ data }) => {
+            const call = this.waiting.get(data.id);
+            if ("done" in data) {
+                call.breathe(data.done);
+                return;
+            }
+            this.waiting.delete(data.id);
+            if (data.error)
+                call.reject(new DataError(data.error));
+            else
+                call.resolve(data.result);
+        };
+        worker.postMessage({ head, base64 });
+    }
+
+    call(message, breathe) {
+        return new Promise((resolve, reject) => {
+            const id = this.waiting.size ? Math.max(...this.waiting.keys()) + 1 : 1;
+            this.waiting.set(id, { resolve, reject, breathe });
+            this.worker.postMessage({ id, ...message });
+        });
+    }
+
+    text(blob, name) {
+        return this.call({ blob, name });
+    }
+
+    trace(index, breathe) {
+        return this.call({ trace: index }, breathe);
+    }
+}
+
+// A worker that answered. Pages opened from a disk may not be allowed to start one, and say so only later.
+async function startWorker(source) {
+    const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    try {
+        const worker = new Worker(address);
+        await new Promise((resolve, reject) => {
+            const late = setTimeout(() => reject(new Error("no answer")), 2000);
+            worker.onerror = reject;
+            worker.onmessage = () => {
+                clearTimeout(late);
+                resolve();
+            };
+        });
+        return worker;
+    } catch {
+        return null;
+    } finally {
+        URL.revokeObjectURL(address);
+    }
+}
+
+class SlicedReader extends Reader {
+    async trace(index, breathe) {
+        let rested = performance.now();
+        return super.trace(index, async (done) => {
+            if (performance.now() - rested < 30)
+                return;
+            breathe(done);
+            await new Promise((resolve) => setTimeout(resolve));
+            rested = performance.now();
+        });
+    }
+}
+
+// `source`: the program itself, which serves when it finds itself in a worker. "" = do not try.
+export async function openReader(head, base64, source) {
+    const worker = source && await startWorker(source);
+    return worker ? new RemoteReader(worker, head, base64) : new SlicedReader(head, base64);
+}

@@ -1,0 +1,105 @@
+// The parts below the timeline, one at a time.
+
+import { clear, el } from "./dom.js";
+import { badgeOf } from "./parts.js";
+
+const SLOW_MS = 16;
+const REST_MS = 150;
+
+export class Tabs {
+    constructor(list, panels, parts, store) {
+        this.store = store;
+        this.panels = panels;
+        this.parts = parts;
+        this.open = null;
+        this.buttons = parts.map((part, i) => {
+            const button = el("button", { type: "button", role: "tab", id: `tab-${part.id}`, "aria-controls": `panel-${part.id}`, tabindex: "-1", title: i < 9 ? `Key ${i + 1}` : "" }, part.title);
+            button.addEventListener("click", () => store.set({ tab: part.id }));
+            return button;
+        });
+        list.append(...this.buttons);
+        list.addEventListener("keydown", (event) => this.key(event));
+    }
+
+    key(event) {
+        const at = this.buttons.indexOf(document.activeElement);
+        const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: this.buttons.length - 1 }[event.key];
+        if (at < 0 || to === undefined)
+            return;
+        event.preventDefault();
+        event.stopPropagation();
+        const next = this.buttons[(to + this.buttons.length) % this.buttons.length];
+        next.focus();
+        next.click();
+    }
+
+    // A new model: all that was made is made again when it is seen.
+    renew(context) {
+        this.open?.view.destroy();
+        this.open = null;
+        this.context = context;
+        for (const [i, part] of this.parts.entries()) {
+            clear(this.buttons[i], part.title);
+            badgeOf(part.id, context.model).then((count) => {
+                if (count && this.context === context)
+                    clear(this.buttons[i], part.title, el("span", { class: "badge" }, String(count)));
+            }, () => {});
+        }
+        this.update(this.store.get());
+    }
+
+    update(state) {
+        const part = this.parts.find(({ id }) => id === state.tab) ?? this.parts[0];
+        for (const [i, { id }] of this.parts.entries()) {
+            this.buttons[i].setAttribute("aria-selected", String(id === part.id));
+            this.buttons[i].tabIndex = id === part.id ? 0 : -1;
+        }
+        if (!this.context || !part)
+            return;
+        if (this.open?.part !== part) {
+            this.open?.view.destroy();
+            const root = el("section", { role: "tabpanel", id: `panel-${part.id}`, "aria-labelledby": `tab-${part.id}`, tabindex: "0", class: `part part-${part.id}` });
+            clear(this.panels, root);
+            this.open = { part, root, view: this.make(part, root) };
+            this.cost = 0;
+        }
+        this.refresh(state);
+    }
+
+    // A part that takes longer than a frame has time for waits until the pointer rests: the timeline never does.
+    refresh(state) {
+        clearTimeout(this.later);
+        if (this.cost > SLOW_MS) {
+            this.later = setTimeout(() => {
+                this.cost = 0;
+                this.refresh(this.store.get());
+            }, REST_MS);
+            return;
+        }
+        const began = performance.now();
+        this.attempt(() => this.open.view.update(state));
+        this.cost = performance.now() - began;
+        // Some draw in the frame that follows.
+        requestAnimationFrame(() => {
+            const frame = performance.now();
+            setTimeout(() => {
+                this.cost = Math.max(this.cost, performance.now() - frame);
+            });
+        });
+    }
+
+    // A part that fails says so in its own place; the others go on.
+    make(part, root) {
+        return this.attempt(() => part.create(root, this.context), root) ?? { update() {}, destroy() {} };
+    }
+
+    attempt(action, root = this.open?.root) {
+        try {
+            return action();
+        } catch (error) {
+            console.error(error);
+            clear(root, el("p", { class: "trouble" }, `This part could not be shown: ${error.message}`));
+            return null;
+        }
+    }
+}

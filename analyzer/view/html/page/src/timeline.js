@@ -1,0 +1,488 @@
+// The timeline: what a device held, stacked by category, with steps, phases, marks and pins.
+
+import { el, visible } from "./dom.js";
+import * as format from "./format.js";
+import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
+import { followPointer } from "./pointer.js";
+import { clampZoom } from "./state.js";
+
+const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
+const LANE = 15;
+const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
+
+export class Timeline {
+    constructor(root, store, colours) {
+        this.store = store;
+        this.colours = colours;
+        this.source = null;
+        this.base = el("canvas", { "aria-hidden": "true" });
+        this.overlay = el("canvas", { "aria-hidden": "true" });
+        this.root = root;
+        root.append(this.base, this.overlay);
+        followPointer(root, this);
+        new ResizeObserver(() => this.draw()).observe(root);
+    }
+
+    show(source) {
+        this.source = source;
+        this.draw();
+    }
+
+    // ---- Places ----
+
+    get axis() {
+        return this.source.axis(this.store.get().axis);
+    }
+
+    get area() {
+        return {
+            left: MARGIN.left, top: MARGIN.top, width: Math.max(10, this.width - MARGIN.left - MARGIN.right),
+            height: Math.max(10, this.height - MARGIN.top - MARGIN.bottom),
+        };
+    }
+
+    toX(value) {
+        const [lo, hi] = this.store.get().zoom;
+        return this.area.left + ((value - lo) / (hi - lo)) * this.area.width;
+    }
+
+    toValue(x) {
+        const [lo, hi] = this.store.get().zoom;
+        return lo + ((x - this.area.left) / this.area.width) * (hi - lo);
+    }
+
+    // The change that is drawn at a place: the largest of its column.
+    changeAt(x) {
+        if (!this.picture || this.source.isPreview)
+            return null;
+        const column = Math.floor(((x - this.area.left) / this.area.width) * this.picture.count);
+        return column >= 0 && column < this.picture.count ? this.picture.change[column] : null;
+    }
+
+    // ---- Drawing ----
+
+    fit(canvas) {
+        const ratio = window.devicePixelRatio || 1;
+        const wide = Math.round(this.width * ratio);
+        const high = Math.round(this.height * ratio);
+        if (canvas.width !== wide || canvas.height !== high) {
+            canvas.width = wide;
+            canvas.height = high;
+        }
+        const context = canvas.getContext("2d");
+        context.setTransform(1, 0, 0, 1, 0, 0);
+        context.clearRect(0, 0, wide, high);
+        this.ratio = ratio;
+        return context;
+    }
+
+    draw() {
+        this.width = this.root.clientWidth;
+        this.height = this.root.clientHeight;
+        if (!this.source || this.width < 40 || this.height < 40)
+            return;
+        const state = this.store.get();
+        const context = this.fit(this.base);
+        const { ratio, area } = this;
+        const columns = Math.round(area.width * Math.min(ratio, 1.5));
+        this.picture = this.source.picture(this.axis, state.zoom[0], state.zoom[1], columns);
+        this.scaleTo(state);
+        paintBands(context, {
+            left: Math.round(area.left * ratio), top: Math.round(area.top * ratio), width: Math.round(area.width * ratio), height: Math.round(area.height * ratio),
+        }, this.picture, this.source, this.scale, this.colours, { ...state, reserved: this.driver <= this.scale });
+        context.scale(ratio, ratio);
+        context.font = FONT;
+        this.drawScale(context);
+        this.drawTime(context, state);
+        this.drawLabels(context, state);
+        this.drawDriver(context);
+        if (!this.source.isPreview) {
+            this.drawLanes(context, state);
+            this.drawMarks(context, state);
+        }
+        this.drawOverlay();
+    }
+
+    scaleTo(state) {
+        const { used, driver } = heights(this.picture, this.source);
+        this.driver = driver;
+        const card = this.source.device.total_bytes;
+        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? Math.max(driver, used) : used);
+        const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
+        this.step = ticks[1] ?? 1;
+        this.scale = Math.max(1, wanted) * 1.04;
+    }
+
+    drawScale(context) {
+        const { area, scale, step, colours } = this;
+        context.textBaseline = "middle";
+        context.textAlign = "right";
+        for (let bytes = 0; bytes <= scale; bytes += step) {
+            const y = Math.round(area.top + area.height - (bytes / scale) * area.height) + 0.5;
+            context.strokeStyle = colours.css("--line");
+            context.globalAlpha = bytes ? 0.55 : 1;
+            line(context, area.left, y, area.left + area.width, y);
+            context.globalAlpha = 1;
+            context.fillStyle = colours.css("--muted");
+            context.fillText(format.byteTick(bytes), area.left - 8, y);
+        }
+        const card = this.source.device.total_bytes;
+        if (card && card <= scale) {
+            const y = Math.round(area.top + area.height - (card / scale) * area.height) + 0.5;
+            context.strokeStyle = context.fillStyle = colours.css("--alarm");
+            context.setLineDash([6, 4]);
+            line(context, area.left, y, area.left + area.width, y);
+            context.setLineDash([]);
+            context.textBaseline = "top";
+            context.fillText(`card ${format.bytes(card)}`, area.left + area.width - 4, y + 4);
+        }
+    }
+
+    drawTime(context, state) {
+        const { area, colours } = this;
+        const y = area.top + area.height;
+        context.textBaseline = "top";
+        context.textAlign = "center";
+        for (const { x: value, text } of this.axis.ticks(state.zoom[0], state.zoom[1], Math.max(2, Math.floor(area.width / 110)))) {
+            const x = Math.round(this.toX(value)) + 0.5;
+            context.strokeStyle = colours.css("--muted");
+            line(context, x, y, x, y + 4);
+            context.fillStyle = colours.css("--muted");
+            const half = context.measureText(text).width / 2;
+            context.fillText(text, Math.min(Math.max(x, area.left + half - 20), area.left + area.width - half + MARGIN.right - 2), y + 6);
+        }
+    }
+
+    drawLabels(context, state) {
+        const { area, scale, source, colours } = this;
+        context.textBaseline = "middle";
+        context.textAlign = "center";
+        const places = labelPlaces(this.picture, source, { width: area.width, height: area.height, scale }, (text) => context.measureText(text).width, 16);
+        for (const { category, label, x, y } of places) {
+            const { name } = source.categories[category];
+            if (state.highlight && state.highlight !== name)
+                continue;
+            if (state.patterns) {
+                const wide = context.measureText(label).width + 8;
+                context.fillStyle = colours.of(name);
+                context.fillRect(area.left + x - wide / 2, area.top + y - 8, wide, 16);
+            }
+            context.fillStyle = colours.ink(name);
+            context.fillText(label, area.left + x, area.top + y);
+        }
+    }
+
+    // What the driver gave: a row to its own scale, and a line over the picture where it fits.
+    drawDriver(context) {
+        const { area, picture, scale, source, colours, driver } = this;
+        const top = area.top + area.height + 24 + 2 * (LANE + 1);
+        const wide = area.width / picture.count;
+        const bytesOf = (column) => picture.vectors[column * picture.width + source.driverAt];
+        context.textBaseline = "middle";
+        context.textAlign = "right";
+        context.fillStyle = colours.css("--muted");
+        context.fillText("driver", area.left - 8, top + LANE / 2);
+        if (!driver)
+            return;
+        context.globalAlpha = 0.45;
+        for (let column = 0; column < picture.count; column++) {
+            const high = (bytesOf(column) / driver) * (LANE - 1);
+            context.fillRect(area.left + column * wide, top + LANE - high, wide + 0.25, high);
+        }
+        context.globalAlpha = 1;
+        if (driver <= scale)
+            this.drawDriverLine(context, bytesOf, wide);
+        this.outlined(context, `${format.bytes(driver)} at most`, area.left + area.width - 4, top + LANE / 2 + 1);
+    }
+
+    drawDriverLine(context, bytesOf, wide) {
+        const { area, picture, scale } = this;
+        context.strokeStyle = this.colours.css("--muted");
+        context.lineWidth = 1.25;
+        context.beginPath();
+        for (let column = 0; column < picture.count; column++) {
+            const x = area.left + column * wide;
+            const y = area.top + area.height - (bytesOf(column) / scale) * area.height;
+            if (column)
+                context.lineTo(x, y);
+            else
+                context.moveTo(x, y);
+            context.lineTo(x + wide, y);
+        }
+        context.stroke();
+        context.lineWidth = 1;
+    }
+
+    // Text on what may be of any colour.
+    outlined(context, text, x, y) {
+        context.strokeStyle = this.colours.css("--bg");
+        context.lineWidth = 3;
+        context.lineJoin = "round";
+        context.strokeText(text, x, y);
+        context.lineWidth = 1;
+        context.fillStyle = this.colours.css("--fg");
+        context.fillText(text, x, y);
+    }
+
+    drawLanes(context, state) {
+        const { area, source, colours } = this;
+        const steps = area.top + area.height + 24;
+        const phases = steps + LANE + 1;
+        context.textBaseline = "middle";
+        context.textAlign = "right";
+        context.fillStyle = colours.css("--muted");
+        context.fillText("step", area.left - 8, steps + LANE / 2);
+        context.fillText("phase", area.left - 8, phases + LANE / 2);
+        context.save();
+        context.beginPath();
+        context.rect(area.left, area.top, area.width, this.height);
+        context.clip();
+        this.drawSteps(context, state, steps);
+        this.drawPhases(context, state, phases);
+        context.restore();
+    }
+
+    drawSteps(context, state, y) {
+        const { area, source, colours } = this;
+        const [lo, hi] = state.zoom;
+        const edges = source.steps.length;
+        let first = 0;
+        for (let high = edges; first < high;) {
+            const middle = (first + high) >>> 1;
+            if (this.axis.stepBegin(middle) > lo)
+                high = middle;
+            else
+                first = middle + 1;
+        }
+        first = Math.max(0, first - 1);
+        let drawn = -Infinity;
+        let marked = -Infinity;
+        let inWindow = 0;
+        while (first + inWindow < edges && this.axis.stepBegin(first + inWindow) < hi)
+            inWindow++;
+        context.textAlign = "center";
+        for (let i = first; i < first + inWindow; i++) {
+            const step = source.steps[i];
+            const from = this.toX(this.axis.stepBegin(i));
+            const to = i + 1 < edges ? this.toX(this.axis.stepBegin(i + 1)) : this.toX(this.axis.hi);
+            const outlier = step.large || step.slow;
+            if (to < drawn + 1 && !(outlier && from > marked + 2))
+                continue;
+            if (outlier)
+                marked = from;
+            context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
+            context.fillRect(from, y, Math.max(1, to - from), LANE);
+            if (to - from >= 14 && i && step.step) {
+                context.strokeStyle = colours.css("--line");
+                line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
+            }
+            const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
+            const left = Math.max(from, area.left);
+            const right = Math.min(to, area.left + area.width);
+            if (right - left > context.measureText(text).width + 4) {
+                context.fillStyle = colours.css("--fg");
+                context.fillText(text, (left + right) / 2, y + LANE / 2 + 1);
+            }
+            drawn = Math.max(drawn, to);
+        }
+    }
+
+    // Runs of one phase, as far as points can show them.
+    drawPhases(context, state, y) {
+        const { area, source, colours } = this;
+        const { phases, trace } = source;
+        const kindAt = (x) => {
+            const run = this.axis.runAt(this.toValue(x));
+            return run < 0 ? -1 : phases.kind[run];
+        };
+        context.textAlign = "center";
+        if (this.axis.runAt(state.zoom[1]) - this.axis.runAt(state.zoom[0]) > area.width / 3) {
+            context.fillStyle = colours.css("--lane-a");
+            context.fillRect(area.left, y, area.width, LANE);
+            context.fillStyle = colours.css("--muted");
+            context.fillText("zoom in to see phases", area.left + area.width / 2, y + LANE / 2 + 1);
+            return;
+        }
+        let from = area.left;
+        let kind = kindAt(from);
+        const put = (to) => {
+            if (kind >= 0) {
+                const name = trace.phases[kind];
+                context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
+                context.fillRect(from, y, to - from, LANE);
+                const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
+                if (text) {
+                    context.fillStyle = colours.css("--fg");
+                    context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
+                }
+            }
+        };
+        for (let x = area.left + 1; x <= area.left + area.width; x++) {
+            const here = kindAt(x);
+            if (here !== kind) {
+                put(x);
+                from = x;
+                kind = here;
+            }
+        }
+        put(area.left + area.width);
+    }
+
+    // Peak, refusals and marks above the picture; a label only where none is yet.
+    drawMarks(context) {
+        const { area, source, colours } = this;
+        const taken = [[], []];
+        const put = (value, sign, text, colour, depth) => {
+            const x = this.toX(value);
+            if (x < area.left - 0.5 || x > area.left + area.width + 0.5)
+                return;
+            context.strokeStyle = context.fillStyle = colours.css(colour);
+            context.globalAlpha = 0.7;
+            line(context, Math.round(x) + 0.5, area.top - 4, Math.round(x) + 0.5, depth);
+            context.globalAlpha = 1;
+            const full = text ? `${sign} ${text}` : sign;
+            for (const [row, label] of [[1, full], [0, full], [1, sign], [0, sign]]) {
+                const wide = context.measureText(label).width;
+                const right = x + wide + 4 < area.left + area.width;
+                const from = right ? x - 5 : x - wide + 5;
+                if (taken[row].some(([a, b]) => from < b + 8 && from + wide > a - 8))
+                    continue;
+                taken[row].push([from, from + wide]);
+                context.textAlign = "left";
+                context.textBaseline = "middle";
+                context.fillText(label, from, area.top - 10 - (1 - row) * 15);
+                return;
+            }
+        };
+        const peak = source.state(source.peak);
+        const bottom = area.top + area.height;
+        if (source.changes)
+            put(this.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / this.scale) * area.height);
+        for (const refusal of source.trace.refusals.filter((r) => r.device === source.device.index))
+            put(this.placeOf(refusal), "✖", `out of memory: ${format.bytes(refusal.asked_bytes)} asked`, "--alarm", bottom);
+        for (const mark of source.trace.marks.slice(0, 5000))
+            put(this.placeOf(mark), "▾", shorten(visible(mark.name), 28), "--muted", area.top + 4);
+    }
+
+    placeOf({ t_ns, event }) {
+        if (this.axis.name === "time")
+            return t_ns;
+        return this.axis.name === "event" ? event : this.axis.of(this.source.changeAtEvent(event));
+    }
+
+    // ---- What follows the pointer ----
+
+    drawOverlay() {
+        if (!this.source || !this.picture)
+            return;
+        const context = this.fit(this.overlay);
+        context.scale(this.ratio, this.ratio);
+        context.font = `600 ${FONT}`;
+        if (this.brush)
+            this.shade(context, ...this.brush);
+        if (this.source.isPreview)
+            return;
+        const { hover, pinA, pinB } = this.store.get();
+        const a = pinA ?? this.source.peak;
+        if (pinB !== null)
+            this.shade(context, this.toX(this.axis.of(pinB)), this.toX(this.axis.of(a)));
+        if (hover !== null)
+            this.cursor(context, hover, "", "--muted", []);
+        if (pinB !== null)
+            this.cursor(context, pinB, "B", "--pin-b", [5, 3]);
+        this.cursor(context, a, "A", "--accent", []);
+    }
+
+    shade(context, a, b) {
+        const { area } = this;
+        const from = Math.max(area.left, Math.min(a, b));
+        const to = Math.min(area.left + area.width, Math.max(a, b));
+        context.fillStyle = this.colours.css("--shade");
+        if (to > from)
+            context.fillRect(from, area.top, to - from, area.height);
+    }
+
+    cursor(context, change, flag, colour, dash) {
+        const { area } = this;
+        const x = this.toX(this.axis.of(change));
+        if (x < area.left - 1 || x > area.left + area.width + 1)
+            return;
+        context.strokeStyle = this.colours.css(colour);
+        context.setLineDash(dash);
+        context.lineWidth = flag ? 2 : 1;
+        line(context, x, area.top, x, area.top + area.height + 22);
+        context.setLineDash([]);
+        if (!flag)
+            return;
+        const y = area.top + area.height + 6;
+        context.fillStyle = this.colours.css(colour);
+        context.fillRect(x - 8, y, 16, 16);
+        context.fillStyle = this.colours.css("--bg");
+        context.textAlign = "center";
+        context.textBaseline = "middle";
+        context.fillText(flag, x, y + 8.5);
+    }
+
+    // ---- What the pointer does (pointer.js) ----
+
+    hover(x, y) {
+        const inside = x !== null && x >= this.area.left && x <= this.area.left + this.area.width && y < this.area.top + this.area.height + 40;
+        const change = inside ? this.changeAt(x) : null;
+        let highlight = null;
+        if (inside && this.picture && y >= this.area.top) {
+            const column = Math.min(this.picture.count - 1, Math.max(0, Math.floor(((x - this.area.left) / this.area.width) * this.picture.count)));
+            highlight = bandAt(this.picture, this.source, column, (1 - (y - this.area.top) / this.area.height) * this.scale);
+        }
+        this.store.set({ hover: change, highlight: inside && y < this.area.top + this.area.height ? highlight : null });
+    }
+
+    click(x, second) {
+        const change = this.changeAt(x);
+        if (change !== null)
+            this.store.set(second ? { pinB: change } : { pinA: change });
+    }
+
+    pan(pixels) {
+        const [lo, hi] = this.store.get().zoom;
+        const by = (pixels / this.area.width) * (hi - lo);
+        this.store.set({ zoom: clampZoom(this.axis, lo - by, hi - by) });
+    }
+
+    // Around the value at `x`, which stays where it is.
+    zoomAt(x, factor) {
+        const { axis } = this;
+        const [lo, hi] = this.store.get().zoom;
+        const value = Math.min(hi, Math.max(lo, this.toValue(x)));
+        const span = Math.min(axis.hi - axis.lo, Math.max(axis.least, (hi - lo) * factor));
+        const share = (value - lo) / (hi - lo);
+        this.store.set({ zoom: clampZoom(axis, value - share * span, value + (1 - share) * span) });
+    }
+
+    select(a, b) {
+        this.brush = null;
+        if (Math.abs(a - b) > 4)
+            this.store.set({ zoom: clampZoom(this.axis, this.toValue(Math.max(this.area.left, Math.min(a, b))), this.toValue(Math.min(this.area.left + this.area.width, Math.max(a, b)))) });
+        this.drawOverlay();
+    }
+
+    selecting(a, b) {
+        this.brush = [a, b];
+        this.drawOverlay();
+    }
+
+    whole() {
+        this.store.set({ zoom: [this.axis.lo, this.axis.hi] });
+    }
+}
+
+function line(context, x1, y1, x2, y2) {
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x2, y2);
+    context.stroke();
+}
+
+function shorten(text, length) {
+    const signs = [...text];
+    return signs.length > length ? `${signs.slice(0, length - 1).join("")}…` : text;
+}

@@ -1,0 +1,369 @@
+/* Source with its memory beside it, or the table of files. */
+#include "report/annotation.h"
+#include "view/text/text.h"
+#include "view/text/views.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_ROWS 20
+#define TAB "    "
+#define MAX_COLUMNS (5 + VT_PHASE_COUNT)
+
+/* The columns of a table: those between the first and the last are the same for files and lines. */
+struct layout {
+    struct vt_column columns[MAX_COLUMNS];
+    int count;
+    size_t indent;               /* left out of each source line */
+    bool phases[VT_PHASE_COUNT]; /* by phase: those in which anything was alive; else none */
+};
+
+static void add_column(struct layout *layout, struct vt_column column)
+{
+    layout->columns[layout->count++] = column;
+}
+
+static void add_peaks(struct layout *layout, const struct vt_print *print, const struct vt_line_use *use)
+{
+    bool any = false;
+
+    for (int phase = 0; print->style->by >= 0 && phase < VT_PHASE_COUNT; phase++) {
+        layout->phases[phase] = use->phase_peaks[phase] > 0;
+        any |= layout->phases[phase];
+        if (layout->phases[phase])
+            add_column(layout, (struct vt_column){vt_phase_name((unsigned)phase), .right = true});
+    }
+    if (!any)
+        add_column(layout, (struct vt_column){"own peak", .right = true});
+}
+
+/* In the colour of what most of them are. */
+static void put_bytes(struct vt_table *table, uint64_t bytes, const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    if (bytes)
+        vt_table_cell(table, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)vt_largest_category(categories),
+                      VT_BYTES(bytes));
+    else
+        vt_table_cells(table, VT_BYTES(0));
+}
+
+static void put_peaks(struct vt_table *table, const struct layout *layout, const struct vt_line_use *use)
+{
+    bool any = false;
+
+    for (int phase = 0; phase < VT_PHASE_COUNT; phase++) {
+        any |= layout->phases[phase];
+        if (layout->phases[phase])
+            vt_table_cells(table, use->phase_peaks[phase] ? VT_BYTES(use->phase_peaks[phase]) : "");
+    }
+    if (!any)
+        vt_table_cells(table, VT_BYTES(use->peak_bytes));
+}
+
+static void put_category(struct vt_table *table, const struct vt_line_use *use)
+{
+    if (use->bytes)
+        vt_table_category(table, use->categories);
+    else
+        vt_table_cells(table, "");
+}
+
+/* Nothing where it is the line's own alone. */
+static void put_through(struct vt_table *table, const struct vt_line_use *own,
+                        const struct vt_line_use *through)
+{
+    if (through->allocations > own->allocations)
+        put_bytes(table, through->bytes, through->categories);
+    else
+        vt_table_cells(table, "");
+}
+
+/* ---- Files ---- */
+
+static void file_row(struct vt_table *table, const struct layout *layout, const char *name,
+                     const struct vt_line_use *own, const struct vt_line_use *through, uint64_t whole)
+{
+    vt_table_cells(table, name);
+    put_bytes(table, own->bytes, own->categories);
+    vt_table_cells(table, VT_PERCENT(own->bytes, whole));
+    put_peaks(table, layout, own);
+    vt_table_cells(table, VT_COUNT(own->allocations));
+    put_category(table, own);
+    put_through(table, own, through);
+}
+
+static void files(struct vt_print *print, const struct vt_annotated_device *device)
+{
+    size_t rows = print->style->top ? (size_t)print->style->top : FILE_ROWS, shown = 0;
+    uint64_t whole = device->report->shown->state.used_bytes, rest = 0;
+    struct layout layout = {.count = 0};
+    struct vt_table table;
+
+    add_column(&layout, (struct vt_column){VT_TITLE(print, "Memory by source file"), .cut = VT_CUT_PARTS,
+                                           .minimum = 22});
+    add_column(&layout, (struct vt_column){"bytes", .right = true});
+    add_column(&layout, (struct vt_column){vt_text_whole(device->report), .right = true, .drop = 1});
+    add_peaks(&layout, print, &device->all);
+    add_column(&layout, (struct vt_column){"allocations", .right = true, .drop = 2});
+    add_column(&layout, (struct vt_column){"", .drop = 4});
+    add_column(&layout, (struct vt_column){"through it", .right = true, .drop = 3});
+    vt_table_begin(&table, layout.columns, layout.count);
+    for (; shown < device->file_count && shown < rows; shown++)
+        file_row(&table, &layout, device->files[shown].name, &device->files[shown].own,
+                 &device->files[shown].through, whole);
+    for (size_t i = shown; i < device->file_count; i++)
+        rest += device->files[i].own.bytes;
+    vt_table_rest(&table, device->file_count - shown, rest, whole, 0);
+    if (device->nowhere.allocations)
+        file_row(&table, &layout, "no line known", &device->nowhere, &device->nowhere, whole);
+    vt_table_print(&table, print);
+    vt_print_paragraph(
+        print, 2, 2,
+        "Each allocation counts for one file, by the line that report --by line names. \"Through "
+        "it\": also what its lines called.%s",
+        print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
+}
+
+/* ---- Lines ---- */
+
+/* Lines shown before and after one with memory. */
+static size_t around(const struct vt_print *print)
+{
+    return print->style->brief ? 1 : 2;
+}
+
+static bool is_shown(const struct vt_print *print, const struct vt_annotated_line *line, size_t number)
+{
+    return print->style->all || (line->line > 0 && number + around(print) >= (size_t)line->line &&
+                                 number <= (size_t)line->line + around(print));
+}
+
+/* Spaces that all lines shown begin with. */
+static size_t common_indent(const struct vt_print *print, const struct vt_annotated_file *file)
+{
+    size_t least = SIZE_MAX, next = 0;
+
+    for (size_t number = 1; number <= file->text_count; number++) {
+        const char *text = file->texts[number - 1];
+        size_t indent = strspn(text, " ");
+
+        while (next + 1 < file->line_count && (size_t)file->lines[next].line + around(print) < number)
+            next++;
+        if (text[indent] && next < file->line_count && is_shown(print, &file->lines[next], number) &&
+            indent < least)
+            least = indent;
+    }
+    return least == SIZE_MAX ? 0 : least;
+}
+
+/* The caller frees it; NULL without memory. */
+static char *expand_tabs(const char *text)
+{
+    size_t tabs = 0, used = 0;
+    char *expanded;
+
+    for (const char *at = text; *at; at++)
+        tabs += *at == '\t';
+    expanded = malloc(strlen(text) + tabs * (sizeof TAB - 2) + 1);
+    for (; expanded && *text; text++) {
+        if (*text == '\t') {
+            memcpy(expanded + used, TAB, sizeof TAB - 1);
+            used += sizeof TAB - 1;
+        } else {
+            expanded[used++] = *text;
+        }
+    }
+    if (expanded)
+        expanded[used] = '\0';
+    return expanded;
+}
+
+static void put_text(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                     const char *text, bool has_memory)
+{
+    size_t indent = strspn(text, " ");
+    char *expanded = expand_tabs(text + (indent < layout->indent ? indent : layout->indent));
+
+    print->failed |= !expanded;
+    vt_table_cell(table, "%s%s%s", has_memory ? "" : VT_DIM, expanded ? expanded : "",
+                  has_memory ? "" : VT_RESET);
+    free(expanded);
+}
+
+static void put_nothing(struct vt_table *table, int cells)
+{
+    while (cells-- > 0)
+        vt_table_cells(table, "");
+}
+
+static void line_row(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                     const struct vt_annotated_line *line)
+{
+    if (line->line)
+        vt_table_cell(table, "%" PRId32, line->line);
+    else
+        vt_table_cells(table, "?");
+    if (line->own.allocations) {
+        put_bytes(table, line->own.bytes, line->own.categories);
+        put_peaks(table, layout, &line->own);
+        vt_table_cells(table, VT_COUNT(line->own.allocations));
+        put_category(table, &line->own);
+    } else {
+        put_nothing(table, layout->count - 3); /* all but line, through and source */
+    }
+    put_through(table, &line->own, &line->through);
+    put_text(print, table, layout, line->text ? line->text : "", true);
+}
+
+/* A line of the file without memory; `number` 0 = lines that are left out. */
+static void plain_row(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                      size_t number, const char *text)
+{
+    if (number)
+        vt_table_cell(table, VT_DIM "%zu" VT_RESET, number);
+    else
+        vt_table_cells(table, "…");
+    put_nothing(table, layout->count - 2);
+    put_text(print, table, layout, text, false);
+}
+
+/* Lines without memory from the line `from` on up to before `to`. */
+static void between(struct vt_print *print, struct vt_table *table, const struct layout *layout,
+                    const struct vt_annotated_file *file, size_t from, size_t to)
+{
+    bool after_one = from > 1, before_one = to <= file->text_count;
+    size_t first = after_one ? from + around(print) : from,
+           last = before_one && to > around(print) ? to - around(print) : to;
+
+    if (!file->text_count)
+        return;
+    if (!before_one)
+        to = last = file->text_count + 1;
+    if (print->style->all || first + 1 >= last) /* leaving out one line saves nothing */
+        first = last = to;
+    if (!after_one && !print->style->all && first < last)
+        first = from;
+    for (size_t i = from; i < first && i < to; i++)
+        plain_row(print, table, layout, i, file->texts[i - 1]);
+    if (first < last)
+        plain_row(print, table, layout, 0, "");
+    for (size_t i = last > first ? last : first; before_one && i < to; i++)
+        plain_row(print, table, layout, i, file->texts[i - 1]);
+}
+
+static void print_lines(struct vt_print *print, const struct vt_annotated_file *file)
+{
+    struct layout layout = {.indent = common_indent(print, file)};
+    struct vt_table table;
+    size_t next = 1;
+
+    add_column(&layout, (struct vt_column){VT_TITLE(print, "line"), .right = true});
+    if (file->own.allocations) {
+        add_column(&layout, (struct vt_column){"bytes", .right = true});
+        add_peaks(&layout, print, &file->own);
+        add_column(&layout, (struct vt_column){"times", .right = true, .drop = 1});
+        add_column(&layout, (struct vt_column){"", .drop = 3});
+    }
+    add_column(&layout,
+               (struct vt_column){"through it", .right = true, .drop = file->own.allocations ? 2 : 0});
+    add_column(&layout,
+               (struct vt_column){file->text_count ? "source" : "", .minimum = file->text_count ? 28 : 0});
+    vt_table_begin(&table, layout.columns, layout.count);
+    for (size_t i = 0; i < file->line_count; i++) {
+        const struct vt_annotated_line *line = &file->lines[i];
+
+        if (line->line > 0) {
+            between(print, &table, &layout, file, next, (size_t)line->line);
+            next = (size_t)line->line + 1;
+        }
+        line_row(print, &table, &layout, line);
+    }
+    if (next <= file->text_count)
+        between(print, &table, &layout, file, next, file->text_count + 1);
+    vt_table_print(&table, print);
+}
+
+static void notes(struct vt_print *print, const struct vt_annotated_device *device,
+                  const struct vt_annotated_file *file)
+{
+    static const char *const states[VT_SOURCE_STATES] = {
+        [VT_SOURCE_MISSING] = "The file is not on this machine: lines have no text.",
+        [VT_SOURCE_NEWER] =
+            "The file was changed after recording began: its lines may differ, so they have no text.",
+        [VT_SOURCE_REFUSED] = "The file is no source file that can be shown: lines have no text."};
+
+    if (states[file->source])
+        vt_print_paragraph(print, 2, 2, "%s", states[file->source]);
+    if (file->left_out)
+        vt_print_paragraph(print, 2, 2, "%s more lines allocated or called code that did: --top shows more.",
+                           VT_COUNT(file->left_out));
+    vt_print_paragraph(
+        print, 2, 2, "%s\"Through it\": with what the line called; empty if that is nothing.%s",
+        !file->own.allocations  ? ""
+        : print->style->by >= 0 ? "Phases: the most of the line alive at once in each. \"Times\": how "
+                                  "often it allocated. "
+                                : "\"Own peak\": the most of the line alive at once. \"Times\": how often "
+                                  "it allocated. ",
+        device->has_backward
+            ? " What backward allocated counts for the line of its forward operator, where that is "
+              "known."
+            : "");
+}
+
+static void one_file(struct vt_print *print, const struct vt_annotated_device *device)
+{
+    const struct vt_annotated_file *file = &device->files[0];
+    uint64_t whole = device->report->shown->state.used_bytes;
+
+    fprintf(print->paragraph, VT_BOLD "%s" VT_RESET ": ", file->path);
+    if (file->own.allocations)
+        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " of its own (%s), %s with what it called. ",
+                VT_BYTES(file->own.bytes), VT_PERCENT(file->own.bytes, whole), VT_BYTES(file->through.bytes));
+    else
+        fprintf(print->paragraph, "nothing of its own, %s (%s) with what it called. ",
+                VT_BYTES(file->through.bytes), VT_PERCENT(file->through.bytes, whole));
+    if (file->own.allocations)
+        fprintf(print->paragraph, "Its own peak is %s; it made %s allocation%s.",
+                VT_BYTES(file->own.peak_bytes), VT_COUNT(file->own.allocations),
+                file->own.allocations == 1 ? "" : "s");
+    vt_end_paragraph(print, 0, 2);
+    fputc('\n', print->stream);
+    if (!file->line_count) {
+        vt_print_paragraph(print, 0, 0, "None of its lines allocated on GPU %d.", device->report->index);
+        return;
+    }
+    print_lines(print, file);
+    notes(print, device, file);
+}
+
+int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out)
+{
+    const struct vt_report *report = annotation->report;
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, report);
+
+    if (result)
+        return result;
+    vt_text_header(&print, "annotate");
+    if (!annotation->device_count)
+        vt_print_paragraph(&print, 0, 0, "No GPU memory was held at any time of this trace.");
+    for (size_t i = 0; i < annotation->device_count; i++) {
+        const struct vt_annotated_device *device = &annotation->devices[i];
+        const struct vt_state *state = &device->report->shown->state;
+
+        if (i)
+            fputc('\n', print.stream);
+        vt_text_device(&print, device->report);
+        vt_print_paragraph(&print, 0, 0, "At %s, %s: " VT_BOLD "%s" VT_RESET " in use.", report->at_label,
+                           VT_WHEN(report, state), VT_BYTES(state->used_bytes));
+        if (!annotation->has_file)
+            fputc('\n', print.stream);
+        if (annotation->has_file)
+            one_file(&print, device);
+        else
+            files(&print, device);
+    }
+    return vt_print_finish(&print, out);
+}

@@ -1,0 +1,63 @@
+#!/bin/bash
+# Debian systems in folders, for builds and tests that need a known system. For scripts: . packaging/chroot.sh
+#
+# chroot_make FOLDER SUITE PACKAGES...   a fresh system of that suite (bullseye, bookworm, sid) with these packages; from
+#                                        the cache if it was made before (${VRAMTRACE_CACHE:-~/.cache/vramtrace}/chroots)
+# chroot_run FOLDER COMMAND...           runs a command in it as root: with /proc, /dev and the network, in a mount
+#                                        namespace of its own that leaves nothing mounted
+# chroot_remove FOLDER
+#
+# They need root and debootstrap (Debian: apt install debootstrap), and return 1, saying why, where they cannot work.
+
+chroot_cache=${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}/chroots
+
+chroot_say() { echo "chroot: $*" >&2; }
+
+chroot_check() {
+    [ "$(id -u)" = 0 ] || { chroot_say "needs root"; return 1; }
+    command -v debootstrap >/dev/null || { chroot_say "needs debootstrap (apt install debootstrap)"; return 1; }
+    unshare -m true 2>/dev/null || { chroot_say "no mount namespace here"; return 1; }
+}
+
+chroot_make() {
+    local folder=$1 suite=$2 tarball name
+    shift 2
+    chroot_check || return 1
+    name=$suite-$(printf '%s\n' "$@" | sort | sha256sum | cut -c 1-12)
+    tarball=$chroot_cache/$name.tar.zst
+    [ ! -e "$folder" ] || { chroot_say "$folder exists"; return 1; }
+    mkdir -p "$chroot_cache" "$folder" || return 1
+    if [ ! -e "$tarball" ]; then
+        chroot_say "making $name"
+        debootstrap --variant=minbase "$suite" "$folder" >"$chroot_cache/$name.log" 2>&1 &&
+            # A mirror that is not updated daily serves the same packages.
+            echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/99mirror" &&
+            chroot_run "$folder" apt-get update -q >>"$chroot_cache/$name.log" 2>&1 &&
+            chroot_run "$folder" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+                ca-certificates "$@" >>"$chroot_cache/$name.log" 2>&1 &&
+            chroot_run "$folder" apt-get clean &&
+            tar --zstd -C "$folder" -cf "$tarball.part" . && mv "$tarball.part" "$tarball" && return 0
+        chroot_say "could not make $name: see $chroot_cache/$name.log"
+        chroot_remove "$folder"
+        return 1
+    fi
+    tar -C "$folder" -xf "$tarball"
+}
+
+chroot_run() {
+    # The host's certificates, since it may reach the network through a proxy that has its own.
+    unshare -m bash -c '
+        set -e
+        folder=$1
+        shift
+        mount --make-rprivate /
+        mount --rbind /dev "$folder/dev"
+        mount -t proc proc "$folder/proc"
+        cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
+        certificates=/etc/ssl/certs/ca-certificates.crt
+        [ ! -e "$certificates" ] || [ ! -e "$folder$certificates" ] || mount --bind "$certificates" "$folder$certificates"
+        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+            PIP_CERT="$certificates" PIP_ROOT_USER_ACTION=ignore chroot "$folder" "$@"' chroot_run "$@"
+}
+
+chroot_remove() { rm -rf --one-file-system "$1"; }

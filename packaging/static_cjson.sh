@@ -1,0 +1,18 @@
+#!/bin/bash
+# Debian has no static cJSON: makes libcjson.a of its source package, with Debian's patches. For packaging/wheel.sh.
+set -euo pipefail
+sed 's/^deb /deb-src /' /etc/apt/sources.list >/etc/apt/sources.list.d/sources.list
+apt-get update -q >/dev/null
+folder=$(mktemp -d)
+cd "$folder"
+apt-get source -q --print-uris cjson | tr -d "'" | while read -r uri file _ hash; do
+    case $file in *.tar.*) /usr/lib/apt/apt-helper -q download-file "$uri" "$file" "$hash" >/dev/null ;; esac
+done
+mkdir source
+tar -C source --strip-components=1 -xf cjson_*.orig.tar.*
+tar -C source -xf cjson_*.debian.tar.*
+cd source
+while read -r patch; do patch -s -p1 <"debian/patches/$patch"; done < <(grep -v '^#' debian/patches/series)
+gcc -O2 -ffile-prefix-map="$PWD"=. -c cJSON.c
+ar rcsD "/usr/lib/$(gcc -print-multiarch)/libcjson.a" cJSON.o
+rm -r "$folder"

@@ -1,0 +1,390 @@
+"""vramtrace mcp: every tool through the MCP SDK's own client, what may not be read, and the protocol by hand."""
+import json
+import os
+import pathlib
+import select
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from test_annotate_cli import code, write
+from test_cli import PROGRAM, check_refused, run
+from test_cli_text import HOSTILE, UNSAFE, hostile_trace
+from trace_file import ALLOC, DRIVER, FRAMEWORK, FREE, MARK, OOM, TraceFile
+
+READERS = os.environ.get("VRAMTRACE_READERS")
+CLIENT = pathlib.Path(__file__).with_name("mcp_client.py")
+MIB = 1 << 20
+TOOLS = ["traces", "summary", "report", "leaks", "oom", "frag", "diff", "annotate", "explain", "sql"]
+with_sdk = pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
+
+
+def make(path, megabytes=(1, 2, 4, 8), seconds=0, state=1):
+    """Blocks of files f0.py, f1.py, … in one segment; a mark; the second is freed; out of memory."""
+    trace = TraceFile(started_ns=(1_700_000_000 + seconds) * 1_000_000_000)
+    trace.process([b"python", b"f0.py"], os.fsencode(path.parent), b"/bin/python")
+    trace.device(0, 80 << 30, b"Card")
+    trace.string(1, b"here")
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB)
+    for i, size in enumerate(megabytes):
+        code(trace, i + 1, os.fsencode(path.parent / f"f{i}.py"))
+        trace.stack(i + 1, python=[(i + 1, 0, 0)])
+        trace.event(ALLOC, FRAMEWORK, address=(1 << 32) + 8 * MIB * i, size=size * MIB, detail=64 * MIB, stack=i + 1)
+    trace.event(MARK, detail=1)
+    trace.event(FREE, FRAMEWORK, address=(1 << 32) + 8 * MIB, size=megabytes[1] * MIB, detail=64 * MIB)
+    trace.event(OOM, FRAMEWORK, size=1 << 40, detail=64 * MIB, stack=1)
+    return trace.write(path, state)
+
+
+def ask(arguments, *calls, check=True):
+    """The answers of one server, the first being that of initialize."""
+    result = subprocess.run([READERS, CLIENT, PROGRAM.resolve(), "mcp", *map(str, arguments)], input=json.dumps(calls),
+                            capture_output=True, text=True, timeout=120)
+    assert not check or result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make(tmp_path / "run" / "a.vrt" if (tmp_path / "run").mkdir() else tmp_path / "run" / "a.vrt")
+    make(tmp_path / "b.vrt", (1, 2, 4, 6), seconds=60)
+    return tmp_path.resolve()
+
+
+# ---- Through the SDK ----
+
+
+@with_sdk
+def test_first_words_and_tools(folder):
+    first, tools, pong = ask([folder], ["list"], ["ping"])
+    assert first["serverInfo"]["name"] == "vramtrace" and first["protocolVersion"] == "2025-06-18"
+    assert "summary" in first["instructions"]
+    assert [tool["name"] for tool in tools] == TOOLS
+    for tool in tools:
+        schema = tool["inputSchema"]
+        assert tool["description"] and tool["annotations"]["readOnlyHint"] is True
+        assert schema["type"] == "object" and schema["additionalProperties"] is False and "offset" in schema["properties"]
+        assert all(value["description"] and value["type"] in ("string", "integer", "boolean")
+                   for value in schema["properties"].values())
+    assert len(json.dumps(tools)) < 12_000
+
+
+@with_sdk
+def test_every_tool(folder):
+    write(folder / "run" / "f3.py", b"x = 1\n" * 6 + b"make_the_large_one()\n")
+    a = {"trace": "run/a.vrt"}
+    _, traces, summary, report, by, leaks, oom, frag, diff, moments, files, lines, explain, sql = ask(
+        [folder], ["traces", {}], ["summary", a], ["report", a], ["report", {**a, "by": "line", "at": "mark:here", "top": 2}],
+        ["leaks", a], ["oom", a], ["frag", a], ["diff", {"trace": "run/a.vrt", "other_trace": "b.vrt", "by": "line"}],
+        ["diff", {**a, "at": "mark:here", "other_at": "end"}], ["annotate", a], ["annotate", {**a, "file": "f3.py"}],
+        ["explain", {**a, "what": "unknown"}],
+        ["sql", {**a, "query": "SELECT kind, count(*) AS n, sum(bytes) FROM events GROUP BY kind ORDER BY n DESC"}])
+    answers = [traces, summary, report, by, leaks, oom, frag, diff, moments, files, lines, explain, sql]
+    assert not any(answer["failed"] for answer in answers)
+    assert all(len(answer["text"].encode()) < 2200 for answer in answers)
+    assert [trace["trace"] for trace in traces["data"]["traces"]] == ["b.vrt", "run/a.vrt"]  # the newest first
+    assert traces["data"]["traces"][0]["began"] == "2023-11-14 22:14:20 UTC"
+    told = json.loads(run("report", "--json", folder / "run/a.vrt").stdout)
+    device, = summary["data"]["devices"]
+    peak = told["devices"][0]["peak"]
+    assert device["peak"] == {**{name: peak[name] for name in device["peak"] if name in peak}, "used_bytes": 15 * MIB}
+    assert device["peak"]["block_bytes"] == 15 * MIB and summary["data"]["out_of_memory"] == 1
+    assert "15.00 MiB" in report["text"] and "Out of memory" in summary["text"] and "1.00 TiB" in oom["text"]
+    assert "f3.py:7" in by["text"] and "… 2 more" in by["text"] and "f1.py:7" not in by["text"]
+    assert "cannot be judged" in leaks["text"] and "64.00 MiB reserved" in frag["text"]
+    assert "−2.00 MiB" in diff["text"] and "−2.00 MiB" in moments["text"]
+    assert "8.00 MiB" in files["text"] and "make_the_large_one()" in lines["text"]
+    assert "unknown (a category)" in explain["text"]
+    assert sql["data"] == {"columns": ["kind", "n", "sum(bytes)"], "more": False, "rows": [
+        ["alloc", 5, 79 * MIB], ["free", 1, 2 * MIB], ["mark", 1, 0], ["oom", 1, 1 << 40]]} or sorted(
+        sql["data"]["rows"]) == [["alloc", 5, 79 * MIB], ["free", 1, 2 * MIB], ["mark", 1, 0], ["oom", 1, 1 << 40]]
+    assert all(answer["text"].startswith(f"Trace {folder}/run/a.vrt\n") for answer in answers[1:])
+
+
+@with_sdk
+def test_pages_make_up_the_whole(folder):
+    trace = {"trace": "run/a.vrt"}
+    calls, text, offset = [], "", 0
+    _, *pages = ask([folder], *[["sql", {**trace, "query": "SELECT * FROM columns", "top": 10_000, "offset": offset}]
+                                for offset in (0, 1 << 20, 999_999_999)])
+    assert "offset=" in pages[0]["text"] and "nothing after" in pages[1]["text"] and "nothing after" in pages[2]["text"]
+    assert pages[0]["data"] and not pages[1]["data"]
+    while True:
+        page = ask([folder], ["sql", {**trace, "query": "SELECT column_name, about FROM columns", "top": 60, "offset": offset}])[1]
+        body, found, rest = page["text"].partition("… ")[0], "for more: the same call" in page["text"], page["text"]
+        text += rest.rsplit("… ", 1)[0] if found else rest
+        calls.append(len(rest.encode()))
+        if not found:
+            break
+        offset = int(rest.rsplit("offset=", 1)[1])
+    assert len(calls) > 1 and max(calls) < 2200
+    assert text.count("\n") == 60 + 3 and len(set(text.splitlines())) > 50  # trace, titles, rows, that there are more
+    assert [len(line) > 2000 for line in text.splitlines()].count(True) == 0
+
+
+@with_sdk
+def test_errors_say_what_to_do(folder):
+    wrong = [
+        (["summary", {"trace": "none.vrt"}], "`traces` lists them"), (["summary", {"trace": 7}], "`trace` takes a text"),
+        (["report", {"by": "colour"}], "category, module"), (["report", {"top": 0}], "from 1 to"),
+        (["report", {"top": 2.5}], "whole number"), (["report", {"path": "x"}], "`trace`"),
+        (["report", {"at": "mark:nope"}], "it has 'here'"), (["report", {"at": "step:99"}], "no step 99"),
+        (["report", {"device": 9}], "no device 9"), (["explain", {}], "`what`"), (["sql", {}], "`query`"),
+        (["diff", {"trace": "b.vrt"}], "`other_trace`"), (["annotate", {"file": "nope.py"}], "f3.py"),
+        (["annotate", {"all": "yes"}], "true or false"), (["sql", {"query": "SELEC 1"}], "syntax error"),
+        (["sql", {"query": "SELECT nope FROM events"}], "sqlite_master"), (["sql", {"query": "  "}], "one SELECT"),
+        (["sql", {"query": "SELECT 1; SELECT 2"}], "one statement"),
+    ]
+    _, *answers = ask([folder], *[call for call, _ in wrong], ["nothing", {}], ["summary", {}])
+    for (call, part), answer in zip(wrong, answers):
+        assert answer["failed"] and part in answer["text"] and len(answer["text"]) < 2500, (call, answer)
+    assert "no such tool" in answers[-2]["protocol_error"]
+    assert answers[-1]["failed"] is False  # it goes on
+
+
+@with_sdk
+def test_sql_reads_only(folder, tmp_path):
+    other = tmp_path / "other.db"
+    forbidden = [f"ATTACH '{other}' AS x", "PRAGMA query_only = OFF", "PRAGMA writable_schema = 1", "DELETE FROM events",
+                 "INSERT INTO marks SELECT * FROM marks", "CREATE TABLE x (y)", "CREATE TEMP TABLE x (y)", "DROP TABLE events",
+                 "UPDATE events SET bytes = 0", "VACUUM", f"VACUUM INTO '{other}'", "BEGIN", "REINDEX", "ANALYZE",
+                 "SELECT load_extension('x')", f"SELECT writefile('{other}', 'x')", "SELECT readfile('/etc/passwd')",
+                 "SELECT * FROM pragma_table_info('events')", "DETACH main", "EXPLAIN DELETE FROM events",
+                 "WITH x AS (SELECT 1) DELETE FROM events"]
+    large = ["SELECT hex(zeroblob(100000000))",
+             "WITH RECURSIVE a(x) AS (SELECT randomblob(1000000) UNION ALL SELECT randomblob(1000000) FROM a LIMIT 100000) "
+             "SELECT * FROM a ORDER BY 1"]
+    endless = "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT count(*) FROM a"
+    began = time.monotonic()
+    _, *answers = ask([folder], *[["sql", {"query": text}] for text in (*forbidden, *large, endless,
+                                                                        "SELECT count(*) FROM events")])
+    assert [text for text, answer in zip(forbidden, answers) if not answer["failed"]] == []
+    assert all("memory" in answer["text"] or "too big" in answer["text"] for answer in answers[len(forbidden):-2])
+    assert "longer than 5 s" in answers[-2]["text"] and time.monotonic() - began < 60
+    assert answers[-1]["data"]["rows"] == [[8]]
+    assert not other.exists()
+
+
+@with_sdk
+def test_nothing_outside_can_be_opened(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside").resolve()
+    secret = make(outside / "secret.vrt")
+    (folder / "link.vrt").symlink_to(secret)
+    (folder / "away").symlink_to(outside)
+    (folder / "inner.vrt").symlink_to(folder / "b.vrt")
+    os.mkfifo(folder / "pipe.vrt")
+    (folder / "notes.vrt").write_text("notes\n" * 3000)
+    names = [str(secret), f"../{outside.name}/secret.vrt", "link.vrt", "away/secret.vrt", "run/../../outside/secret.vrt", "/etc/passwd",
+             "pipe.vrt", "run", ".", "..", "/", "notes.vrt", "b.vrt/", "x" * 5000, "b.vrt\0x\n" + "\u202e"]
+    _, *answers = ask([folder], *[["summary", {"trace": name}] for name in names], ["summary", {"trace": "inner.vrt"}],
+                      ["summary", {"trace": str(folder / "run/a.vrt")}], ["traces", {}])
+    assert [name for name, answer in zip(names, answers) if not answer["failed"] and "\0" not in name] == []
+    assert not any("15.00 MiB" in answer["text"] for answer in answers[:-3])
+    assert not answers[-3]["failed"] and not answers[-2]["failed"]
+    assert [trace["trace"] for trace in answers[-1]["data"]["traces"]] == ["b.vrt", "run/a.vrt"]
+    # traces that were named, and no others of their folder
+    _, named, other, listed = ask([folder / "run/a.vrt"], ["summary", {"trace": "a.vrt"}],
+                                  ["summary", {"trace": str(folder / "b.vrt")}], ["traces", {}])
+    assert (named["failed"], other["failed"], listed["data"]["count"]) == (False, True, 1)
+
+
+@with_sdk
+def test_hostile_names(tmp_path):
+    inner = tmp_path / "x"
+    inner.mkdir()
+    hostile_trace(os.fsencode(inner) + b"/" + HOSTILE[:40].replace(b"/", b"").replace(b"\0", b"") + b".vrt")
+    hostile_trace(os.fsencode(inner) + b"/plain.vrt")
+    trace = {"trace": "plain.vrt"}
+    _, *answers = ask([inner], ["traces", {}], *[[tool, {**trace, **more}] for tool, more in (
+        ("summary", {}), ("report", {}), ("report", {"by": "owner", "at": "end"}), ("oom", {}), ("frag", {}), ("leaks", {}),
+        ("annotate", {}), ("annotate", {"file": "train.py"}), ("explain", {"what": "parameter"}), ("diff", {"other_at": "end"}),
+        ("sql", {"query": "SELECT * FROM frames"}), ("sql", {"query": "SELECT name FROM marks"}),
+        ("explain", {"what": "</script>\u202e\x1b[31m\n"}), ("annotate", {"file": "\x1b]0;owned\x07\u202e.py"}))])
+    assert len(answers[0]["data"]["traces"]) == 2
+    for answer in answers:
+        assert not {ord(letter) for letter in answer["text"]} & UNSAFE, answer["text"]
+        json.dumps(answer["data"], ensure_ascii=False).encode()
+
+
+@with_sdk
+@pytest.mark.parametrize("state", [1, 2], ids=["recording", "complete"])
+def test_a_trace_that_changes(folder, state):
+    make(folder / "b.vrt", (1, 2, 4, 6), state=state)
+    pause = folder / "pause"
+    calls = [["summary", {"trace": "b.vrt"}], ["sql", {"trace": "b.vrt", "query": "SELECT max(bytes) FROM events WHERE kind = 'free'"}],
+             ["pause", str(pause)], ["summary", {"trace": "b.vrt"}],
+             ["sql", {"trace": "b.vrt", "query": "SELECT max(bytes) FROM events WHERE kind = 'free'"}],
+             ["pause", str(pause)], ["summary", {"trace": "b.vrt"}], ["summary", {"trace": "run/a.vrt"}]]
+    done = []
+    thread = threading.Thread(target=lambda: done.append(ask([folder], *calls)))
+    thread.start()
+
+    def write_on():
+        was = (folder / "b.vrt").stat()
+        make(folder / "b.vrt", (1, 3, 4, 6), state=state)
+        if state == 1:  # a recorder writes through a mapping: size and times stay
+            os.utime(folder / "b.vrt", ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    for change in (write_on, (folder / "b.vrt").unlink):
+        while not pause.exists() and thread.is_alive():
+            time.sleep(0.02)
+        change()
+        pause.unlink()
+    thread.join()
+    _, before, bytes_before, _, after, bytes_after, _, gone, other = done[0]
+    assert "13.00 MiB" in before["text"] and "14.00 MiB" in after["text"]
+    assert (bytes_before["data"]["rows"], bytes_after["data"]["rows"]) == ([[2 * MIB]], [[3 * MIB]])
+    assert gone["failed"] and not other["failed"]
+
+
+# ---- The protocol by hand ----
+
+
+class Server:
+    """Messages to a server, one a line."""
+
+    def __init__(self, *arguments, cwd=None):
+        self.process = subprocess.Popen([PROGRAM.resolve(), "mcp", *map(str, arguments)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd)
+
+    def send(self, data):
+        self.process.stdin.write(data if isinstance(data, bytes) else json.dumps(data).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def read(self):
+        assert select.select([self.process.stdout], [], [], 30)[0], "no answer"
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, method, params=None, number=1):
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, **({"params": params} if params is not None else {})})
+        return self.read()
+
+    def memory(self):
+        return int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def end(self):
+        rest, errors = self.process.communicate(timeout=30)
+        return rest, errors, self.process.returncode
+
+
+@pytest.fixture
+def server(folder):
+    server = Server(folder)
+    yield server
+    server.process.kill()
+    server.process.communicate()
+
+
+@pytest.mark.parametrize("asked,offered", [("2025-06-18", "2025-06-18"), ("2025-03-26", "2025-03-26"), ("2024-11-05", "2024-11-05"),
+                                           ("1999-01-01", "2025-06-18"), (7, "2025-06-18")])
+def test_versions(server, asked, offered):
+    answer = server.ask("initialize", {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}})
+    assert answer["result"]["protocolVersion"] == offered and answer["jsonrpc"] == "2.0" and answer["id"] == 1
+    assert answer["result"]["capabilities"] == {"tools": {}}
+    server.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    server.send({"jsonrpc": "2.0", "method": "notifications/of_another_kind"})
+    server.send({"jsonrpc": "2.0", "id": 9, "result": {}})  # an answer to nothing
+    assert server.ask("ping", number="text") == {"jsonrpc": "2.0", "id": "text", "result": {}}
+    assert server.end() == (b"", b"", 0)
+
+
+BAD = [(b"this is no JSON\n", -32700, None), (b"{\"jsonrpc\": \"2.0\", \"id\": 1,\n", -32700, None), (b"{} {}\n", -32700, None),
+       (b"\xff\xfe\n", -32700, None), (b"{\"a\": \"\xed\xa0\x80\"}\n", -32700, None), (b"{\0}\n", -32700, None),
+       (b"[" * 100_000 + b"\n", -32700, None), (b"7\n", -32600, None), (b"\"x\"\n", -32600, None), (b"null\n", -32600, None),
+       (b"{}\n", -32600, None), (b"[]\n", -32600, None), (b"{\"id\": 5, \"method\": \"ping\"}\n", -32600, 5),
+       (b"{\"jsonrpc\": \"1.0\", \"id\": 5, \"method\": \"ping\"}\n", -32600, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": null, \"method\": \"ping\"}\n", -32600, None),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": {}, \"method\": \"ping\"}\n", -32600, None),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": 7}\n", -32600, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"server/discover\"}\n", -32601, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"resources/list\"}\n", -32601, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"ping\", \"params\": [1]}\n", -32602, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"tools/call\"}\n", -32602, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"tools/call\", \"params\": {\"name\": \"rm\"}}\n", -32602, 5),
+       (b"{\"jsonrpc\": \"2.0\", \"id\": 5, \"method\": \"tools/call\", \"params\": {\"name\": \"sql\", \"arguments\": []}}\n", -32602, 5),
+       (b"x" * (1 << 20) + b"xx\n", -32600, None), (b"{\"x\": \"" + b"y" * (5 << 20) + b"\"}\n", -32600, None)]
+
+
+@pytest.mark.parametrize("message,error,number", BAD, ids=[str(case[0][:50]) for case in BAD])
+def test_bad_messages(server, message, error, number):
+    server.send(message)
+    answer = server.read()
+    assert (answer["jsonrpc"], answer["error"]["code"], answer["id"]) == ("2.0", error, number) and answer["error"]["message"]
+    server.send(b"\n  \r\n")  # empty lines are nothing
+    assert server.ask("ping", number=6)["result"] == {}
+    assert server.end() == (b"", b"", 0)
+
+
+def test_a_batch(server):
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    server.send([ping, {"jsonrpc": "2.0", "method": "notifications/initialized"}, {**ping, "id": 2}, 7])
+    assert [(answer["id"], "result" in answer) for answer in server.read()] == [(1, True), (2, True), (None, False)]
+    server.send([{"jsonrpc": "2.0", "method": "notifications/initialized"}])
+    server.send([ping] * 1000)
+    assert server.read()["error"]["code"] == -32600
+    assert server.end()[2] == 0
+
+
+def test_pieces_and_the_last_line(folder):
+    """Messages in pieces, two in one write, and one without a line break at the end."""
+    server = Server(folder)
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    for piece in (ping[:10], ping[10:20], ping[20:] + b"\r\n" + ping + b"\n" + ping):
+        server.send(piece)
+        time.sleep(0.02)
+    rest, errors, status = server.end()
+    assert [json.loads(line)["result"] for line in rest.splitlines()] == [{}] * 3 and (errors, status) == (b"", 0)
+
+
+def test_a_thousand_calls_do_not_grow(folder):
+    for i in range(6):  # more than are kept in memory
+        make(folder / f"more{i}.vrt")
+    server = Server(folder)
+    calls = [("summary", {}), ("report", {"by": "line"}), ("oom", {}), ("annotate", {"file": "f1.py"}), ("frag", {}),
+             ("sql", {"query": "SELECT * FROM allocations"}), ("diff", {"other_at": "end"}), ("traces", {}),
+             ("summary", {"trace": "none.vrt"}), ("sql", {"query": "SELEC"})]
+
+    def many(count):
+        for i in range(count):
+            tool, arguments = calls[i % len(calls)]
+            if tool != "traces" and "trace" not in arguments:
+                arguments = {**arguments, "trace": f"more{i // len(calls) % 6}.vrt"}
+            answer = server.ask("tools/call", {"name": tool, "arguments": arguments}, number=i)
+            assert answer["id"] == i and answer["result"]["content"][0]["text"]
+        return server.memory()
+
+    before = many(200)
+    after = many(1000)
+    assert after < before + 12 * MIB, (before, after)  # a tenth of what 1,000 traces would take
+    assert server.end()[2] == 0
+
+
+def test_the_client_goes_away(folder):
+    server = Server(folder)
+    server.process.stdout.close()
+    server.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    server.process.stdin.close()
+    assert server.process.wait(timeout=30) == 0
+
+
+def test_wrong_use(tmp_path):
+    check_refused(run("mcp", tmp_path / "none"), 3, "none", "No such file")
+    check_refused(run("mcp", "--json"), 2, "--json")
+    empty = Server(cwd=tmp_path)
+    answer = empty.ask("tools/call", {"name": "summary"})
+    assert answer["result"]["isError"] is True and "vramtrace run" in answer["result"]["content"][0]["text"]
+    assert empty.ask("tools/call", {"name": "traces"})["result"]["structuredContent"]["count"] == 0
+    assert empty.end()[2] == 0
+
+
+def test_a_folder_with_too_many_files(folder):
+    for i in range(10_001):
+        (folder / "run" / f"{i}").touch()
+    server = Server(folder)
+    answer = server.ask("tools/call", {"name": "traces"})["result"]
+    assert answer["structuredContent"]["cut"] is True and "Only the first 10000 files" in answer["content"][0]["text"]
+    assert server.end()[2] == 0

@@ -1,0 +1,39 @@
+// Numbers as the terminal prints them: the same cases as tests/unit/view/test_view.c.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import * as format from "../../analyzer/view/html/page/src/format.js";
+
+test("bytes", () => {
+    const cases = [[0, "0 B"], [1023, "1023 B"], [1024, "1.00 KiB"], [2 ** 20 - 1, "1.00 MiB"], [41030000000, "38.21 GiB"], [2 ** 64, "16.00 EiB"], [-1536, "−1.50 KiB"]];
+    for (const [value, text] of cases)
+        assert.equal(format.bytes(value), text);
+    assert.equal(format.exact(1234567), "1,234,567 B");
+    assert.equal(format.exact(-1234), "−1,234 B");
+    assert.equal(format.change(2 ** 30), "+1.00 GiB");
+    assert.equal(format.change(-(2 ** 30)), "−1.00 GiB");
+    assert.equal(format.change(0), "0 B");
+});
+
+test("durations, counts and shares", () => {
+    for (const [ns, text] of [[0, "0 ns"], [21400000000, "21.4 s"], [999600000, "1.00 s"], [200e9, "3 min 20 s"], [7500e9, "2 h 5 min"]])
+        assert.equal(format.duration(ns), text);
+    assert.equal(format.count(1234567), "1,234,567");
+    assert.equal(format.percent(1, 10000), "<0.1 %");
+    assert.equal(format.percent(1, 3), "33.3 %");
+    assert.equal(format.percent(1, 0), "–");
+});
+
+test("ticks are round, in order, and not more than asked for", () => {
+    for (let span = 1; span < 1e13; span *= 3.7) {
+        const found = format.ticks(span * 0.31, span * 1.31, 8);
+        assert.ok(found.length >= 2 && found.length <= 9, `${span}: ${found}`);
+        assert.ok(found.every((x, i) => x >= span * 0.31 * 0.999 && x <= span * 1.311 && (!i || x > found[i - 1])));
+    }
+    for (let high = 1; high < 1e14; high *= 3.1) {
+        const found = format.byteTicks(high, 5);
+        assert.ok(found.length <= 6 && Number.isInteger(Math.log2(found[1] ?? 1)));
+    }
+    assert.equal(format.byteTick(64 * 2 ** 20), "64 MiB");
+    assert.equal(format.byteTick(1.5 * 2 ** 30), "1.5 GiB");
+});

@@ -1,0 +1,86 @@
+import test from "node:test";
+import assert from "node:assert/strict";
+import { makeModel, training } from "./parts_model.mjs";
+import { sortRows, searchRows, toTsv } from "../../analyzer/view/html/page/src/parts/table.js";
+import { visible } from "../../analyzer/view/html/page/src/parts/dom.js";
+import { pick } from "../../analyzer/view/html/page/src/parts/tiles.js";
+import { treeOf, aliveByClass } from "../../analyzer/view/html/page/src/parts/groups.js";
+import { byFile } from "../../analyzer/view/html/page/src/parts/source.js";
+import { noLeakText } from "../../analyzer/view/html/page/src/parts/leaks.js";
+import { usedOf } from "../../analyzer/view/html/page/src/parts/ranks.js";
+
+const NAME = {
+    id: "name",
+    title: "Name",
+    kind: "name",
+    value: (row) => row.name
+},
+      BYTES = {
+          id: "bytes",
+          title: "Bytes",
+          kind: "bytes",
+          value: (row) => row.bytes
+      };
+const rows = [["layers.10", 5], ["layers.9", 7], ["", 7], ["=HYPERLINK(1)\t\n\u202eevil", null]].map(
+    ([name, bytes]) => ({ name, bytes }));
+
+test("sorting: numbers in names by value, unknown last both ways, equals keep their order", () => {
+    const order = (column, descending) => sortRows(rows, column, descending).map((row) => rows.indexOf(row));
+    assert.deepEqual(order(BYTES, true), [1, 2, 0, 3]);
+    assert.deepEqual(order(BYTES, false), [0, 1, 2, 3]);
+    assert.deepEqual(order(NAME, false), [3, 1, 0, 2]);
+    assert.deepEqual(order(NAME, true), [0, 1, 3, 2]);
+});
+
+test("a search finds rows that have all words, in any case", () => {
+    assert.deepEqual(searchRows(rows, [NAME, BYTES], "LAYERS 9").map((row) => row.name), ["layers.9"]);
+    assert.equal(searchRows(rows, [NAME, BYTES], "  ").length, rows.length);
+    assert.equal(searchRows(rows, [NAME, BYTES], "7").length, 0);
+});
+
+test("copied tables have one line a row, as many cells as columns, and no formulas", () => {
+    const lines = toTsv(rows, [NAME, BYTES]).split("\n");
+    assert.equal(lines.length, rows.length + 2);
+    assert.equal(lines[0], "Name\tBytes (bytes)");
+    for (const line of lines.slice(0, -1))
+        assert.equal(line.split("\t").length, 2);
+    assert.ok(lines[4].startsWith("'=HYPERLINK(1)‹U+0009›‹U+000A›‹U+202E›evil"));
+});
+
+test("what cannot be seen is made visible; other text stays as it is", () => {
+    assert.equal(visible("a\u202eb\u0007\ud800c"), "a‹U+202E›b‹U+0007›\ufffdc");
+    for (const text of ["😀 naïve 模型", "x".repeat(10000), "<script>&amp;", "👩‍👩‍👧"])
+        assert.equal(visible(text), text);
+});
+
+test("tiles of a tree sum to what is in use, with what is too small", () => {
+    const run = training(40, 3), model = makeModel(run.classes, run.allocations, {...run, peakWithin: 200 });
+    const tree = treeOf(aliveByClass(model, model.peak), null),
+          leaves = (tile) => (tile.children.length ? tile.children.flatMap(leaves) : [tile]);
+    for (const depth of [1, 2, 3, 4])
+        assert.equal(leaves(pick(tree, (node) => node.bytes, depth)).reduce((sum, tile) => sum + tile.value, 0),
+            model.state(model.peak).used_bytes);
+});
+
+test("files and lines of source sum to what is in use", () => {
+    const run = training(6, 2), model = makeModel(run.classes, run.allocations, run),
+          files = byFile(aliveByClass(model, model.peak)), used = model.state(model.peak).used_bytes;
+    const sum = (list) => list.reduce((total, one) => total + one.bytes, 0);
+    assert.equal(sum(files), used);
+    assert.equal(sum(files.flatMap((file) => [...file.lines.values()])), used);
+});
+
+test("why there is no leak", () => {
+    const format = { count: String };
+    assert.equal(noLeakText(40, true, format), "No leak in 40 steps.");
+    assert.equal(noLeakText(1, false, format), "1 step: too few to judge leaks (6 are needed).");
+    assert.match(noLeakText(0, false, format), /^No steps were found/);
+});
+
+test("what is in use in an overview leaves out the cache, the context and the host", () => {
+    assert.deepEqual(usedOf({
+        t_ns: [0, 1],
+        categories: { activation: [1, 2], input: [10, 20], cached: [9, 9], context: [9, 9], host_pinned: [9, 9] }
+    }),
+        [11, 22]);
+});

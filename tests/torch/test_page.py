@@ -1,0 +1,90 @@
+"""The page's data of a real training against PyTorch's own counters, and against every event of the trace."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("", "golden")]
+import page_data  # noqa: E402
+import test_page_data as golden  # noqa: E402
+from helpers import PYTHON, run, vramtrace  # noqa: E402
+
+SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
+STEPS = 5
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """(trace file, truth, decoded page)"""
+    folder = tmp_path_factory.mktemp("page")
+    run([PYTHON, SCRIPT, "transformer_amp", "--steps", STEPS, "--truth", folder / "truth.json"], folder / "run.vrt")
+    vramtrace("html", "-o", folder / "page.html", folder / "run.vrt")
+    _, (trace,) = page_data.read(folder / "page.html")
+    return folder / "run.vrt", json.loads((folder / "truth.json").read_text()), trace
+
+
+def block_bytes(trace):
+    """Of device 0 after each change."""
+    classes, kinds = trace.names["classes"], trace.head["kinds"]
+    steps = [0] * (trace.head["changes"] + 1)
+    for allocation in trace.allocations:
+        if kinds[classes[allocation["klass"]][1]] == "block":
+            steps[allocation["begin"]] += allocation["bytes"]
+            steps[trace.head["changes"] if allocation["end"] is None else allocation["end"]] -= allocation["bytes"]
+    held, sums = 0, []
+    for step in steps[:-1]:
+        held += step
+        sums.append(held)
+    return sums
+
+
+def test_counters_at_every_mark(trained):
+    _, truth, trace = trained
+    marks, sums = trace.head["marks"], block_bytes(trace)
+    assert [mark["name"] for mark in marks] == [mark["name"] for mark in truth["marks"]] and len(marks) == 3 * STEPS
+    for mark, true in zip(marks, truth["marks"]):
+        change = trace.change_at(mark["event"])
+        assert sums[change] == true["allocated"]
+        assert page_data.kind_bytes(trace, change, 0, "segment") == true["reserved"]
+        categories, driver = page_data.sums_at(trace, change, 0)
+        assert driver == true["driver_bytes"] == sum(categories.values()) - categories["host_pinned"]
+    assert max(sums) == truth["marks"][-1]["max_allocated"]
+    assert sums.index(max(sums)) == trace.head["devices"][0]["peak_change"]
+    assert trace.head["devices"][0]["has_blocks"] and trace.head["steps"] == STEPS
+
+
+def test_every_event(trained):
+    path, _, trace = trained
+    events = golden.events_of(path)
+    golden.check_changes(trace, events)
+    golden.check_allocations(trace, events)
+    golden.check_names(trace)
+    golden.check_instants(path, trace)
+
+
+def test_steps(trained):
+    path, _, trace = trained
+    (device,), (printed,) = trace.document("steps")["devices"], json.loads(vramtrace("steps", "--json", path).stdout)["devices"]
+    assert device["median_peak_bytes"] == printed["median_peak_bytes"]
+    for name, of in (("step", ["step"]), ("first_event", ["first_event"]), ("duration_ns", ["duration_ns"]), ("t_ns", ["t_ns"]),
+                     ("peak_event", ["peak", "event"]), ("peak_bytes", ["peak", "used_bytes"]), ("end_bytes", ["end", "used_bytes"])):
+        values = printed["steps"]
+        for key in of:
+            values = [value[key] for value in values]
+        assert device[name] == values
+
+
+def test_tensors_of_parameters(trained):
+    """The names and shares of what lies in blocks, against the report's owners at the peak."""
+    path, _, trace = trained
+    strings, classes = trace.names["strings"], trace.names["classes"]
+    shares = {}
+    for allocation in trace.alive(trace.head["devices"][0]["peak_change"]):
+        for tensor in classes[allocation["klass"]][15]:
+            name, _, _, _, _, _, share, _ = trace.names["tensors"][tensor]
+            shares[strings[name]] = shares.get(strings[name], 0) + share
+    owners = json.loads(vramtrace("report", "--json", path).stdout)["devices"][0]["peak"]["owners"]
+    parameters = {owner["name"]: owner["bytes"] for owner in owners if owner.get("role") == "parameter"}
+    assert len(parameters) > 20
+    assert {name: shares.get(name) for name in parameters} == parameters
