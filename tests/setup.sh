@@ -40,9 +40,9 @@ setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config pytho
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
-setup_browser_packages="chromium chromium-driver nodejs"
+setup_browser_packages="chromium chromium-driver nodejs golang-go"
 setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
-    pyarrow==26.0.1 pytest selenium==4.52.0"
+    pyarrow==26.0.1 pytest selenium==4.51.0"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 

@@ -9,24 +9,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct format {
+enum target { TO_STREAM, TO_FILE, TO_FOLDER }; /* TO_FILE: not a pipe */
+
+struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
-    enum { TO_STREAM, TO_FILE, TO_FOLDER } output; /* TO_FILE: not a pipe */
-    const char *usual_moment;                      /* without --at; NULL = the peak */
+    enum target output;
+    const char *usual_moment; /* without --at; NULL = the peak */
+    /* Turns what was written into what was asked for: NULL = it is. An exit status. */
     int (*finish)(const struct vt_command *command, const char *folder, const char *trace);
-} formats[] = {
+};
+
+static const struct format formats[] = {
+    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
+    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
+    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
     {"folded", ".folded", false, true, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
     {"csv", "-csv", false, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
     {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
     {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
-    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
-},
-  one_table = {"csv", ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write, TO_STREAM, NULL, NULL};
+};
 #define FORMAT_COUNT (sizeof formats / sizeof *formats)
+
+/* csv with --table. */
+static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write,
+                                        TO_STREAM, NULL,   NULL};
 
 static const struct format *find_format(const struct vt_command *command, const char *name)
 {
@@ -162,9 +173,8 @@ static int export_to_file(const struct vt_command *command, const struct vt_argu
     if (!status)
         status = load(command, arguments, path, format, &loaded);
     if (!status) {
-        status = vt_written(
-            command, &output,
-            write_export(loaded.report, arguments, format, output.stream, output.temporary));
+        status = vt_written(command, &output,
+                            write_export(loaded.report, arguments, format, output.stream, output.temporary));
         vt_unload(&loaded);
     }
     return vt_output_end(command, &output, status);
@@ -200,7 +210,7 @@ static int export_one(const struct vt_command *command, const struct vt_argument
         return VT_EXIT_UNREADABLE;
     }
     status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
-                                                                              format, target);
+                                                                               format, target);
     free(target);
     return status;
 }

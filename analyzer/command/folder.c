@@ -10,8 +10,9 @@
 
 static int cannot_write(const struct vt_command *command, const char *path, int error)
 {
-    const char *advice = error == ENOENT                      ? "; create the folder that it is in first"
-                         : error == ENOSPC || error == EDQUOT ? "; free some space, or write elsewhere with -o FOLDER"
+    const char *advice = error == ENOENT ? "; create the folder that it is in first"
+                         : error == ENOSPC || error == EDQUOT
+                             ? "; free some space, or write elsewhere with -o FOLDER"
                          : error == EEXIST ? "; remove it, or give another folder with -o FOLDER"
                                            : "";
 
@@ -62,7 +63,8 @@ int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, in
     mode_t mask = umask(0);
 
     umask(mask);
-    if (!status && !result && (chmod(folder->temporary, 0777 & ~mask) || rename(folder->temporary, folder->path)))
+    if (!status && !result &&
+        (chmod(folder->temporary, 0777 & ~mask) || rename(folder->temporary, folder->path)))
         result = -errno;
     if (status || result)
         remove_all(folder->temporary);

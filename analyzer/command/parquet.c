@@ -13,7 +13,8 @@ static const char converter[] =
 #include "parquet.inc" /* made from python/vramtrace/parquet.py at build time */
     ;
 
-#define HINT "it converts to Parquet: install Python 3 with pyarrow, or set VRAMTRACE_PYTHON to a Python that has it"
+#define HINT                                                                                                 \
+    "it converts to Parquet: install Python 3 with pyarrow, or set VRAMTRACE_PYTHON to a Python that has it"
 
 int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace)
 {

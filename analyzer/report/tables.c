@@ -146,7 +146,7 @@ static int walk_allocations(struct walk *walk)
         const struct vt_allocation *allocation = &attribution->replay->allocations[i];
         const struct vt_label *label = &attribution->labels[i];
         struct vt_allocation_row row = {
-            .device_index = allocation->device_index,
+            .device_index = allocation->kind == VT_ALLOCATION_HOST ? -1 : allocation->device_index,
             .module_class = label->module ? vt_module_class(attribution, label->module) : NULL,
             .stack_id = allocation->stack_id,
             .forward_stack_id = label->forward_stack_id,

@@ -115,8 +115,8 @@ static int read_allocation(void *context, const void *item)
     const struct vt_block *block = &row->block;
     const struct vt_state *state = shown_state(reading->report, row->device_index);
 
-    if (!state || !row->counted_bytes || block->alloc_event > state->event_index ||
-        (block->freed && block->free_event <= state->event_index))
+    if (!state || !row->counted_bytes || block->category == VT_CATEGORY_HOST_PINNED ||
+        block->alloc_event > state->event_index || (block->freed && block->free_event <= state->event_index))
         return 0;
     return VT_APPEND(reading->samples->items, reading->samples->count, reading->samples->capacity,
                      (struct vt_sample){.device_index = row->device_index,

@@ -32,6 +32,8 @@ COMMANDS = {
     "timeline": ("timeline", "TRACE"),
     "diff": ("diff", "TRACE@end", "TRACE@peak"),
     "annotate": ("annotate", "TRACE"),
+    "export perfetto": ("export", "--format", "perfetto", "TRACE"),
+    "export pprof": ("export", "--format", "pprof", "TRACE"),
     "info": ("info", "--verify", "TRACE"),
 }
 TOO_LONG_S = 60

@@ -27,7 +27,9 @@ PROGRAM = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolv
 COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--events", "--stacks"], ["steps"],
             ["leaks"], ["leaks", "--json"], ["oom"], ["oom", "--json"], ["frag"], ["frag", "--json"],
             ["annotate"], ["annotate", "--json", "--by", "phase", "{}", "<string>"],
-            ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"])
+            ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"], ["export", "--format", "csv", "--table", "instants"],
+            ["export", "--format", "sqlite", "-o", "{}.sqlite"],
+            *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
 HEADER_BYTES, RING_SLOT_BYTES = 8192, 64
 FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
 COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")

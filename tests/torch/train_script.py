@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a model of models.py and writes the truth about its memory at marks of every step.
 
-    train_script.py NAME [--steps N] [--truth FILE] [--history FILE] [--stacks python|all]
+    train_script.py NAME [--steps N] [--truth FILE] [--history FILE] [--snapshot FILE] [--stacks python|all]
 
-Marks `fwd`, `bwd` and `step` (after forward, backward and optimizer step) are also given to vramtrace
-where it is loaded. The truth file is JSON, {"model", "steps", "context_bytes", "marks": [MARK...]}; a MARK
+Marks `fwd`, `bwd` and `step` (after forward, backward and optimizer step), and `snapshot` when that is taken, are also
+given to vramtrace where it is loaded. The truth file is JSON, {"model", "steps", "context_bytes", "marks": [MARK...]}; a MARK
 has "name", "step", "allocated", "max_allocated", "reserved" (what PyTorch says), "driver_bytes" and
 "allocation_bytes" (what the stand-in driver says, null without one), and "categories": bytes of the blocks
 that hold the storages of parameters, buffers, gradients, optimizer state and inputs, each block in one
@@ -226,6 +226,12 @@ def dump_history(path):
             pickle.dump(snapshot["device_traces"], out)
 
 
+def dump_snapshot(path):
+    """All that PyTorch knows of its allocator: the same events, and segments with their blocks."""
+    with open(path, "wb") as out:
+        pickle.dump(torch.cuda.memory._snapshot(), out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("name", choices=sorted(models.MODELS))
@@ -233,9 +239,10 @@ def main():
     parser.add_argument("--truth", metavar="FILE")
     parser.add_argument("--names", action="store_true", help="the truth has every tensor by name")
     parser.add_argument("--history", metavar="FILE", help="PyTorch's events, as .json or .pickle")
+    parser.add_argument("--snapshot", metavar="FILE", help="PyTorch's events and segments, as .pickle")
     parser.add_argument("--stacks", choices=["python", "all"], default="python", help="frames in the history")
     arguments = parser.parse_args()
-    if arguments.history:
+    if arguments.history or arguments.snapshot:
         torch.cuda.memory._record_memory_history(stacks=arguments.stacks, max_entries=1000000)
     torch.manual_seed(0)
     workload = models.make(arguments.name)
@@ -248,6 +255,9 @@ def main():
             json.dump({**truth.document(arguments.steps), "workspace_bytes": workspace_bytes()}, out, indent=1)
     if arguments.history:
         dump_history(arguments.history)
+    if arguments.snapshot:
+        truth.mark("snapshot")
+        dump_snapshot(arguments.snapshot)
     last = truth.marks[-1] if truth.marks else {}
     print(f"{arguments.name}: {arguments.steps} steps, peak {last.get('max_allocated', 0)} bytes allocated")
 

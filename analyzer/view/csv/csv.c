@@ -1,5 +1,6 @@
-/* Tables as CSV, as RFC 4180 describes it: a header row, commas, lines that end with \r\n, quotes where a cell
- * needs them. Null is an empty cell; an empty text is "". Truth values are true and false. Text is UTF-8. */
+/* Tables as CSV, as RFC 4180 describes it: a header row, commas, lines that end with \r\n, quotes where a
+ * cell needs them. Null is an empty cell; an empty text is "". Truth values are true and false. Text is
+ * UTF-8. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -323,6 +323,19 @@ static void print_safe(const char *text, FILE *out)
     fwrite(start, 1, (size_t)(text - start), out);
 }
 
+int vt_json_text(const char *text, FILE *out)
+{
+    cJSON *item = cJSON_CreateStringReference(text);
+    char *quoted = item ? cJSON_PrintUnformatted(item) : NULL;
+
+    cJSON_Delete(item);
+    if (!quoted)
+        return -ENOMEM;
+    print_safe(quoted, out);
+    cJSON_free(quoted);
+    return 0;
+}
+
 int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
                   FILE *out)
 {

@@ -19,4 +19,7 @@ struct vt_json_style {
 int vt_json_write(const struct vt_document *document, const void *root, const struct vt_json_style *style,
                   FILE *out);
 
+/* Prints a text as a JSON string, as safely, with its quotes. -ENOMEM. */
+int vt_json_text(const char *text, FILE *out);
+
 #endif

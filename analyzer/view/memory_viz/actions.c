@@ -99,7 +99,8 @@ static void write_memory(struct actions *actions, const struct action *action)
     const struct vt_memory *memory = &actions->snapshot->memory[action->number];
     bool is_free = action->what == FREE || action->what == SEGMENT_FREE,
          is_segment = action->what == SEGMENT_FREE || action->what == SEGMENT_ALLOC;
-    const char *name = names[action->what], *category = is_segment ? NULL : vt_category_name(memory->category);
+    const char *name = names[action->what],
+               *category = is_segment ? NULL : vt_category_name(memory->category);
     uint64_t t_ns = is_free ? memory->free_t_ns : memory->t_ns,
              bytes = memory->bytes - (is_segment ? 0 : memory->rounding_bytes);
     uint32_t stack = is_free ? memory->free_stack : memory->stack;
@@ -128,8 +129,8 @@ static void write_actions(struct actions *actions)
     }
 }
 
-/* The last action is this snapshot itself. Its category makes sure that there is one called unknown: without, the
- * viewer in the browser stops with an error. */
+/* The last action is this snapshot itself. Its category makes sure that there is one called unknown: without,
+ * the viewer in the browser stops with an error. */
 static int write_device(struct vt_snapshot *snapshot, const struct vt_device_report *device)
 {
     const struct vt_state *state = &device->shown->state;

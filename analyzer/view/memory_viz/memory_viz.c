@@ -1,10 +1,11 @@
 /* The snapshot of PyTorch's caching allocator, as torch.cuda.memory._snapshot() makes it, pickled: for
  * pytorch.org/memory_viz and other tools that read such snapshots. What is not PyTorch's own:
  *
- *  - Device memory that no caching allocator owns (of libraries, the context) is there too: each such allocation
- *    as a segment with one block. These segments have a key "vramtrace_kind" (driver, context, pooled, block);
- *    without them, the sums are PyTorch's counters. What has no address gets one from 2^48 on.
- *  - Actions and blocks have a "category", by which the viewer colours them; "user_metadata" is the owner or module.
+ *  - Device memory that no caching allocator owns (of libraries, the context) is there too: each such
+ * allocation as a segment with one block. These segments have a key "vramtrace_kind" (driver, context,
+ * pooled, block); without them, the sums are PyTorch's counters. What has no address gets one from 2^48 on.
+ *  - Actions and blocks have a "category", by which the viewer colours them; "user_metadata" is the owner or
+ * module.
  *  - A free is requested and completed at once, and all streams are 0: a trace knows neither.
  *  - Phases and marks are external annotations. */
 #include "view/exports.h"
@@ -96,7 +97,8 @@ static void write_cached_segment(struct vt_snapshot *snapshot, const struct vt_s
 
 static void write_direct(struct vt_snapshot *snapshot, const struct vt_memory *memory)
 {
-    struct sums sums = {.active_bytes = memory->bytes, .requested_bytes = memory->bytes - memory->rounding_bytes};
+    struct sums sums = {.active_bytes = memory->bytes,
+                        .requested_bytes = memory->bytes - memory->rounding_bytes};
     struct vt_pickle_batch batch = {0};
 
     vt_pickle_dict(&snapshot->pickle);

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
-
 #define BATCH 1000u /* items, as in Python */
 
 enum opcode {
@@ -52,8 +50,8 @@ void vt_pickle_begin(struct vt_pickle *pickle, FILE *out)
 int vt_pickle_end(struct vt_pickle *pickle)
 {
     put(pickle, STOP);
-    vt_index_free(&pickle->index);
-    free(pickle->texts);
+    vt_strings_free(&pickle->texts);
+    free(pickle->text_numbers);
     return pickle->error;
 }
 
@@ -88,55 +86,28 @@ void vt_pickle_bool(struct vt_pickle *pickle, bool value)
     put(pickle, value ? NEWTRUE : NEWFALSE);
 }
 
-/* ---- Text ---- */
-
-static size_t repaired_bytes(const char *text)
-{
-    size_t total = 0;
-    uint32_t code;
-
-    for (size_t bytes; (bytes = vt_utf8_next(text, &code)) != 0; text += bytes)
-        total += code == VT_REPLACEMENT ? sizeof VT_REPLACEMENT_TEXT - 1 : bytes;
-    return total;
-}
-
-static void put_repaired(struct vt_pickle *pickle, const char *text)
-{
-    uint32_t code;
-
-    for (size_t bytes; (bytes = vt_utf8_next(text, &code)) != 0; text += bytes)
-        if (code == VT_REPLACEMENT)
-            fputs_unlocked(VT_REPLACEMENT_TEXT, pickle->out);
-        else
-            fwrite_unlocked(text, 1, bytes, pickle->out);
-}
-
-/* A text that was not written before: its number is kept. */
-static void keep_text(struct vt_pickle *pickle, const char *text, uint64_t key)
-{
-    struct vt_pickle_text item = {text, vt_pickle_remember(pickle)};
-
-    if (VT_APPEND(pickle->texts, pickle->text_count, pickle->text_capacity, item) ||
-        vt_index_put(&pickle->index, key, (uint32_t)pickle->text_count - 1))
-        pickle->error = -ENOMEM;
-}
-
 void vt_pickle_text(struct vt_pickle *pickle, const char *text)
 {
-    uint64_t key = vt_hash_bytes(text, strlen(text), VT_HASH_START);
-    uint32_t known;
+    uint32_t number;
+    bool is_new;
     size_t bytes;
 
-    for (; (known = vt_index_get(&pickle->index, key)) != VT_INDEX_NONE; key++)
-        if (!strcmp(pickle->texts[known].text, text)) {
-            vt_pickle_again(pickle, pickle->texts[known].number);
-            return;
-        }
-    bytes = repaired_bytes(text);
+    if (vt_strings_find(&pickle->texts, text, &number, &is_new)) {
+        pickle->error = -ENOMEM;
+        return;
+    }
+    if (!is_new) {
+        vt_pickle_again(pickle, pickle->text_numbers[number]);
+        return;
+    }
+    text = pickle->texts.items[number];
+    bytes = strlen(text);
     put(pickle, bytes <= 0xff ? SHORT_BINUNICODE : BINUNICODE);
     put_bytes(pickle, bytes, bytes <= 0xff ? 1 : 4);
-    put_repaired(pickle, text);
-    keep_text(pickle, text, key);
+    fwrite_unlocked(text, 1, bytes, pickle->out);
+    if (VT_APPEND(pickle->text_numbers, pickle->text_count, pickle->text_capacity,
+                  vt_pickle_remember(pickle)))
+        pickle->error = -ENOMEM;
 }
 
 /* ---- Containers ---- */

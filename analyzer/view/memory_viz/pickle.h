@@ -7,18 +7,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/index.h"
-
-struct vt_pickle_text {
-    const char *text;
-    uint32_t number;
-};
+#include "view/strings.h"
 
 struct vt_pickle {
     FILE *out;
-    uint32_t remembered;   /* values that can be referred to */
-    struct vt_index index; /* hash of a text → which of `texts` it is */
-    struct vt_pickle_text *texts;
+    uint32_t remembered; /* values that can be referred to */
+    struct vt_strings texts;
+    uint32_t *text_numbers; /* by number of the text: of the value */
     size_t text_count, text_capacity;
     int error; /* -ENOMEM: the pickle is of no use */
 };
@@ -34,7 +29,7 @@ int vt_pickle_end(struct vt_pickle *pickle);
 
 void vt_pickle_number(struct vt_pickle *pickle, uint64_t number);
 void vt_pickle_bool(struct vt_pickle *pickle, bool value);
-/* `text` must outlive the writer. Bytes that are no UTF-8 become U+FFFD. */
+/* Written once, then referred to. Bytes that are no UTF-8, and control characters, become U+FFFD. */
 void vt_pickle_text(struct vt_pickle *pickle, const char *text);
 /* The tuple of the last two values. */
 void vt_pickle_pair(struct vt_pickle *pickle);

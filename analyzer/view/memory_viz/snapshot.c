@@ -33,9 +33,8 @@ static int read_event(void *context, const void *item)
 
 static bool is_segment(const struct vt_snapshot *snapshot, const struct vt_allocation_row *row)
 {
-    const struct vt_memory *parent = row->has_parent && row->parent < snapshot->memory_count
-                                         ? &snapshot->memory[row->parent]
-                                         : NULL;
+    const struct vt_memory *parent =
+        row->has_parent && row->parent < snapshot->memory_count ? &snapshot->memory[row->parent] : NULL;
 
     return parent && (parent->role == VT_MEMORY_SEGMENT || parent->role == VT_MEMORY_MAPPED);
 }

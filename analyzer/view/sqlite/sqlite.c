@@ -1,6 +1,6 @@
 /* All tables as one SQLite database, with keys, indexes and views (docs/tables.md). Truth values are 0 and 1.
- * SQLite's integers are signed: an unsigned number from 2^63 on is there as that number less 2^64. Each table is
- * filled in one go, and indexed when it is full. */
+ * SQLite's integers are signed: an unsigned number from 2^63 on is there as that number less 2^64. Each table
+ * is filled in one go, and indexed when it is full. */
 #include <errno.h>
 #include <sqlite3.h>
 
@@ -33,10 +33,9 @@ static const struct layout {
 #define ALIVE_AT(moment)                                                                                     \
     "CREATE VIEW alive_at_" moment " AS SELECT allocations.* FROM devices JOIN allocations USING (device) "  \
     "WHERE alloc_event <= " moment "_event AND (free_event IS NULL OR free_event > " moment "_event);"
-static const char views[] =
-    ALIVE_AT("peak") ALIVE_AT("end")
-    "CREATE VIEW stack_texts AS SELECT stack, group_concat(name, char(10)) AS text FROM "
-    "(SELECT stack, name FROM stacks JOIN frames USING (frame) ORDER BY stack, depth) GROUP BY stack;";
+static const char views[] = ALIVE_AT("peak") ALIVE_AT(
+    "end") "CREATE VIEW stack_texts AS SELECT stack, group_concat(name, char(10)) AS text FROM "
+           "(SELECT stack, name FROM stacks JOIN frames USING (frame) ORDER BY stack, depth) GROUP BY stack;";
 
 struct writing {
     sqlite3 *database;

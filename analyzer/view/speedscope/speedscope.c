@@ -1,0 +1,195 @@
+/* speedscope's file format: for each device a profile of all that is alive, whose outermost frames are the
+ * categories, and one of each category. Weights are bytes. */
+#include "view/samples.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "view/json/json.h"
+
+struct writer {
+    const struct vt_export *export;
+    FILE *out;
+    struct vt_stack_list stacks;
+    struct vt_sample_list samples;
+    uint32_t *places; /* by frame id: its index in the file, 0 = not used. The first are the categories. */
+    uint32_t *used;   /* frame ids, in the order of the file */
+    uint32_t used_count;
+};
+
+/* ---- Frames ---- */
+
+static int choose_frames(struct writer *writer)
+{
+    uint32_t ids[VT_CHAIN_FRAMES];
+
+    writer->places = calloc(writer->stacks.frame_count, sizeof *writer->places);
+    writer->used = calloc(writer->stacks.frame_count, sizeof *writer->used);
+    if (!writer->places || !writer->used)
+        return -ENOMEM;
+    for (size_t i = 0; i < writer->samples.count; i++) {
+        const struct vt_sample *sample = &writer->samples.items[i];
+        size_t count = vt_stack_chain(&writer->stacks, sample->stack_id, sample->forward_stack_id, ids);
+
+        for (size_t k = 0; k < count; k++)
+            if (!writer->places[ids[k]]) {
+                writer->places[ids[k]] = VT_CATEGORY_COUNT + writer->used_count;
+                writer->used[writer->used_count++] = ids[k];
+            }
+    }
+    return 0;
+}
+
+static int put_member(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "\"%s\":", name);
+    return vt_json_text(text, out);
+}
+
+static int put_frames(struct writer *writer)
+{
+    int result = 0;
+
+    fputs("\"shared\":{\"frames\":[", writer->out);
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT && !result; c++) {
+        fputs(c ? ",{" : "{", writer->out);
+        result = put_member(writer->out, "name", vt_category_name(c));
+        fputc('}', writer->out);
+    }
+    for (uint32_t i = 0; i < writer->used_count && !result; i++) {
+        const struct vt_frame *frame = &writer->stacks.frames[writer->used[i]].frame;
+        const char *file = frame->file[0] ? frame->file : frame->module;
+
+        fputs(",\n{", writer->out);
+        result = put_member(writer->out, "name", frame->function);
+        if (file[0] && !result) {
+            fputc(',', writer->out);
+            result = put_member(writer->out, "file", file);
+        }
+        if (frame->line)
+            fprintf(writer->out, ",\"line\":%" PRId32, frame->line);
+        fputc('}', writer->out);
+    }
+    fputs("]},\n", writer->out);
+    return result;
+}
+
+/* ---- Profiles ---- */
+
+static bool is_in(const struct vt_sample *sample, int device_index, unsigned category)
+{
+    return sample->device_index == device_index &&
+           (category == VT_CATEGORY_COUNT || sample->category == category);
+}
+
+static void put_stack(struct writer *writer, const struct vt_sample *sample, bool with_category)
+{
+    uint32_t ids[VT_CHAIN_FRAMES];
+    size_t count = vt_stack_chain(&writer->stacks, sample->stack_id, sample->forward_stack_id, ids);
+    const char *comma = "";
+
+    fputc('[', writer->out);
+    if (with_category || !count) { /* a stack has at least one frame */
+        fprintf(writer->out, "%u", sample->category);
+        comma = ",";
+    }
+    while (count--) {
+        fprintf(writer->out, "%s%" PRIu32, comma, writer->places[ids[count]]);
+        comma = ",";
+    }
+    fputc(']', writer->out);
+}
+
+/* Category VT_CATEGORY_COUNT = all. */
+static int put_profile(struct writer *writer, int device_index, unsigned category, const char *comma)
+{
+    const struct vt_sample_list *samples = &writer->samples;
+    bool all = category == VT_CATEGORY_COUNT;
+    char device[VT_DEVICE_NAME_BYTES], name[128];
+    uint64_t bytes = 0;
+    int result;
+
+    for (size_t i = 0; i < samples->count; i++)
+        bytes += is_in(&samples->items[i], device_index, category) ? samples->items[i].bytes : 0;
+    snprintf(name, sizeof name, "%s: %s", vt_device_label(device_index, device),
+             all ? "all" : vt_category_name(category));
+    fprintf(writer->out, "%s\n{\"type\":\"sampled\",", comma);
+    result = put_member(writer->out, "name", name);
+    fprintf(writer->out, ",\"unit\":\"bytes\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
+            bytes);
+    comma = "";
+    for (size_t i = 0; i < samples->count; i++)
+        if (is_in(&samples->items[i], device_index, category)) {
+            fputs(comma, writer->out);
+            put_stack(writer, &samples->items[i], all);
+            comma = ",\n";
+        }
+    fputs("],\n\"weights\":[", writer->out);
+    comma = "";
+    for (size_t i = 0; i < samples->count; i++)
+        if (is_in(&samples->items[i], device_index, category)) {
+            fprintf(writer->out, "%s%" PRIu64, comma, samples->items[i].bytes);
+            comma = ",";
+        }
+    fputs("]}", writer->out);
+    return result;
+}
+
+static int put_profiles(struct writer *writer)
+{
+    const struct vt_report *report = writer->export->report;
+    const char *comma = "";
+    int result = 0;
+
+    fputs("\"profiles\":[", writer->out);
+    for (size_t i = 0; i < report->device_count && !result; i++) {
+        const struct vt_state *state = &report->devices[i].shown->state;
+
+        result = put_profile(writer, report->devices[i].index, VT_CATEGORY_COUNT, comma);
+        comma = ",";
+        for (unsigned c = 0; c < VT_CATEGORY_COUNT && !result; c++)
+            if (state->categories[c] && c != VT_CATEGORY_HOST_PINNED)
+                result = put_profile(writer, report->devices[i].index, c, comma);
+    }
+    fputs("]", writer->out);
+    return result;
+}
+
+static int put_file(struct writer *writer)
+{
+    const struct vt_report *report = writer->export->report;
+    int result;
+
+    fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+          "\"exporter\":\"vramtrace\",\n",
+          writer->out);
+    result = put_member(writer->out, "name", report->facts.command);
+    fputs(",\n\"activeProfileIndex\":0,\n", writer->out);
+    if (!result)
+        result = put_frames(writer);
+    if (!result)
+        result = put_profiles(writer);
+    fputs("}\n", writer->out);
+    return result;
+}
+
+int vt_speedscope_write(const struct vt_export *export)
+{
+    struct writer writer = {.export = export, .out = export->stream};
+    int result = vt_stacks_read(export->tables, &writer.stacks);
+
+    if (!result)
+        result = vt_samples_read(export, &writer.samples);
+    if (!result) {
+        vt_samples_merge(&writer.samples);
+        result = choose_frames(&writer);
+    }
+    if (!result)
+        result = put_file(&writer);
+    free(writer.places);
+    free(writer.used);
+    vt_samples_free(&writer.samples);
+    vt_stacks_free(&writer.stacks);
+    return result;
+}

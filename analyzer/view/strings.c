@@ -1,0 +1,48 @@
+/* Finds texts by their hash. */
+#include "view/strings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* True if the text is there; else *hash is where to put it. */
+static bool look_up(const struct vt_strings *strings, const char *text, uint64_t *hash, uint32_t *number)
+{
+    for (*hash = vt_hash_bytes(text, strlen(text), VT_HASH_START);; ++*hash) {
+        *number = vt_index_get(&strings->index, *hash);
+        if (*number == VT_INDEX_NONE)
+            return false;
+        if (!strcmp(strings->items[*number], text))
+            return true;
+    }
+}
+
+int vt_strings_find(struct vt_strings *strings, const char *text, uint32_t *number, bool *is_new)
+{
+    const char *clean;
+    uint64_t hash;
+
+    if (is_new)
+        *is_new = false;
+    if (look_up(strings, text ? text : "", &hash, number))
+        return 0;
+    /* A name that was cut to fit may end within a letter. */
+    clean = vt_arena_text(&strings->arena, text ? text : "", text ? strlen(text) : 0);
+    if (!clean || strings->count >= VT_INDEX_NONE)
+        return -ENOMEM;
+    if (look_up(strings, clean, &hash, number))
+        return 0;
+    *number = (uint32_t)strings->count;
+    if (is_new)
+        *is_new = true;
+    if (VT_APPEND(strings->items, strings->count, strings->capacity, clean))
+        return -ENOMEM;
+    return vt_index_put(&strings->index, hash, *number);
+}
+
+void vt_strings_free(struct vt_strings *strings)
+{
+    vt_arena_free(&strings->arena);
+    vt_index_free(&strings->index);
+    free(strings->items);
+    *strings = (struct vt_strings){.items = NULL};
+}
