@@ -3,6 +3,9 @@
 set -euo pipefail
 libraries=/usr/lib/$(gcc -print-multiarch)
 
+# Its esbuild does not read NODE_PATH.
+[ -e /node_modules ] || ln -s /usr/share/nodejs /node_modules
+
 # A description of libdeflate for meson.
 [ -e "$libraries/pkgconfig/libdeflate.pc" ] || cat >"$libraries/pkgconfig/libdeflate.pc" <<PC
 Name: libdeflate
