@@ -69,6 +69,8 @@ class Page {
         const { trace: index } = this.store.get();
         if (!this.device) {
             this.progress(1);
+            clear(byId("panels"), el("p", { class: "nothing" }, "This trace holds no memory of a device: no allocation was recorded."));
+            document.body.dataset.ready = "yes";
             return;
         }
         try {
@@ -191,6 +193,13 @@ class Page {
         clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
         clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
         byId("losses").hidden = !trace.losses.length;
+        this.showMore();
+    }
+
+    // "more", where the verdict is cut.
+    showMore() {
+        const verdict = byId("verdict");
+        byId("more").hidden = !document.body.classList.contains("all-verdict") && verdict.scrollHeight <= verdict.clientHeight + 1;
     }
 
     applyTheme() {
@@ -254,6 +263,7 @@ class Page {
             byId("more").setAttribute("aria-expanded", String(open));
             byId("more").textContent = open ? "less" : "more";
         });
+        new ResizeObserver(() => this.showMore()).observe(byId("verdict"));
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
         addEventListener("hashchange", () => this.follow());
         addEventListener("beforeprint", () => {
@@ -265,7 +275,6 @@ class Page {
             this.redraw();
         });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
-        byId("search").value = store.get().filter;
         this.showControls(store.get());
     }
 
@@ -281,7 +290,6 @@ class Page {
         } else {
             this.store.set({ ...asked.patch, ...applyFragment(asked, this.model) });
         }
-        byId("search").value = asked.patch.filter;
     }
 
     showControls(state) {
@@ -292,6 +300,8 @@ class Page {
         byId("patterns").setAttribute("aria-pressed", String(state.patterns));
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
+        if (document.activeElement !== byId("search"))
+            byId("search").value = state.filter;
         for (const input of document.querySelectorAll("input[name=axis]"))
             Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
         const axis = this.model?.axis(state.axis);

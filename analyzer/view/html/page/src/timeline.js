@@ -274,7 +274,9 @@ export class Timeline {
             context.fillRect(from, y, Math.max(1, to - from), LANE);
             if (to - from >= 14 && i && step.step) {
                 context.strokeStyle = colours.css("--line");
+                context.globalAlpha = 0.6;
                 line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
+                context.globalAlpha = 1;
             }
             const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
             const left = Math.max(from, area.left);
