@@ -1,0 +1,23 @@
+"""How large the page of a long training is."""
+import os
+import subprocess
+
+import pytest
+
+import helpers
+
+GROW = helpers.BUILD / "tests" / "bench" / "grow"
+
+
+@pytest.mark.parametrize("events, most", [(400_000, 1.5e6), *([(10_000_000, 10e6)] if os.environ.get("VRAMTRACE_PAGE_LONG") == "1" else [])])
+def test_page_of_many_events(browser, traces, tmp_path, events, most):
+    trace, page = tmp_path / "long.vrt", tmp_path / "long.html"
+    subprocess.run([GROW, "steps", str(events), trace, traces["transformer"]], check=True, capture_output=True)
+    assert helpers.info(trace)["trace"]["events"] >= events * 0.9
+    helpers.vramtrace("html", "-o", page, trace)
+    assert page.stat().st_size <= most
+    browser.open(page)
+    shown = browser.moment()
+    state = helpers.report(trace, "--at", f"event:{shown['event']}")["devices"][0]["at"]
+    assert shown["bytes"]["from driver"] == state["driver_bytes"]
+    assert shown["event"] == helpers.report(trace)["devices"][0]["peak"]["event"]
