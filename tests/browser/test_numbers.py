@@ -1,6 +1,5 @@
 """What the page shows at a moment, to the byte, against `vramtrace report --at event:N` for the event that the page names."""
 import bisect
-import json
 
 import page_data
 import pytest
@@ -33,11 +32,11 @@ def check_moment(shown, state, labels, card):
 
 
 def names_a_change_there(trace, event, low, high):
-    """A change under the pointer, which is as wide as the events low..high; else the last one before it."""
-    if low <= event <= high:
-        return event in trace.events
-    latest = bisect.bisect_right(trace.events, high) - 1
-    return latest >= 0 and trace.events[latest] == event
+    """A change that some point of low..high shows: one there, or the last before it."""
+    at = bisect.bisect_left(trace.events, event)
+    is_change = at < len(trace.events) and trace.events[at] == event
+    following = trace.events[at + 1] if at + 1 < len(trace.events) else high
+    return is_change and event <= high and following >= low - 1
 
 
 @pytest.mark.parametrize("name", TEN)
@@ -75,7 +74,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     left, top, width, height = browser.plot()
     browser.mouse(("move", left + width * 0.3, top + height / 2), ("down",), ("up",))
     browser.press("b")
-    browser.mouse(("move", left + width * 0.8, top + height / 2), ("down",), ("up",), ("move", left + width / 2, top - 200))
+    browser.mouse(("move", left + width * 0.8, top + height / 2), ("down",), ("up",), ("move", 600, 8))
     browser.settle()
     state = browser.state()
     a, b = (trace.events[state[pin]] for pin in ("pinA", "pinB"))
