@@ -135,7 +135,7 @@ static bool describe_tool(const struct tool *tool, cJSON *list)
     made = made && cJSON_AddStringToObject(input, "type", "object");
     properties = cJSON_AddObjectToObject(input, "properties");
     required = cJSON_AddArrayToObject(input, "required");
-    made = made && cJSON_AddFalseToObject(input, "additionalProperties");
+    made = made && properties && required && cJSON_AddFalseToObject(input, "additionalProperties");
     for (size_t i = 0; i < ARGUMENT_COUNT; i++)
         if (takes(tool, &arguments[i]))
             made = made && describe_argument(&arguments[i], properties, required);
@@ -270,7 +270,7 @@ cJSON *vt_mcp_call_tool(void *context, const char *name, const cJSON *given, boo
     failed = read_call(&call, tool, given);
     if (!failed)
         failed = tool->function(&call);
-    if (fclose(call.out) && !failed)
+    if ((fclose(call.out) || !text) && !failed)
         failed = wrong(&call, "out of memory");
     if (failed || call.request.offset) {
         cJSON_Delete(call.structured); /* the first page had it */

@@ -32,11 +32,12 @@ int vt_strings_find(struct vt_strings *strings, const char *text, uint32_t *numb
     if (look_up(strings, clean, &hash, number))
         return 0;
     *number = (uint32_t)strings->count;
+    if (VT_APPEND(strings->items, strings->count, strings->capacity, clean) ||
+        vt_index_put(&strings->index, hash, *number))
+        return -ENOMEM;
     if (is_new)
         *is_new = true;
-    if (VT_APPEND(strings->items, strings->count, strings->capacity, clean))
-        return -ENOMEM;
-    return vt_index_put(&strings->index, hash, *number);
+    return 0;
 }
 
 void vt_strings_free(struct vt_strings *strings)

@@ -66,7 +66,7 @@ def convert(path, target, trace, columns):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description="Turns tables in CSV into Parquet files.")
     parser.add_argument("--trace", default="", metavar="NAME", help="what the column `trace` says")
     parser.add_argument("folder", metavar="FOLDER")
     arguments = parser.parse_args()

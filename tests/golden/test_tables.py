@@ -204,6 +204,15 @@ def test_parquet_without_pyarrow(python, said, little, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hidden", "little.vrt"]
 
 
+def test_nothing_in_the_current_folder_is_run(little, tmp_path):
+    folder = tmp_path / "current"
+    folder.mkdir()
+    for name in ("csv", "argparse", "pyarrow", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
+    export(little, "parquet", tmp_path / "out", cwd=folder, env={**os.environ, "VRAMTRACE_PYTHON": sys.executable})
+    assert not (tmp_path / "was_run").exists()
+
+
 # PyTorch's snapshot.
 
 # What PyTorch's viewer in the browser reads, and nothing that could run code.

@@ -38,8 +38,10 @@ static char *command_line(const struct vt_trace_facts *facts, int columns)
         const char *argument = facts->arguments[i], *slash = i ? NULL : strrchr(argument, '/');
         fprintf(stream, i ? " %s" : "%s", slash ? slash + 1 : argument);
     }
-    if (fclose(stream))
+    if (fclose(stream) || !text) {
+        free(text);
         return NULL;
+    }
     cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_END);
     free(text);
     return cut;
@@ -81,6 +83,7 @@ static void add_item(struct items *items, const char *format, ...)
     if (vasprintf(&text, format, arguments) < 0)
         text = NULL;
     va_end(arguments);
+    items->print->failed |= !text;
     columns = vt_text_columns(text ? text : "");
     if (items->column && items->column + 3 + columns > items->print->style->width) {
         fputs("\n  ", items->print->stream);
@@ -122,6 +125,7 @@ void vt_text_header(struct vt_print *print, const char *command)
     const char *time = VT_DURATION(report->duration_ns);
     struct items items = {.print = print};
 
+    print->failed |= !who;
     add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
     free(who);
     if (!facts->complete)
