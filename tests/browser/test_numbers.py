@@ -70,7 +70,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     path = page_of("transformer")
     _, (trace,) = page_data.read(path)
     labels = {category["name"]: category["label"] for category in trace.head["categories"]}
-    browser.open(path)
+    browser.open(path, "axis=event")
     left, top, width, height = browser.plot()
     browser.mouse(("move", left + width * 0.3, top + height / 2), ("down",), ("up",))
     browser.press("b")

@@ -2,7 +2,6 @@
 import base64
 import json
 import re
-import subprocess
 
 import page_data
 import pytest
@@ -217,17 +216,31 @@ def test_ten_thousand_rows(browser, page_of, traces):
     browser.keep("many-rows")
 
 
-def test_print(browser, page_of, tmp_path):
-    """On paper: pages that have something on them, also from a dark page."""
-    browser.open(page_of("transformer"), theme="dark")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_print(browser, page_of, theme):
+    """On paper: the picture in its colours, the numbers and the table, whatever the screen's colours are."""
+    pdfium = pytest.importorskip("pypdfium2")
+    browser.open(page_of("transformer"), "axis=event", theme=theme)
     browser.tab("who")
+    colours = browser.script("""(() => { const probe = document.createElement('i'); document.body.append(probe);
+        return ['parameter', 'activation', 'optimizer-state'].map(name => { probe.style.color = `var(--c-${name})`; return getComputedStyle(probe).color.match(/\\d+/g).map(Number); }); })()""")
     pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"landscape": True, "printBackground": True})["data"])
-    assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
-    (browser.folder / "transformer.pdf").write_bytes(pdf)
-    assert browser.script("document.documentElement.dataset.theme") == "dark"  # as before
-    if subprocess.run(["which", "pdftotext"], capture_output=True).returncode == 0:
-        text = subprocess.run(["pdftotext", "-layout", browser.folder / "transformer.pdf", "-"], capture_output=True, text=True, check=True).stdout
-        assert "in use" in text and "parameter" in text
+    (browser.folder / f"printed-{theme}.pdf").write_bytes(pdf)
+    assert browser.script("document.documentElement.dataset.theme") == theme  # as before
+    paper = pdfium.PdfDocument(pdf)
+    text = paper[0].get_textpage().get_text_range()
+    assert "in use" in text and "optimizer" in text and "Peak" in text
+    picture = paper[0].render(scale=1).to_pil().convert("RGB")
+    picture.save(browser.folder / f"printed-{theme}.png")
+    width, height = picture.size
+    assert picture.getpixel((3, 3)) == (255, 255, 255)
+    # The timeline's place: the left of the upper half, below what is said.
+    timeline = picture.crop((0, round(0.24 * height), round(0.6 * width), round(0.58 * height)))
+    found = {colour: count for count, colour in timeline.getcolors(1 << 24)}
+    if theme == "light":
+        for colour in colours:
+            assert sum(count for seen, count in found.items() if max(abs(a - b) for a, b in zip(seen, colour)) <= 6) > 500, colour
+    assert sum(count for colour, count in found.items() if min(colour) > 250) < 0.9 * timeline.size[0] * timeline.size[1]
 
 
 def test_an_incomplete_trace_says_so(browser, page_of):

@@ -18,7 +18,7 @@ export function sourceLines(names, file, line) {
         Object.keys(lines).map(Number).filter((number) => Math.abs(number - line) <= 3).sort((a, b) => a - b);
     if (!numbers.length)
         return null;
-    return h("ol", { class: "vp-source", "aria-label": "Source" },
+    return h("ol", { class: "vp-source", tabindex: "0", "aria-label": "Source" },
         numbers.map((number) => h("li", { value: number, "aria-current": number === line ? "true" : null },
                         h("span", { class: "vp-lineno", "aria-hidden": "true" }, String(number)),
                         h("code", {}, name(lines[number])))));
