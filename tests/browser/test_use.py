@@ -197,6 +197,19 @@ def test_ranks_on_one_page(browser, traces, tmp_path):
     assert shown["bytes"]["from driver"] == at_event(traces["leak"], shown["event"])[0]["driver_bytes"]
 
 
+def test_devices_beside_each_other(browser, page_of, traces):
+    browser.open(page_of("two_devices"))
+    browser.tab("ranks")
+    devices = helpers.report(traces["two_devices"])["devices"]
+    rows = browser.rows()
+    assert [exact_bytes(cells["Most given by the driver"][1]) for _, _, cells in rows] == [device["peak"]["driver_bytes"] for device in devices]
+    for (_, _, cells), device in zip(rows, devices):
+        used = sum(size for name, size in device["peak"]["categories"].items() if name not in ("cached", "context", "host_pinned"))
+        assert exact_bytes(cells["Most in use"][1]) == used
+    browser.find_all("#panels button.vp-row")[1].click()
+    browser.wait("document.body.dataset.ready === 'yes' && vramtrace.model.device.index === 1")
+
+
 def test_ten_thousand_rows(browser, page_of, traces):
     """A block a row: sorted, searched, and read to the last one; the sum of what is shown and what is not is exact."""
     browser.open(page_of("many_blocks"))
