@@ -76,7 +76,12 @@ def test_rows_lead_to_the_line(browser, page_of):
     browser.press(Keys.ENTER)
     assert browser.script("document.querySelectorAll('.vp-who tr[aria-selected=true]').length") == 1
     assert browser.script("document.querySelector('.vp-details h3').textContent")
+    # A row may be of several stacks; the one that is shown says how much of it is its own.
     browser.wait("location.hash.includes('selection=')")
+    blocks = int(browser.script("document.querySelector('.vp-who tr[aria-selected=true]').cells[3].textContent").replace(",", ""))
+    own = browser.script("[...document.querySelectorAll('.vp-details dt')].find(t => t.textContent === 'In use').nextSibling.textContent")
+    own = int(re.search(r"in ([\d,]+) block", own)[1].replace(",", ""))
+    assert own == blocks or f"in {blocks:,} blocks, this is what made most" in browser.find(".vp-details").text
     chosen = browser.script("document.querySelector('.vp-details').textContent")
     browser.driver.refresh()
     browser.wait("document.body && document.body.dataset.ready")
