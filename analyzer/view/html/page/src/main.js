@@ -176,8 +176,8 @@ class Page {
 
     heading() {
         const { trace, device } = this;
-        document.title = visible(this.head.title || trace.name);
         const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
+        document.title = `${visible(shortPaths(command))} · vramtrace`;
         clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
         const fill = (select, items, chosen) => {
             clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
@@ -190,7 +190,7 @@ class Page {
             !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
             `${format.count(trace.events)} events`,
         ].filter(Boolean).map((text) => el("span", {}, text)));
-        clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
+        clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
         clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
         byId("losses").hidden = !trace.losses.length;
         this.showMore();
@@ -246,7 +246,8 @@ class Page {
         const { store } = this;
         byId("trace").addEventListener("change", (event) => store.set({ trace: Number(event.target.value) }));
         byId("device").addEventListener("change", (event) => store.set({ device: Number(event.target.value) }));
-        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value }));
+        // What is searched are names of what is alive: they stand under "Who".
+        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value, tab: "who" }));
         byId("compare").addEventListener("click", () => this.toggleB());
         byId("help-button").addEventListener("click", () => this.help());
         byId("theme").addEventListener("click", () => {
@@ -397,6 +398,22 @@ class Page {
     help() {
         byId("help").showModal();
     }
+}
+
+// Of several devices each has a heading; what is said of the shown one comes first.
+function verdictOf(trace, device) {
+    const common = [];
+    const own = [];
+    const others = [];
+    let to = common;
+    for (const text of trace.verdict) {
+        const named = trace.devices.find((one) => text === deviceName(one));
+        if (named)
+            to = named === device ? own : others;
+        if (!named || to === others)
+            to.push(text);
+    }
+    return [...common, ...own, ...others];
 }
 
 // "python torch/train.py": the program's name, and the last two parts of other paths.
