@@ -38,6 +38,7 @@ int vt_command_annotate(const struct vt_command *command, struct vt_arguments *a
     result =
         vt_annotation_make(loaded.report, file, (size_t)arguments->top, &annotation, reason, sizeof reason);
     if (!result) {
+        vt_pager_begin(command, arguments, output);
         result = vt_written(command, output, print(annotation, arguments, output));
         vt_annotation_free(annotation);
     } else {

@@ -120,7 +120,8 @@ static int check_target(const struct vt_command *command, const struct vt_argume
         return vt_wrong_use(command, "a file holds one trace; for %d, give a folder that exists: -o FOLDER",
                             arguments->operand_count);
     if (arguments->table >= 0 && format != &one_table)
-        return vt_wrong_use(command, "--table is of --format csv; %s has all tables", format->name);
+        return vt_wrong_use(command, "--table chooses one table of --format csv; %s %s", format->name,
+                              format->one_moment ? "has no tables" : "always has all of them");
     if (to_stream && format->output == TO_FOLDER)
         return vt_wrong_use(command, "%s is a file for each table: give a folder, -o FOLDER%s", format->name,
                             format->finish ? "" : ", or choose one table, --table TABLE");

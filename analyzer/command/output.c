@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,8 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     output->stream = NULL; /* until there is one */
     exists = !stat(path, &status);
     if (exists && S_ISDIR(status.st_mode)) {
-        vt_say(command, "cannot write %s: it is a folder; give a file in it: -o %s/%s.txt", path, path,
-               command->name);
+        vt_say(command, "cannot write %s: it is a folder; give a file in it: -o %s/%s", path, path,
+               strcmp(command->name, "html") ? "report.txt" : "report.html");
         return VT_EXIT_NOT_WRITTEN;
     }
     if (exists && S_ISREG(status.st_mode) && is_trace(path))
@@ -180,6 +181,21 @@ int vt_output_begin(const struct vt_command *command, const char *path, struct v
     return cannot_write(command, output, errno);
 }
 
+/* Why a stream failed, where the call that failed was inside a writer and errno is gone. Only what nobody
+ * will read is written again: a pipe's reader must not get a second part of what is already broken. */
+static int reason(const struct vt_output *output)
+{
+    static const char block[4096];
+    int file = fileno(output->stream);
+    struct pollfd reader = {.fd = file};
+
+    if (poll(&reader, 1, 0) == 1 && reader.revents & POLLERR)
+        return EPIPE;
+    if (output->temporary && write(file, block, sizeof block) < 0)
+        return errno;
+    return EIO;
+}
+
 int vt_written(const struct vt_command *command, struct vt_output *output, int result)
 {
     if (result == -ENOMEM && !ferror(output->stream)) {
@@ -189,7 +205,7 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
     }
     errno = 0;
     if (fflush(output->stream) || ferror(output->stream))
-        result = errno ? -errno : result ? result : -EIO;
+        result = errno ? -errno : result && result != -EIO ? result : -reason(output);
     if (result == -EPIPE) { /* a reader that went away is no error */
         output->broken = true;
         return VT_EXIT_GOOD;

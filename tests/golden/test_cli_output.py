@@ -119,6 +119,13 @@ def test_output_through_a_link(trace, tmp_path):
     assert (tmp_path / "real").read_text() == run("report", trace).stdout
 
 
+def test_reader_that_goes_away_within_a_long_output(trace):
+    """The page is longer than what stdio and the pipe hold: the writer notices long before its end."""
+    result = subprocess.run(["bash", "-c", f"{PROGRAM.resolve()} html -o - {trace} | head -c 10 | wc -c; echo ${{PIPESTATUS[0]}}"],
+                            capture_output=True, text=True)
+    assert (result.stdout.split(), result.stderr) == (["10", "0"], "")
+
+
 def test_output_to_a_device_or_pipe(trace, tmp_path):
     assert run("report", trace, "-o", "/dev/null").returncode == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -174,7 +181,8 @@ def test_output_never_replaces_a_trace(trace, tmp_path):
 
 def test_output_that_cannot_be(trace, tmp_path):
     check_refused(run("report", trace, "-o", tmp_path / "none" / "out"), 4, "none/out", "No such file", "create its folder")
-    check_refused(run("report", trace, "-o", tmp_path), 4, "is a folder", "report.txt")
+    check_refused(run("report", trace, "-o", tmp_path), 4, "is a folder", f"-o {tmp_path}/report.txt")
+    check_refused(run("html", trace, "-o", tmp_path), 4, "is a folder", f"-o {tmp_path}/report.html")
     check_refused(run("report", trace, "-o", ""), 2, "-o needs")
     check_refused(run("report", trace, "-o"), 2, "-o needs a value: -o FILE")
 

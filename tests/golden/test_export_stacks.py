@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
@@ -378,6 +379,19 @@ def test_wrong_use(made, tmp_path):
 def test_a_full_disk_leaves_no_part(form, made):
     result = subprocess.run([PROGRAM.resolve(), "export", "--format", form, "-o", "/dev/full", made[0]], capture_output=True, text=True)
     assert result.returncode == 4 and "/dev/full" in result.stderr
+
+
+@pytest.mark.parametrize("form", FORMATS + ["memory-viz"])
+@pytest.mark.parametrize("limit", [100, 4096])
+def test_a_full_disk_says_why(form, limit, made, tmp_path):
+    """A limit on the size of files stands for a full disk; the write that fails may be any."""
+    result = subprocess.run([PROGRAM.resolve(), "export", "--format", form, "-o", "out", made[0]], cwd=tmp_path, capture_output=True, text=True,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    if result.returncode:
+        assert (result.returncode, os.listdir(tmp_path)) == (4, [])
+        assert result.stderr == "vramtrace export: cannot write out: File too large\n"
+    else:
+        assert os.path.getsize(tmp_path / "out") <= limit == 4096
 
 
 @pytest.mark.parametrize("form", FORMATS[:2])

@@ -153,7 +153,8 @@ def test_one_table(little):
 @pytest.mark.parametrize("words, said", [
     (["csv"], "give a folder, -o FOLDER, or choose one table"), (["parquet"], "give a folder, -o FOLDER"),
     (["sqlite"], "needs a file"), (["sqlite", "-o", "/dev/null"], "/dev/null is none"),
-    (["sqlite", "--table", "steps", "-o", "x"], "--table is of --format csv"),
+    (["sqlite", "--table", "steps", "-o", "x"], "--table chooses one table of --format csv; sqlite always has all of them"),
+    (["pprof", "--table", "steps", "-o", "x"], "pprof has no tables"),
     (["csv", "--table", "blocks"], "blocks"), (["csv", "--at", "end", "-o", "x"], "no --at")])
 def test_wrong_use(words, said, little, tmp_path):
     done = subprocess.run([PROGRAM.resolve(), "export", "--format", *words, little], capture_output=True, text=True, cwd=tmp_path,

@@ -79,7 +79,7 @@ def test_a_pager_gets_the_text(trace):
         ("".join(f"PAGED{line}\n" for line in plain.splitlines()), 0)
 
 
-@pytest.mark.parametrize("command", ["report", "timeline", "oom", "frag", "leaks", "steps", "info"])
+@pytest.mark.parametrize("command", ["report", "timeline", "oom", "frag", "leaks", "steps", "annotate", "info"])
 def test_every_text_has_a_pager(command, trace):
     text, status = Terminal([command, "--color=always", trace] if command != "info" else [command, trace],
                             VRAMTRACE_PAGER="sed s/^/PAGED/").end()

@@ -136,6 +136,9 @@ def test_report_and_library(environment, tmp_path):
     assert "missing.vrt" in error
     assert "0x" not in call(python, "-m", "vramtrace", "report", "x.vrt", cwd=tmp_path).stderr
     assert call(python, "-m", "vramtrace", "nonsense", check=False).returncode == 2
+    refused = call(python, "-m", "vramtrace", "export", "--format", "parquet", "-o", "x", "x.vrt", cwd=tmp_path, check=False,
+                   environment={"VRAMTRACE_PYTHON": ""})
+    assert f"which {python} does not have" in refused.stderr
 
 
 def test_interpreter_is_for_scripts_only(environment, tmp_path):

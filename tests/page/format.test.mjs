@@ -1,5 +1,6 @@
 // Numbers as the terminal prints them: the same cases as tests/unit/view/test_view.c.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import test from "node:test";
 
 import * as format from "../../analyzer/view/html/page/src/format.js";
@@ -13,6 +14,16 @@ test("bytes", () => {
     assert.equal(format.change(2 ** 30), "+1.00 GiB");
     assert.equal(format.change(-(2 ** 30)), "−1.00 GiB");
     assert.equal(format.change(0), "0 B");
+});
+
+test("ties are rounded as printf rounds them", () => {
+    const printf = (layout, values) => execFileSync("printf", [`${layout}\n`, ...values.map(String)], { encoding: "utf8", env: { ...process.env, LC_ALL: "C" } }).trim().split("\n");
+    const eighths = Array.from({ length: 400 }, (_, i) => 1 + i / 8);
+    assert.deepEqual(eighths.map((x) => format.bytes(x * 2 ** 20)), printf("%.2f MiB", eighths));
+    const shares = Array.from({ length: 800 }, (_, i) => (1 + i) / 8);
+    assert.deepEqual(shares.map((x) => format.percent(x, 100)), printf("%.1f %%", shares));
+    const halves = Array.from({ length: 400 }, (_, i) => 100 + i / 2);
+    assert.deepEqual(halves.map((x) => format.duration(x * 1e6)), printf("%.0f ms", halves));
 });
 
 test("durations, counts and shares", () => {

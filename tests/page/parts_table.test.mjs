@@ -32,6 +32,12 @@ test("sorting: numbers in names by value, unknown last both ways, equals keep th
     assert.deepEqual(order(NAME, true), [0, 1, 3, 2]);
 });
 
+test("sorting by something else than what is shown: addresses in hexadecimal by value", () => {
+    const found = [0x7f96a7e40000, 0x7f96a6000000, 0x7f96aa000000, 0x2000].map((address) => ({ address }));
+    const column = { id: "address", kind: "text", value: (row) => `0x${row.address.toString(16)}`, order: (row) => row.address };
+    assert.deepEqual(sortRows(found, column, false).map((row) => row.address), [0x2000, 0x7f96a6000000, 0x7f96a7e40000, 0x7f96aa000000]);
+});
+
 test("a search finds rows that have all words, in any case", () => {
     assert.deepEqual(searchRows(rows, [NAME, BYTES], "LAYERS 9").map((row) => row.name), ["layers.9"]);
     assert.equal(searchRows(rows, [NAME, BYTES], "  ").length, rows.length);

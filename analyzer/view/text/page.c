@@ -145,6 +145,14 @@ void vt_text_header(struct vt_print *print, const char *command)
     print_losses(print, facts);
 }
 
+static bool is_damaged(const struct vt_trace_facts *facts)
+{
+    for (size_t i = 0; i < facts->loss_count; i++)
+        if (facts->losses[i].kind == VT_LOSS_DAMAGE)
+            return true;
+    return false;
+}
+
 void vt_text_evidence(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_instant *instant = device->shown;
@@ -176,8 +184,8 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
     }
     if (print->report->facts.dropped_events)
         fprintf(print->paragraph, ". %s events were lost.", VT_COUNT(print->report->facts.dropped_events));
-    else
-        fputs(". No events were lost.", print->paragraph);
+    else /* of a damaged file nobody knows */
+        fputs(is_damaged(&print->report->facts) ? "." : ". No events were lost.", print->paragraph);
     vt_end_paragraph(print, 0, 2);
 }
 

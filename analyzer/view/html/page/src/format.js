@@ -2,6 +2,13 @@
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+// printf rounds ties to even, toFixed away from zero: 9.125 is 9.12 in the terminal.
+function fixed(value, digits) {
+    const text = value.toFixed(digits);
+    const tie = Math.abs((value * 2 ** (digits + 1)) % 2) === 1;
+    return tie && /[13579]$/.test(text) ? (Number(text) - Math.sign(value) * 10 ** -digits).toFixed(digits) : text;
+}
+
 export function bytes(value) {
     const size = Math.abs(value);
     if (size < 1024)
@@ -13,7 +20,7 @@ export function bytes(value) {
         scaled /= 1024;
         unit++;
     }
-    return `${value < 0 ? "−" : ""}${scaled.toFixed(2)} ${UNITS[unit]}`;
+    return `${value < 0 ? "−" : ""}${fixed(scaled, 2)} ${UNITS[unit]}`;
 }
 
 export function count(value) {
@@ -34,7 +41,7 @@ export function percent(part, whole) {
     const share = (100 * part) / whole;
     if (part > 0 && share < 0.05)
         return "<0.1 %";
-    return `${share.toFixed(1).replace("-", "−")} %`;
+    return `${fixed(share, 1).replace("-", "−")} %`;
 }
 
 export function duration(ns) {
@@ -45,11 +52,11 @@ export function duration(ns) {
     if (ns < 1000)
         return `${Math.round(ns)} ns`;
     if (ns < 1e6)
-        return `${(seconds * 1e6).toFixed(1)} µs`;
+        return `${fixed(seconds * 1e6, 1)} µs`;
     if (ns < 999.5e6)
-        return `${(seconds * 1e3).toFixed(ns < 99.95e6 ? 1 : 0)} ms`;
+        return `${fixed(seconds * 1e3, ns < 99.95e6 ? 1 : 0)} ms`;
     if (seconds < 99.95)
-        return `${seconds.toFixed(seconds < 9.995 ? 2 : 1)} s`;
+        return `${fixed(seconds, seconds < 9.995 ? 2 : 1)} s`;
     if (whole < 3600)
         return `${Math.floor(whole / 60)} min ${whole % 60} s`;
     if (whole < 172800)
@@ -98,7 +105,7 @@ export function byteTick(value) {
         scaled /= 1024;
         unit++;
     }
-    return value ? `${Number(scaled.toFixed(2))} ${UNITS[unit]}` : "0";
+    return value ? `${Number(fixed(scaled, 2))} ${UNITS[unit]}` : "0";
 }
 
 // Round steps of 1, 2, 5 · 10^n within low..high; at least `least`.

@@ -11,6 +11,7 @@ const ROW = 22, BAR = 15, LABEL = 96;
 const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
 
 const hex = (address) => `0x${address.toString(16)}`;
+const byAddress = { order: (row) => row.address }; // not as text: the digits a to f would sort as letters
 const entryOf = (model, block) => ({
     index: model.klass[block.allocation],
     klass: block.klass,
@@ -55,7 +56,7 @@ function create(root, context) {
         choose: chooseSegment,
         empty: "No segment is reserved at this instant.",
         columns: [
-            column("address", "Address", "text", (segment) => hex(segment.address)),
+            column("address", "Address", "text", (segment) => hex(segment.address), byAddress),
             column("bytes", "Size", "bytes", (segment) => segment.bytes, { sum: true }),
             column("used", "In blocks", "bytes", (segment) => segment.blockBytes, { sum: true }),
             column("free", "Free", "bytes", (segment) => segment.holeBytes, { sum: true }),
@@ -76,7 +77,7 @@ function create(root, context) {
         choose: (block) => chooseBlock(block),
         empty: "Choose a segment.",
         columns: [
-            column("address", "Address", "text", (block) => hex(block.address)),
+            column("address", "Address", "text", (block) => hex(block.address), byAddress),
             column("bytes", "Bytes", "bytes", (block) => block.bytes, { sum: true }),
             categoryColumn(context, "Category", (block) => block.klass.category),
             column("name", "Owner or line", "name", (block) => block.klass.label || block.klass.place?.name || "")

@@ -9,7 +9,8 @@ const PAGE = 200;
 const NUMBERS = new Set(["bytes", "change", "count", "share", "duration"]);
 
 /** A column: kind "name"|"text"|"bytes"|"change"|"count"|"share"|"duration"; value(row) is what is sorted, searched and copied.
- * more: { cell(row) -> Node instead of the value's text, sum: true (rows that are not shown are summed), about } */
+ * more: { cell(row) -> Node instead of the value's text, sum: true (rows that are not shown are summed), about,
+ *         order(row): what is sorted instead of the value } */
 export function column(id, title, kind, value, more) {
     return { id, title, kind, value, ...more };
 }
@@ -42,7 +43,7 @@ export function textOf(format, kind, value) {
 
 /** Orders by a column; what is not known is last either way, equals keep their order. */
 export function sortRows(rows, column, descending) {
-    const values = rows.map((row, i) => ({ row, i, value: column.value(row) })), sign = descending ? -1 : 1;
+    const values = rows.map((row, i) => ({ row, i, value: (column.order ?? column.value)(row) })), sign = descending ? -1 : 1;
     const known = (value) => value !== null && value !== undefined && value !== "";
     values.sort((a, b) => {
         if (!known(a.value) || !known(b.value))
