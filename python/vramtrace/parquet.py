@@ -5,10 +5,14 @@
 Each FOLDER/TABLE.csv becomes FOLDER/TABLE.parquet. The first column of each, `trace`, is NAME, so that the tables of
 several traces can be read as one. What a column is, and its unit, stands in its metadata (docs/tables.md).
 """
-import argparse
-import csv
-import os
 import sys
+
+if __name__ == "__main__":  # with -c, "" is the current folder, where anybody may have put a csv.py
+    sys.path[:] = [folder for folder in sys.path if folder]
+
+import argparse  # noqa: E402
+import csv  # noqa: E402
+import os  # noqa: E402
 
 NOT_WRITTEN = 4
 

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import pickletools
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -202,6 +203,26 @@ def test_parquet_without_pyarrow(python, said, little, tmp_path):
     done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": python, "PYTHONPATH": str(hidden.parent)})
     assert done.returncode == 4 and said in done.stderr.decode() and len(done.stderr.splitlines()) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hidden", "little.vrt"]
+
+
+def test_parquet_runs_nothing_of_the_current_folder(little, tmp_path):
+    (tmp_path / "csv.py").write_text("open('ran', 'w')")
+    export(little, "parquet", tmp_path / "out", cwd=tmp_path, env={**os.environ, "VRAMTRACE_PYTHON": sys.executable})
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_after_a_signal(number, little, tmp_path):
+    """The converter sends it, when all tables are there as CSV; it ends too."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nls \"$6\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
+    python.chmod(0o755)
+    done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)})
+    assert (done.returncode, done.stdout) == (-number, b"")
+    assert "instants.csv" in (tmp_path / "seen").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["little.vrt", "pid", "python", "seen"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 # PyTorch's snapshot.

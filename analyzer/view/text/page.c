@@ -81,6 +81,7 @@ static void add_item(struct items *items, const char *format, ...)
     if (vasprintf(&text, format, arguments) < 0)
         text = NULL;
     va_end(arguments);
+    items->print->failed |= !text;
     columns = vt_text_columns(text ? text : "");
     if (items->column && items->column + 3 + columns > items->print->style->width) {
         fputs("\n  ", items->print->stream);
@@ -122,6 +123,7 @@ void vt_text_header(struct vt_print *print, const char *command)
     const char *time = VT_DURATION(report->duration_ns);
     struct items items = {.print = print};
 
+    print->failed |= !who;
     add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
     free(who);
     if (!facts->complete)
