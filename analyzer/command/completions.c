@@ -11,16 +11,18 @@ static const struct value_kind {
     enum { WORDS, FILES, TRACES } files;
 } value_kinds[] = {
     {"FILE", "", FILES},
-    {"TEXT", "", FILES}, /* of run: --out */
     {"TRACE", "", TRACES},
     {"MOMENT", "peak end oom oom# mark: step:", WORDS},
     {"WHICH", "oom# mark: step:", WORDS},
+    {"FORMAT", "perfetto pprof speedscope folded memory-viz csv sqlite parquet", WORDS},
 };
 
 static const struct value_kind *kind_of(const struct vt_option_text *option)
 {
+    const char *value = strcmp(option->name, "--out") ? option->value : "FILE";
+
     for (size_t i = 0; i < sizeof value_kinds / sizeof *value_kinds; i++)
-        if (!strcmp(value_kinds[i].value, option->value))
+        if (!strcmp(value_kinds[i].value, value))
             return &value_kinds[i];
     return NULL;
 }
@@ -75,9 +77,12 @@ static bool option_at(const struct vt_command *command, size_t index, struct vt_
     return is(command, VT_COMMAND_RUN) ? vt_run_option_at(index, text) : vt_option_at(command, index, text);
 }
 
-static bool takes_traces(const struct vt_command *command)
+/* What files follow the options: NULL = none, "" = any, ".vrt" = traces. */
+static const char *files_of(const struct vt_command *command)
 {
-    return command->takes == VT_TAKES_TRACES || command->takes == VT_TAKES_TWO;
+    if (strstr(command->arguments, "[FILE]"))
+        return "";
+    return command->takes == VT_TAKES_TWO || strstr(command->arguments, "TRACE") ? ".vrt" : NULL;
 }
 
 /* Options of run that take the next word. */
@@ -160,8 +165,8 @@ static void put_bash_command(const struct vt_command *command, FILE *out)
     for (size_t i = 0; option_at(command, i, &option); i++)
         fprintf(out, "%s%s", i ? " " : "", option.name);
     fputs("'\n        ", out);
-    if (takes_traces(command))
-        fputs("else _vramtrace_files .vrt; fi ;;\n", out);
+    if (files_of(command))
+        fprintf(out, "else _vramtrace_files '%s'; fi ;;\n", files_of(command));
     else if (is(command, VT_COMMAND_HELP))
         fputs("elif [[ $COMP_CWORD -eq 2 ]]; then _vramtrace_words \"$commands\"; fi ;;\n", out);
     else if (is(command, VT_COMMAND_COMPLETIONS))
@@ -219,8 +224,8 @@ static void put_zsh_command(const struct vt_command *command, FILE *out)
         if (!strcmp(option.name, "--out"))
             put_zsh_option(&option, "-o", out);
     }
-    if (takes_traces(command))
-        fputs(" \\\n            '*:trace:_files -g \"*.vrt(-.)\"'", out);
+    if (files_of(command))
+        fprintf(out, " \\\n            '*:trace:_files%s'", files_of(command)[0] ? " -g \"*.vrt(-.)\"" : "");
     else if (is(command, VT_COMMAND_RUN))
         fputs(" \\\n            '(-):command: _command_names -e' '*::arguments:_normal'", out);
     else if (is(command, VT_COMMAND_HELP))
@@ -305,8 +310,8 @@ static void put_fish(FILE *out)
         for (size_t k = 0; option_at(command, k, &option); k++)
             put_fish_option(command, &option, out);
         fprintf(out, "complete -c vramtrace -n '__vramtrace_command %s' ", command->name);
-        if (takes_traces(command)) {
-            fputs("-a '(__vramtrace_traces)'\n", out);
+        if (files_of(command)) {
+            fputs(files_of(command)[0] ? "-a '(__vramtrace_traces)'\n" : "-F\n", out);
         } else if (is(command, VT_COMMAND_RUN)) {
             fputs("-a '(__fish_complete_subcommand --fcs-skip=2 -o", out);
             put_valued(command, out);

@@ -9,7 +9,8 @@
 
 extern char **environ;
 
-static const char converter[] =
+/* What lies in the current folder is no module of Python's. */
+static const char converter[] = "import sys\nsys.path = [folder for folder in sys.path if folder]\n"
 #include "parquet.inc" /* made from python/vramtrace/parquet.py at build time */
     ;
 
@@ -19,12 +20,18 @@ static const char converter[] =
 int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace)
 {
     const char *python = getenv("VRAMTRACE_PYTHON");
-    char *arguments[] = {NULL, "-c", (char *)converter, "--trace", (char *)trace, "--", (char *)folder, NULL};
+    char *name, *arguments[] = {NULL, "-c", (char *)converter, NULL, "--", (char *)folder, NULL};
     pid_t child;
     int error, status;
 
+    if (asprintf(&name, "--trace=%s", trace) < 0) {
+        vt_say(command, "out of memory");
+        return VT_EXIT_UNREADABLE;
+    }
     arguments[0] = python && python[0] ? (char *)python : "python3";
+    arguments[3] = name;
     error = posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ);
+    free(name);
     if (error) {
         vt_say(command, "cannot start %s: %s; " HINT, arguments[0], strerror(error));
         return VT_EXIT_NOT_WRITTEN;

@@ -106,12 +106,11 @@ struct vt_document {
     vt_object_function root;
 };
 extern const struct vt_document vt_report_document, vt_timeline_document, vt_summary_document,
-    vt_leaks_document, vt_oom_document,
-    vt_frag_document, vt_steps_document, /* struct vt_report */
-    vt_annotation_document,              /* struct vt_annotation */
-    vt_diff_document,                    /* struct vt_diff */
-    vt_check_document,                   /* struct vt_check_list */
-    vt_info_document,                    /* struct vt_info */
-    vt_event_document;                   /* struct vt_event_facts */
+    vt_leaks_document, vt_oom_document, vt_frag_document, vt_steps_document, /* struct vt_report */
+    vt_annotation_document,                                                  /* struct vt_annotation */
+    vt_diff_document,                                                        /* struct vt_diff */
+    vt_check_document,                                                       /* struct vt_check_list */
+    vt_info_document,                                                        /* struct vt_info */
+    vt_event_document;                                                       /* struct vt_event_facts */
 
 #endif

@@ -5,14 +5,10 @@
 Each FOLDER/TABLE.csv becomes FOLDER/TABLE.parquet. The first column of each, `trace`, is NAME, so that the tables of
 several traces can be read as one. What a column is, and its unit, stands in its metadata (docs/tables.md).
 """
+import argparse
+import csv
+import os
 import sys
-
-if __name__ == "__main__":  # with -c, "" is the current folder, where anybody may have put a csv.py
-    sys.path[:] = [folder for folder in sys.path if folder]
-
-import argparse  # noqa: E402
-import csv  # noqa: E402
-import os  # noqa: E402
 
 NOT_WRITTEN = 4
 
@@ -70,7 +66,7 @@ def convert(path, target, trace, columns):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m vramtrace.parquet", description="Turns tables in CSV into Parquet files.")
     parser.add_argument("--trace", default="", metavar="NAME", help="what the column `trace` says")
     parser.add_argument("folder", metavar="FOLDER")
     arguments = parser.parse_args()

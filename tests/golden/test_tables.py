@@ -205,17 +205,20 @@ def test_parquet_without_pyarrow(python, said, little, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hidden", "little.vrt"]
 
 
-def test_parquet_runs_nothing_of_the_current_folder(little, tmp_path):
-    (tmp_path / "csv.py").write_text("open('ran', 'w')")
-    export(little, "parquet", tmp_path / "out", cwd=tmp_path, env={**os.environ, "VRAMTRACE_PYTHON": sys.executable})
-    assert not (tmp_path / "ran").exists()
+def test_nothing_in_the_current_folder_is_run(little, tmp_path):
+    folder = tmp_path / "current"
+    folder.mkdir()
+    for name in ("csv", "argparse", "pyarrow", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
+    export(little, "parquet", tmp_path / "out", cwd=folder, env={**os.environ, "VRAMTRACE_PYTHON": sys.executable})
+    assert not (tmp_path / "was_run").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_after_a_signal(number, little, tmp_path):
     """The converter sends it, when all tables are there as CSV; it ends too."""
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nls \"$6\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
+    python.write_text(f"#!/bin/sh\nls \"$5\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
     python.chmod(0o755)
     done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)})
     assert (done.returncode, done.stdout) == (-number, b"")

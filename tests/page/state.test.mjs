@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { Model, TraceData } from "../../analyzer/view/html/page/src/model.js";
 import { Reader } from "../../analyzer/view/html/page/src/reader.js";
-import { applyFragment, clampZoom, DEFAULTS, fromFragment, Store, toFragment } from "../../analyzer/view/html/page/src/state.js";
+import { applyFragment, clampZoom, DEFAULTS, fromFragment, Store, toFragment, usualAxis } from "../../analyzer/view/html/page/src/state.js";
 import { makePage, makeTrace } from "./synthetic.mjs";
 
 const page = makePage([makeTrace({ events: 1500 }), makeTrace({ events: 500, name: "rank 1", device: 3 })]);
@@ -64,4 +64,19 @@ test("listeners hear of what changed, once", async () => {
     store.set({ tab: "who" });
     await new Promise((resolve) => setTimeout(resolve, 20));
     assert.deepEqual(heard, [["map", 4, "hover,tab"]]);
+});
+
+test("a trace that is mostly idle opens by event, a long one by time", () => {
+    const trace = (changes, bytes) => ({ changes, devices: [{ index: 0, overview: { columns: bytes.length, driver_bytes: bytes, categories: { parameter: bytes } } }] });
+    const idle = [1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4], busy = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11];
+    assert.equal(usualAxis(trace(100, idle)), "event");
+    assert.equal(usualAxis(trace(100, busy)), "time");
+    assert.equal(usualAxis(trace(5e6, idle)), "time");
+    assert.equal(usualAxis({ changes: 0, devices: [] }), "time");
+    const head = { traces: [trace(100, idle)] };
+    assert.equal(fromFragment("#", head).patch.axis, "event");
+    assert.equal(fromFragment("#axis=time", head).patch.axis, "time");
+    const model = { trace: head.traces[0], axis: () => ({ lo: 0, hi: 1 }) };
+    assert.match(toFragment({ ...DEFAULTS, axis: "time" }, model), /axis=time/);
+    assert.doesNotMatch(toFragment({ ...DEFAULTS, axis: "event" }, model), /axis/);
 });

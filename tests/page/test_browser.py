@@ -117,6 +117,31 @@ def test_numbers_of_a_moment_are_true(driver, look, make):
         assert in_use == sum(size for name, size in row["categories"].items() if name not in ("cached", "context", "host_pinned"))
 
 
+def test_differences_are_b_less_a(driver, look, make):
+    page = make("plain")
+    rows = json.loads(Path(f"{page}.json").read_text())
+    a, b = rows[9], rows[17]
+    look(page, f"#a={a['event']}&b={b['event']}")
+    settle(driver)
+    shown = driver.execute_script("return [...document.querySelectorAll('#instant tbody tr, #instant tfoot tr')].map(r => [r.cells[0].textContent, r.cells[2].title])")
+    shown = {label: int(re.sub(r"\D", "", exact)) * (-1 if exact.startswith("−") else 1) for label, exact in shown if exact}
+    assert shown["from driver"] == b["driver"] - a["driver"]
+    for name in ("activation", "parameter", "gradient", "temporary", "cached"):
+        assert shown.get(name, 0) == b["categories"][name] - a["categories"][name], name
+    assert any(shown.values())
+
+
+def test_a_link_restores_what_was_chosen(driver, look, make):
+    look(make("plain"))
+    driver.find_elements("css selector", ".vp-table tbody button.vp-row")[2].click()
+    address = wait(driver, "return location.hash.includes('selection=') && location.hash")
+    chosen = "return document.querySelector('.vp-table tr[aria-selected=true] th').textContent"
+    before, details = driver.execute_script(chosen), driver.find_element("css selector", ".vp-details").text
+    look(make("plain"), address)
+    assert driver.execute_script(chosen) == before
+    assert driver.find_element("css selector", ".vp-details").text == details
+
+
 def test_picture_is_to_scale(driver, look, make):
     """Heights of colours in the timeline, against the numbers of that moment."""
     look(make("plain"), "#axis=event&scale=use")
@@ -170,7 +195,9 @@ def test_keys(driver, look, make):
     press(driver, "/")
     assert driver.execute_script("return document.activeElement.id") == "search"
     press(driver, "layers.3")
-    assert state(driver)["filter"] == "layers.3" and state(driver)["tab"] == "leaks"
+    assert state(driver)["filter"] == "layers.3" and state(driver)["tab"] == "who"
+    shown = driver.execute_script("return [...document.querySelectorAll('.vp-who .vp-table tbody th')].map(e => e.textContent)")
+    assert shown and all("layers.3" in name for name in shown)
     press(driver, Keys.ESCAPE)
     press(driver, "?")
     assert driver.execute_script("return document.getElementById('help').open")
@@ -290,9 +317,8 @@ def test_hostile_names_are_only_shown(driver, look, make):
 
 
 def test_a_trace_without_a_device(driver, look, make):
-    look_at = make("empty", empty=True)
-    driver.get(f"file://{look_at}")
-    wait(driver, "return document.getElementById('facts').textContent.includes('no device')")
+    assert look(make("empty", empty=True)) == "yes"
+    assert "no allocation was recorded" in driver.find_element("id", "panels").text
     assert complaints(driver) == []
 
 

@@ -181,3 +181,30 @@ def test_out_of_memory(tmp_path):
     assert refused["frames"] and "compile_context" in refused
     blocks = [entry for entry in entries if entry["action"] == "alloc" and entry["size"] == 1 << 28]
     assert entries.index(blocks[0]) < entries.index(refused)
+
+
+TWO_DEVICES = """
+import ctypes, torch
+held = [torch.ones(size, device=f"cuda:{device}") for device in (0, 1) for size in (1 << 20, 3 << 20)]
+pinned = torch.ones(1 << 20).pin_memory()
+del held[0]
+ctypes.CDLL(None).vramtrace_mark(b"here")
+for device in (0, 1):
+    print(torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device))
+"""
+
+
+def test_two_devices(tmp_path):
+    """Each device has its list of actions, and its segments; page-locked memory is of neither."""
+    done = run([PYTHON, "-c", TWO_DEVICES], tmp_path / "run.vrt", VRAMTRACE_STANDIN_DEVICES="2")
+    ours = snapshot_of(tmp_path / "run.vrt", "--at", "mark:here")
+    assert len(ours["device_traces"]) == 2
+    for device, line in enumerate(done.stdout.splitlines()):
+        allocated, reserved = map(int, line.split())
+        segments = [segment for key, segment in cached(ours).items() if key[0] == device]
+        assert (sum(segment["allocated_size"] for segment in segments), sum(segment["total_size"] for segment in segments)) == (
+            allocated, reserved)
+        assert sum(entry["action"] == "alloc" for entry in ours["device_traces"][device]) >= 2
+    assert {segment.get("vramtrace_kind") for segment in ours["segments"]} == {None, "context"}
+    first = snapshot_of(tmp_path / "run.vrt", "--at", "mark:here", "--device", "1")
+    assert first["device_traces"] == [[], ours["device_traces"][1]] and {segment["device"] for segment in first["segments"]} == {1}

@@ -1,6 +1,8 @@
 """The page's data of a real training against PyTorch's own counters, and against every event of the trace."""
 import json
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -61,6 +63,16 @@ def test_every_event(trained):
     golden.check_allocations(trace, events)
     golden.check_names(trace)
     golden.check_instants(path, trace)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node was not found")
+def test_the_page_reads_the_same(trained):
+    path, _, trace = trained
+    reader = pathlib.Path(__file__).resolve().parents[1] / "page" / "columns.mjs"
+    read = subprocess.run(["node", reader, path.with_name("page.html")], capture_output=True, text=True, check=True, timeout=120)
+    never = 0xFFFFFFFF
+    assert [tuple(map(int, line.split())) for line in read.stdout.splitlines()] == [
+        (a["begin"], never if a["end"] is None else a["end"], a["klass"], a["bytes"], a["address"]) for a in trace.allocations]
 
 
 def test_steps(trained):

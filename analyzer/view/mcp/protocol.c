@@ -30,10 +30,10 @@ static cJSON *respond(const cJSON *id, const char *member, cJSON *value)
 {
     cJSON *response = cJSON_CreateObject(), *copy = id ? cJSON_Duplicate(id, false) : cJSON_CreateNull();
 
-    if (response && copy && value && cJSON_AddStringToObject(response, "jsonrpc", "2.0")) {
-        cJSON_AddItemToObject(response, "id", copy);
-        cJSON_AddItemToObject(response, member, value);
-        return response;
+    if (cJSON_AddStringToObject(response, "jsonrpc", "2.0") && cJSON_AddItemToObject(response, "id", copy)) {
+        copy = NULL; /* is the response's now */
+        if (cJSON_AddItemToObject(response, member, value))
+            return response;
     }
     cJSON_Delete(response);
     cJSON_Delete(copy);

@@ -11,7 +11,7 @@
 #define ORDER_BY_RANK 3u
 
 /* Tracks of the process have these numbers, those of a device come behind them. */
-enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS, TRACK_HOST_PINNED };
+enum { TRACK_PROCESS, TRACK_MARKS, TRACK_REFUSALS, TRACK_HOST_PINNED, TRACK_HOST_ALLOCATIONS };
 /* Of a device; counters of categories come behind them. */
 enum {
     TRACK_DEVICE,
@@ -112,6 +112,8 @@ static void put_tracks(struct writer *writer)
     put_track(writer, parent, 0, NULL, 0, &process, NULL);
     put_track(writer, process_track(writer, TRACK_MARKS), parent, "marks", 0, NULL, NULL);
     put_track(writer, process_track(writer, TRACK_REFUSALS), parent, "out of memory", 1, NULL, NULL);
+    put_track(writer, process_track(writer, TRACK_HOST_ALLOCATIONS), parent, "host_pinned allocations", 1000,
+              NULL, NULL);
     for (size_t i = 0; i < writer->report->device_count; i++) {
         const struct vt_device_report *device = &writer->report->devices[i];
         uint64_t uuid = device_track(writer, i, TRACK_DEVICE);
@@ -284,9 +286,10 @@ static int put_allocation(void *context, const void *item)
     const struct vt_allocation_row *row = item;
     const struct vt_block *block = &row->block;
     size_t device = device_of(writer, row->device_index);
-    bool counted = row->counted_bytes != 0;
+    bool counted = row->counted_bytes != 0, host = row->device_index < 0;
+    unsigned track = counted ? TRACK_ALLOCATIONS : TRACK_SEGMENTS;
 
-    if (device >= writer->report->device_count || (!counted && !row->driver_bytes))
+    if ((device >= writer->report->device_count && !host) || (!counted && !row->driver_bytes))
         return 0;
     vt_note_number(packets, "bytes", block->bytes);
     vt_note_text(packets, "kind", block->kind);
@@ -304,16 +307,16 @@ static int put_allocation(void *context, const void *item)
     vt_note_number(packets, "allocation", block->allocation);
     if (block->freed)
         vt_note_number(packets, "lifetime_ns", row->free_t_ns - block->t_ns);
-    vt_event_put(
-        packets,
-        &(struct vt_track_event){
-            .t_ns = block->t_ns,
-            .track_uuid = device_track(writer, device, counted ? TRACK_ALLOCATIONS : TRACK_SEGMENTS),
-            .type = VT_EVENT_INSTANT,
-            .name = counted ? vt_category_name(block->category) : "segment",
-            .category = "allocation",
-            .stack_iid = vt_packets_stack(packets, row->stack_id, row->forward_stack_id, VT_CATEGORY_COUNT),
-            .bytes = block->bytes});
+    vt_event_put(packets, &(struct vt_track_event){
+                              .t_ns = block->t_ns,
+                              .track_uuid = host ? process_track(writer, TRACK_HOST_ALLOCATIONS)
+                                                 : device_track(writer, device, track),
+                              .type = VT_EVENT_INSTANT,
+                              .name = counted ? vt_category_name(block->category) : "segment",
+                              .category = "allocation",
+                              .stack_iid = vt_packets_stack(packets, row->stack_id, row->forward_stack_id,
+                                                            VT_CATEGORY_COUNT),
+                              .bytes = block->bytes});
     return packets->failed ? -ENOMEM : 0;
 }
 

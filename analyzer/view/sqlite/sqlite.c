@@ -230,8 +230,8 @@ static int write_all(struct writing *writing, struct vt_tables *tables)
 int vt_sqlite_make(struct vt_tables *tables, sqlite3 **database)
 {
     struct writing writing = {.database = NULL};
-    int result = error_of(sqlite3_open_v2(":memory:", &writing.database,
-                                          SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
+    int result = error_of(
+        sqlite3_open_v2(":memory:", &writing.database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
 
     if (!result)
         result = write_all(&writing, tables);

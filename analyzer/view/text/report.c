@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
@@ -73,7 +75,7 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
     char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false),
          *legend = NULL;
     size_t bytes;
-    FILE *stream = open_memstream(&legend, &bytes);
+    FILE *stream = vt_memory_stream(&legend, &bytes);
 
     if (stream)
         make_legend(print, device, stream);

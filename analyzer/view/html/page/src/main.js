@@ -69,6 +69,8 @@ class Page {
         const { trace: index } = this.store.get();
         if (!this.device) {
             this.progress(1);
+            clear(byId("panels"), el("p", { class: "nothing" }, "This trace holds no memory of a device: no allocation was recorded."));
+            document.body.dataset.ready = "yes";
             return;
         }
         try {
@@ -174,8 +176,8 @@ class Page {
 
     heading() {
         const { trace, device } = this;
-        document.title = visible(this.head.title || trace.name);
         const command = this.head.traces.length > 1 || !this.head.title ? trace.command || trace.name : this.head.title;
+        document.title = `${visible(shortPaths(command))} · vramtrace`;
         clear(byId("title"), el("bdi", { title: visible(command) }, visible(shortPaths(command))));
         const fill = (select, items, chosen) => {
             clear(select, ...items.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
@@ -188,9 +190,16 @@ class Page {
             !device ? "no device" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
             `${format.count(trace.events)} events`,
         ].filter(Boolean).map((text) => el("span", {}, text)));
-        clear(byId("verdict"), ...trace.verdict.map((text) => el("p", {}, visible(text))));
+        clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
         clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
         byId("losses").hidden = !trace.losses.length;
+        this.showMore();
+    }
+
+    // "more", where the verdict is cut.
+    showMore() {
+        const verdict = byId("verdict");
+        byId("more").hidden = !document.body.classList.contains("all-verdict") && verdict.scrollHeight <= verdict.clientHeight + 1;
     }
 
     applyTheme() {
@@ -237,7 +246,8 @@ class Page {
         const { store } = this;
         byId("trace").addEventListener("change", (event) => store.set({ trace: Number(event.target.value) }));
         byId("device").addEventListener("change", (event) => store.set({ device: Number(event.target.value) }));
-        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value }));
+        // What is searched are names of what is alive: they stand under "Who".
+        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value, tab: "who" }));
         byId("compare").addEventListener("click", () => this.toggleB());
         byId("help-button").addEventListener("click", () => this.help());
         byId("theme").addEventListener("click", () => {
@@ -254,6 +264,7 @@ class Page {
             byId("more").setAttribute("aria-expanded", String(open));
             byId("more").textContent = open ? "less" : "more";
         });
+        new ResizeObserver(() => this.showMore()).observe(byId("verdict"));
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
         addEventListener("hashchange", () => this.follow());
         addEventListener("beforeprint", () => {
@@ -265,7 +276,6 @@ class Page {
             this.redraw();
         });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
-        byId("search").value = store.get().filter;
         this.showControls(store.get());
     }
 
@@ -281,7 +291,6 @@ class Page {
         } else {
             this.store.set({ ...asked.patch, ...applyFragment(asked, this.model) });
         }
-        byId("search").value = asked.patch.filter;
     }
 
     showControls(state) {
@@ -292,6 +301,8 @@ class Page {
         byId("patterns").setAttribute("aria-pressed", String(state.patterns));
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
+        if (document.activeElement !== byId("search"))
+            byId("search").value = state.filter;
         for (const input of document.querySelectorAll("input[name=axis]"))
             Object.assign(input, { checked: input.value === state.axis, disabled: input.value === "step" && Boolean(this.model) && !this.model.steps.length });
         const axis = this.model?.axis(state.axis);
@@ -387,6 +398,22 @@ class Page {
     help() {
         byId("help").showModal();
     }
+}
+
+// Of several devices each has a heading; what is said of the shown one comes first.
+function verdictOf(trace, device) {
+    const common = [];
+    const own = [];
+    const others = [];
+    let to = common;
+    for (const text of trace.verdict) {
+        const named = trace.devices.find((one) => text === deviceName(one));
+        if (named)
+            to = named === device ? own : others;
+        if (!named || to === others)
+            to.push(text);
+    }
+    return [...common, ...own, ...others];
 }
 
 // "python torch/train.py": the program's name, and the last two parts of other paths.

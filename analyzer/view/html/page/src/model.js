@@ -76,6 +76,7 @@ export class Model {
         this.walker = new Walker(columns, table, sums);
         this.drawer = new Walker(columns, table, sums);
         this.largest = new Largest(sums.peakMeasure);
+        this.pictures = [];
         const own = data.steps.find((steps) => steps.index === this.device.index);
         this.stepFacts = own || null;
         this.steps = stepList(own);
@@ -247,10 +248,11 @@ export class Model {
     // Columns of many changes begin and end at the nearest bin, so that each bin is in one column and none is walked.
     picture(axis, lo, hi, count) {
         const key = `${axis.name} ${lo} ${hi} ${count}`;
-        if (this.pictureKey === key)
-            return this.lastPicture;
+        const known = this.pictures.find((one) => one.key === key);
+        if (known)
+            return known;
         const { table, sums } = this;
-        const picture = { count, width: table.width, change: new Int32Array(count), vectors: new Float64Array(count * table.width) };
+        const picture = { key, count, width: table.width, change: new Int32Array(count), vectors: new Float64Array(count * table.width) };
         const scratch = { best: new Float64Array(table.width) };
         let low = axis.changeAt(lo) + 1;
         for (let column = 0; column < count; column++) {
@@ -267,8 +269,8 @@ export class Model {
             }
             low = high;
         }
-        this.pictureKey = key;
-        this.lastPicture = picture;
+        // The overview's, the timeline's and that of a part are asked for again and again.
+        this.pictures = [picture, ...this.pictures.slice(0, 3)];
         return picture;
     }
 

@@ -50,7 +50,6 @@ export class Overview {
         canvas.width = Math.round(this.root.clientWidth * ratio);
         canvas.height = Math.round(this.root.clientHeight * ratio);
         const columns = Math.round(this.span);
-        // Its own picture: the model remembers only the last, which is the timeline's.
         const picture = this.source.picture(axis, axis.lo, axis.hi, columns);
         const { used } = heights(picture, this.source);
         paintBands(canvas.getContext("2d"), { left: Math.round(LEFT * ratio), top: 2, width: Math.round(this.span * ratio), height: canvas.height - 3 },

@@ -50,13 +50,28 @@ export class Store {
 
 const SELECTIONS = ["category", "module", "class", "owner", "line", "stack", "op", "block"];
 
+const MOSTLY = 0.6;
+const READ_AT_ONCE = 1e6; // changes: of longer traces only the axis of time can be drawn before they are read
+
+// The axis that a trace opens with: events where most of its time has none, or they would be a few columns wide.
+export function usualAxis(trace) {
+    const overview = trace.devices[0]?.overview;
+    if (!overview?.columns || trace.changes > READ_AT_ONCE)
+        return "time";
+    const series = [overview.driver_bytes, ...Object.values(overview.categories)];
+    let idle = 0;
+    for (let i = 1; i < overview.columns; i++)
+        idle += series.every((bytes) => bytes[i] === bytes[i - 1]);
+    return idle > MOSTLY * overview.columns ? "event" : "time";
+}
+
 // Changes are written as events: that is what `--at event:N` takes. `model` null: not yet read, they are left out.
 export function toFragment(state, model) {
     const out = new URLSearchParams();
     const put = (key, value, usual) => value !== null && value !== usual && out.set(key, value);
     put("trace", state.trace, 0);
     put("device", state.device, null);
-    put("axis", state.axis, "time");
+    put("axis", state.axis, model ? usualAxis(model.trace) : null);
     if (model) {
         const axis = model.axis(state.axis);
         if (state.zoom[0] !== axis.lo || state.zoom[1] !== axis.hi)
@@ -84,7 +99,7 @@ export function fromFragment(fragment, head) {
     const { devices } = head.traces[patch.trace];
     const device = number(asked.get("device"));
     patch.device = devices.some((d) => d.index === device) ? device : devices[0]?.index ?? 0;
-    patch.axis = ["time", "event", "step"].includes(asked.get("axis")) ? asked.get("axis") : "time";
+    patch.axis = ["time", "event", "step"].includes(asked.get("axis")) ? asked.get("axis") : usualAxis(head.traces[patch.trace]);
     patch.tab = asked.get("tab") || "who";
     patch.filter = asked.get("q") || "";
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";

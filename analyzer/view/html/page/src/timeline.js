@@ -5,9 +5,11 @@ import * as format from "./format.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom } from "./state.js";
+import { firstThat } from "./walk.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const LANE = 15;
+const MOST_LABELS = 200; // marks that get a name, if there is room
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
 
 export class Timeline {
@@ -246,15 +248,7 @@ export class Timeline {
         const { area, source, colours } = this;
         const [lo, hi] = state.zoom;
         const edges = source.steps.length;
-        let first = 0;
-        for (let high = edges; first < high;) {
-            const middle = (first + high) >>> 1;
-            if (this.axis.stepBegin(middle) > lo)
-                high = middle;
-            else
-                first = middle + 1;
-        }
-        first = Math.max(0, first - 1);
+        const first = Math.max(0, firstThat(edges, (i) => this.axis.stepBegin(i) > lo) - 1);
         let drawn = -Infinity;
         let marked = -Infinity;
         let inWindow = 0;
@@ -274,7 +268,9 @@ export class Timeline {
             context.fillRect(from, y, Math.max(1, to - from), LANE);
             if (to - from >= 14 && i && step.step) {
                 context.strokeStyle = colours.css("--line");
+                context.globalAlpha = 0.6;
                 line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
+                context.globalAlpha = 1;
             }
             const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
             const left = Math.max(from, area.left);
@@ -340,6 +336,8 @@ export class Timeline {
             context.globalAlpha = 0.7;
             line(context, Math.round(x) + 0.5, area.top - 4, Math.round(x) + 0.5, depth);
             context.globalAlpha = 1;
+            if (!sign)
+                return;
             const full = text ? `${sign} ${text}` : sign;
             for (const [row, label] of [[1, full], [0, full], [1, sign], [0, sign]]) {
                 const wide = context.measureText(label).width;
@@ -360,8 +358,20 @@ export class Timeline {
             put(this.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / this.scale) * area.height);
         for (const refusal of source.trace.refusals.filter((r) => r.device === source.device.index))
             put(this.placeOf(refusal), "✖", `out of memory: ${format.bytes(refusal.asked_bytes)} asked`, "--alarm", bottom);
-        for (const mark of source.trace.marks.slice(0, 5000))
-            put(this.placeOf(mark), "▾", shorten(visible(mark.name), 28), "--muted", area.top + 4);
+        const [first, behind] = this.marksInWindow();
+        const many = behind - first > MOST_LABELS;
+        for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {
+            const mark = source.trace.marks[i];
+            put(this.placeOf(mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4);
+        }
+    }
+
+    // Marks are in the order of time: numbers of the first that is seen, and of the first behind.
+    marksInWindow() {
+        const { marks } = this.source.trace;
+        const [lo, hi] = this.store.get().zoom;
+        const from = (value) => firstThat(marks.length, (i) => this.placeOf(marks[i]) >= value);
+        return [from(lo), from(hi)];
     }
 
     placeOf({ t_ns, event }) {

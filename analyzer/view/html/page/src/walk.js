@@ -173,6 +173,19 @@ export class Largest {
     }
 }
 
+// First of `count` numbers that passes; all after it do.
+export function firstThat(count, passes) {
+    let low = 0;
+    for (let high = count; low < high;) {
+        const middle = (low + high) >>> 1;
+        if (passes(middle))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 // First index whose value is > x in an ascending array.
 export function above(array, x, low = 0, high = array.length) {
     while (low < high) {

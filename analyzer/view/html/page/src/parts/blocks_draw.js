@@ -6,7 +6,7 @@
 import { NEVER, categoryLabel } from "./view.js";
 import { MOST_BLOCKS, bandAt, columnAt, offsetOf } from "./blocks_layout.js";
 
-const LEFT = 76, BOTTOM = 20, TOP = 6;
+const LEFT = 60, BOTTOM = 20, TOP = 6;
 const FONT = "11px system-ui, sans-serif", FADED = 0.25;
 
 export const plotWidth = (scene) => Math.max(1, Math.floor(scene.width - LEFT));
@@ -230,8 +230,10 @@ function drawAxes(pen, scene) {
             format.byteTick(value), LEFT - 6, Math.min(scene.height - BOTTOM - 4, Math.max(8, yOf(scene, value))));
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const tick of scene.axis.ticks(scene.zoom[0], scene.zoom[1], 8))
-        pen.fillText(tick.text, xOf(scene, tick.x), scene.height - BOTTOM + 5);
+    for (const tick of scene.axis.ticks(scene.zoom[0], scene.zoom[1], 8)) {
+        const half = pen.measureText(tick.text).width / 2;
+        pen.fillText(tick.text, Math.max(half, Math.min(scene.width - half, xOf(scene, tick.x))), scene.height - BOTTOM + 5);
+    }
 }
 
 /* ---- Under a point ---- */

@@ -96,7 +96,7 @@ function create(root, context) {
                         scale = value;
                         canvas.redraw();
                     })),
-            scroller, hint, h("h4", {}, "Given by the driver"), grown.element),
+            scroller, hint, h("h3", {}, "Given by the driver"), grown.element),
         h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {

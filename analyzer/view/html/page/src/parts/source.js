@@ -71,7 +71,7 @@ function create(root, context) {
                 "No line is known for these blocks: no stack was recorded, or it has no line that a person would name."));
         const most = Math.max(...[...file.lines.values()].map((line) => line.bytes)),
               lines = listing(context.names, file);
-        code.append(h("h4", {}, name(file.file)));
+        code.append(h("h3", {}, name(file.file)));
         if (!lines.some((line) => line.text !== null))
             code.append(h("p", { class: "vp-muted" },
                 "The page holds no source of this file: it was not there when the page was made, or is newer than the trace."));

@@ -106,7 +106,7 @@ function exact(format, column, value) {
 }
 
 /** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }
- * -> { element, set(rows, caption), columns(list), select(key), text(search), searchBox } */
+ * -> { element, set(rows, caption), columns(list), select(key), find(wanted), search(text), searchBox } */
 export function createTable(options) {
     const { context } = options, { format } = context;
     let columns = options.columns, rows = [], shown = [], limit = PAGE, chosen = null, query = "";
@@ -266,6 +266,7 @@ export function createTable(options) {
             for (const line of body.rows)
                 line.setAttribute("aria-selected", String(line.dataset.key === key && key !== null));
         },
+        find: (wanted) => rows.find(wanted),
         search(text) {
             searchBox.value = query = text;
             limit = PAGE;

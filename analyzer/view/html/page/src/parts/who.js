@@ -47,14 +47,16 @@ function create(root, context) {
         sort: ["bytes", true],
         key: (row) => row.key,
         choose: pickRow,
+        search: false, // the page's own box
         empty: "Nothing is in use at this instant."
     });
     const aside = h("p", { class: "vp-muted vp-aside" });
 
-    table.element.querySelector(".vp-tools").prepend(select("by", WAYS, by, (value) => {
+    const ways = select("by", WAYS, by, (value) => {
         by = value;
         refreshTable(true);
-    }));
+    });
+    table.element.querySelector(".vp-tools").prepend(ways);
     root.append(h("div", { class: "vp-who" },
         h("div", { class: "vp-left" },
             h("div", { class: "vp-bar" }, crumbs,
@@ -75,11 +77,9 @@ function create(root, context) {
             value: (row) =>
                 (by === "category" ? categoryLabel(context.model, row.name) : row.name || UNNAMED[by] || ""),
             cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name))
+                : by === "owner"    ? ownerCell
                                     : undefined
         }];
-        if (by === "owner")
-            list.push(column("role", "What", "text",
-                (row) => [row.part?.role, row.part?.dtype, row.part?.shape].filter(Boolean).join(" ")));
         list.push(
             column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
         if (compared)
@@ -100,6 +100,11 @@ function create(root, context) {
             list.push(column("step", "Step", "count", (row) => model.stepOf(model.begin[row.entry.allocation])),
                 column("line", "Line", "text", (row) => row.entry.klass.place?.name));
         return list;
+    }
+
+    function ownerCell(row) {
+        const what = [row.part?.dtype, row.part?.shape].filter(Boolean).join(" ");
+        return h("span", {}, name(row.name || UNNAMED.owner), what ? h("span", { class: "vp-muted" }, " ", name(what)) : null);
     }
 
     function wholeBytes() {
@@ -237,7 +242,22 @@ function create(root, context) {
             table.search(state.filter);
     }
 
+    // What a link had chosen.
+    function restore({ selection }) {
+        const way = selection && (selection.kind === "class" ? "kind" : selection.kind);
+        if (!WAYS.some(([id]) => id === way))
+            return;
+        by = ways.querySelector("select").value = way;
+        refreshTable(true);
+        const row = table.find((one) => (by === "block" ? String(one.entry.allocation) : one.name) === selection.key);
+        if (row) {
+            table.select(row.key);
+            details.show(row.entry, by === "block" ? row.entry.allocation : null);
+        }
+    }
+
     update(store.get());
+    restore(store.get());
     return {
         update,
         destroy() {

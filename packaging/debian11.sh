@@ -1,6 +1,20 @@
 #!/bin/bash
-# Debian has no static cJSON: makes libcjson.a of its source package, with Debian's patches. For packaging/wheel.sh.
+# Adds to a Debian 11 system what its packages lack for packaging/wheel.sh.
 set -euo pipefail
+libraries=/usr/lib/$(gcc -print-multiarch)
+
+# Its esbuild does not read NODE_PATH.
+[ -e /node_modules ] || ln -s /usr/share/nodejs /node_modules
+
+# A description of libdeflate for meson.
+[ -e "$libraries/pkgconfig/libdeflate.pc" ] || cat >"$libraries/pkgconfig/libdeflate.pc" <<PC
+Name: libdeflate
+Description: DEFLATE, zlib and gzip
+Version: $(dpkg-query -W -f '${Version}' libdeflate-dev | sed 's/-.*//')
+Libs: -ldeflate
+PC
+
+# A static cJSON, of its source package with Debian's patches.
 sed 's/^deb /deb-src /' /etc/apt/sources.list >/etc/apt/sources.list.d/sources.list
 apt-get update -q >/dev/null
 folder=$(mktemp -d)
@@ -14,5 +28,5 @@ tar -C source -xf cjson_*.debian.tar.*
 cd source
 while read -r patch; do patch -s -p1 <"debian/patches/$patch"; done < <(grep -v '^#' debian/patches/series)
 gcc -O2 -ffile-prefix-map="$PWD"=. -c cJSON.c
-ar rcsD "/usr/lib/$(gcc -print-multiarch)/libcjson.a" cJSON.o
+ar rcsD "$libraries/libcjson.a" cJSON.o
 rm -r "$folder"

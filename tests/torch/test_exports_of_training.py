@@ -2,6 +2,7 @@
 import collections
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -110,6 +111,15 @@ def test_perfetto(trained):
         assert alive["size"] == in_use["value"] == mark["allocated"], mark
         if mark["driver_bytes"] is not None:
             assert driver["value"] == mark["driver_bytes"]
+
+
+def test_queries_of_the_documentation(trained):
+    trace, truth = trained
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "exports.md").read_text()
+    modules, largest = read_perfetto("query", export(trace, "perfetto"), *re.findall(r"```sql\n(.*?)```", text, re.S))
+    assert {row["name"]: row["bytes"] for row in largest}["in use"] == truth["marks"][-1]["max_allocated"]
+    assert modules[0]["bytes"] >= modules[1]["bytes"] > 0
+    assert any(row["module"] and "blocks." in row["module"] for row in modules)
 
 
 def test_perfetto_profile_of_the_peak(trained):
