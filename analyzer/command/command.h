@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 enum vt_exit {
     VT_EXIT_GOOD = 0,
@@ -132,6 +133,18 @@ int vt_written(const struct vt_command *command, struct vt_output *output, int r
  * written; a command that failed (status above 1) and printed nothing leaves the old file. Returns the worse
  * of `status` and its own. */
 int vt_output_end(const struct vt_command *command, struct vt_output *output, int status);
+
+/* ---- temporary.c ---- */
+
+/* Makes a file or a folder whose NAME ends in XXXXXX, which is replaced. It stays known, as NAME must, until it
+ * is kept or removed; one at a time. The descriptor of the file, of a folder 0; -1 with errno. */
+int vt_temporary_make(char *name, bool folder);
+/* A child that writes there, and that a signal to us ends too; 0 = it has ended. */
+void vt_temporary_writer(pid_t child);
+/* Gives it its name. 0 or an errno; then it is still there. */
+int vt_temporary_keep(const char *target);
+/* Removes it, a folder with its files, unless it was kept. */
+void vt_temporary_remove(void);
 
 /* ---- progress.c ---- */
 

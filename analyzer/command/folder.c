@@ -2,7 +2,6 @@
 #include "command/command.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,19 +19,6 @@ static int cannot_write(const struct vt_command *command, const char *path, int 
     return VT_EXIT_NOT_WRITTEN;
 }
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void)status;
-    (void)type;
-    (void)place;
-    return remove(path);
-}
-
-static void remove_all(const char *path)
-{
-    nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder)
 {
     struct stat status;
@@ -48,7 +34,7 @@ int vt_folder_begin(const struct vt_command *command, const char *path, struct v
         error = EEXIST; /* known before the work, not after */
     else if (asprintf(&folder->temporary, "%.*s.XXXXXX", (int)length, path) < 0)
         error = ENOMEM;
-    else if (!mkdtemp(folder->temporary))
+    else if (vt_temporary_make(folder->temporary, true))
         error = errno;
     if (!error)
         return 0;
@@ -63,11 +49,9 @@ int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, in
     mode_t mask = umask(0);
 
     umask(mask);
-    if (!status && !result &&
-        (chmod(folder->temporary, 0777 & ~mask) || rename(folder->temporary, folder->path)))
-        result = -errno;
-    if (status || result)
-        remove_all(folder->temporary);
+    if (!status && !result)
+        result = chmod(folder->temporary, 0777 & ~mask) ? -errno : -vt_temporary_keep(folder->path);
+    vt_temporary_remove();
     if (result == -ENOMEM) {
         vt_say(command, "out of memory");
         status = VT_EXIT_UNREADABLE;

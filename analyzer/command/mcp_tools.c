@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/memory_stream.h"
 #include "diagnose/diagnose.h"
 #include "diagnose/diff.h"
 #include "view/json/json.h"
@@ -264,7 +265,7 @@ cJSON *vt_mcp_call_tool(void *context, const char *name, const cJSON *given, boo
         if (!strcmp(tools[i].name, name))
             tool = &tools[i];
     *known = tool != NULL;
-    call.out = tool ? open_memstream(&text, &bytes) : NULL;
+    call.out = tool ? vt_memory_stream(&text, &bytes) : NULL;
     if (!call.out)
         return NULL;
     failed = read_call(&call, tool, given);
@@ -312,7 +313,7 @@ static int add_structured(struct call *call, const struct vt_document *document,
     const struct vt_json_style style = {.top = FEW, .compact = true};
     char *text = NULL;
     size_t bytes;
-    FILE *stream = open_memstream(&text, &bytes);
+    FILE *stream = vt_memory_stream(&text, &bytes);
     int result = stream ? vt_json_write(document, root, &style, stream) : -ENOMEM;
 
     if (stream && fclose(stream))

@@ -135,12 +135,15 @@ static int open_temporary(struct vt_output *output, mode_t mode)
         errno = ENOMEM;
         return -1;
     }
-    file = mkostemp(output->temporary, O_CLOEXEC);
+    file = vt_temporary_make(output->temporary, false);
     if (file >= 0 && !fchmod(file, mode))
         return file;
     if (file >= 0) {
+        int error = errno;
+
         close(file);
-        unlink(output->temporary);
+        vt_temporary_remove();
+        errno = error;
     }
     free(output->temporary);
     output->temporary = NULL;
@@ -225,8 +228,8 @@ static int keep(const struct vt_command *command, struct vt_output *output)
     if (fclose(output->stream) && !error)
         error = errno == EPIPE ? 0 : errno;
     output->stream = NULL;
-    if (!error && output->temporary && rename(output->temporary, output->target))
-        error = errno;
+    if (!error && output->temporary)
+        error = vt_temporary_keep(output->target);
     return error ? cannot_write(command, output, error) : 0;
 }
 
@@ -244,8 +247,8 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
         output->broken = true;
     if (output->path && output->stream)
         fclose(output->stream);
-    if (output->temporary && output->broken)
-        unlink(output->temporary);
+    if (output->temporary)
+        vt_temporary_remove();
     free(output->temporary);
     free(output->target);
     return result > status ? result : status;

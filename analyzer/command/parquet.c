@@ -36,9 +36,11 @@ int vt_parquet_convert(const struct vt_command *command, const char *folder, con
         vt_say(command, "cannot start %s: %s; " HINT, arguments[0], strerror(error));
         return VT_EXIT_NOT_WRITTEN;
     }
+    vt_temporary_writer(child);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return VT_EXIT_NOT_WRITTEN;
+    vt_temporary_writer(0);
     if (WIFEXITED(status) && !WEXITSTATUS(status))
         return 0;
     if (WIFSIGNALED(status))

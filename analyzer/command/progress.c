@@ -39,7 +39,7 @@ static void put(const char *text, size_t bytes)
 static void erase_and_die(int number)
 {
     put(ERASE, sizeof ERASE - 1);
-    signal(number, SIG_DFL);
+    sigaction(number, &shown.interrupt, NULL); /* which may remove what is not complete */
     raise(number);
 }
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 #define HOLE '\x01' /* of a number, in patterns */
 
 /* One module's name, taken apart. */
@@ -230,7 +232,7 @@ static char *make_name(const struct vt_module_family *family)
 {
     char *name = NULL;
     size_t bytes, number = 0;
-    FILE *stream = open_memstream(&name, &bytes);
+    FILE *stream = vt_memory_stream(&name, &bytes);
 
     if (!stream)
         return NULL;

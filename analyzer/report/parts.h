@@ -34,16 +34,10 @@ const char *vt_short_path(const struct vt_trace *trace, const char *path);
 
 /* ---- Source files (sources.c) ---- */
 
-/* Lines without their ends, as valid UTF-8. */
-struct vt_source_text {
-    struct vt_arena arena;
-    const char **lines;
-    size_t count;
-    uint8_t state; /* enum vt_source_state; no lines unless READ */
-};
-/* `source` is all zero before, and to be freed on failure too. -ENOMEM. */
-int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
-void vt_source_free(struct vt_source_text *source);
+/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
+ * one may differ), whose name ends as a source's does. NULL with the reason in *state, or without memory. The
+ * caller closes it. */
+FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
 
 /* ---- Lines of stacks (line_table.c) ---- */
 

@@ -209,20 +209,21 @@ size_t vt_stack_frames(struct vt_places *places, uint32_t stack_id, struct vt_fr
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place)
 {
     int32_t line = place ? place->frame.line : 0;
-    char *text = NULL, *found = NULL;
+    char *text = NULL, *found;
+    const char *start = "";
     size_t capacity = 0;
-    uint8_t state;
+    uint8_t state = VT_SOURCE_MISSING;
     FILE *file = line > 0 ? vt_source_open(places->trace, place->frame.file, &state) : NULL;
 
     if (!file)
-        return NULL;
+        return state == VT_SOURCE_READ ? NULL : strdup("");
     while (line > 0 && getline(&text, &capacity, file) >= 0)
         line--;
     if (!line && text) {
-        char *start = text + strspn(text, " \t");
-        start[strcspn(start, "\r\n")] = '\0';
-        found = strdup(start);
+        text[strcspn(text, "\r\n")] = '\0';
+        start = text + strspn(text, " \t");
     }
+    found = line && !feof(file) && !ferror(file) ? NULL : strdup(start);
     free(text);
     fclose(file);
     return found;

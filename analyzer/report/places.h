@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/frame.h"
 
 /* The frame that a person would name for a stack. Lives as long as the report. */
@@ -30,14 +31,20 @@ enum vt_source_state {
 };
 const char *vt_source_state_name(unsigned state); /* "read", "missing", … */
 
-/* Opens a source file that a frame names: a regular file, not changed since the trace began (lines of a newer
- * one may differ), whose name ends as a source's does. NULL with the reason in *state, or without memory. The
- * caller closes it. */
 struct vt_trace;
-FILE *vt_source_open(const struct vt_trace *trace, const char *path, uint8_t *state);
+/* Lines without their ends, as valid UTF-8. */
+struct vt_source_text {
+    struct vt_arena arena;
+    const char **lines;
+    size_t count;
+    uint8_t state; /* enum vt_source_state; no lines unless READ */
+};
+/* `source` is all zero before, and to be freed on failure too. -ENOMEM. */
+int vt_source_read(const struct vt_trace *trace, const char *path, struct vt_source_text *source);
+void vt_source_free(struct vt_source_text *source);
 
-/* The source line of a place, without indentation, if its file is here and older than the trace; else NULL,
- * also for NULL. The caller frees it. */
+/* The source line of a place, without indentation, if its file is here and older than the trace; else "",
+ * also for NULL. The caller frees it; NULL without memory. */
 char *vt_source_line(const struct vt_places *places, const struct vt_place *place);
 
 #endif

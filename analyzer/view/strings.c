@@ -32,9 +32,10 @@ int vt_strings_find(struct vt_strings *strings, const char *text, uint32_t *numb
     if (look_up(strings, clean, &hash, number))
         return 0;
     *number = (uint32_t)strings->count;
-    if (VT_APPEND(strings->items, strings->count, strings->capacity, clean) ||
+    if (vt_reserve(&strings->items, &strings->capacity, strings->count + 1, sizeof *strings->items) ||
         vt_index_put(&strings->index, hash, *number))
         return -ENOMEM;
+    strings->items[strings->count++] = clean;
     if (is_new)
         *is_new = true;
     return 0;

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import stat
 import subprocess
 
@@ -29,6 +30,31 @@ def words(command, trace):
 def run_into(stdout, arguments, **options):
     return subprocess.run([str(PROGRAM.resolve()), *map(str, arguments)], stdout=stdout, stderr=subprocess.PIPE, text=True,
                           timeout=60, **options)
+
+
+# A signal: nothing is left.
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_part(number, trace, tmp_path):
+    os.mkfifo(tmp_path / "rules")  # opening it waits for a writer
+    started = subprocess.Popen([PROGRAM.resolve(), "report", "--rules", tmp_path / "rules", "-o", tmp_path / "out", trace])
+    while not list(tmp_path.glob("out.*")):
+        assert started.poll() is None
+    started.send_signal(number)
+    assert started.wait(timeout=60) == -number
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rules", "x.vrt"]
+
+
+def test_an_ignored_signal_stays_ignored(trace, tmp_path):
+    os.mkfifo(tmp_path / "rules")
+    started = subprocess.Popen([PROGRAM.resolve(), "report", "--rules", tmp_path / "rules", "-o", tmp_path / "out", trace],
+                               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    while not list(tmp_path.glob("out.*")):
+        assert started.poll() is None
+    started.send_signal(signal.SIGHUP)
+    (tmp_path / "rules").write_text("")
+    assert started.wait(timeout=60) == 0 and (tmp_path / "out").exists()
 
 
 # A disk that is full: 4.

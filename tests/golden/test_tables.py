@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import pickletools
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -212,6 +213,20 @@ def test_nothing_in_the_current_folder_is_run(little, tmp_path):
         (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')")
     export(little, "parquet", tmp_path / "out", cwd=folder, env={**os.environ, "VRAMTRACE_PYTHON": sys.executable})
     assert not (tmp_path / "was_run").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_after_a_signal(number, little, tmp_path):
+    """The converter sends it, when all tables are there as CSV; it ends too."""
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nls \"$5\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
+    python.chmod(0o755)
+    done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)})
+    assert (done.returncode, done.stdout) == (-number, b"")
+    assert "instants.csv" in (tmp_path / "seen").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["little.vrt", "pid", "python", "seen"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 # PyTorch's snapshot.

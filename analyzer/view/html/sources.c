@@ -1,13 +1,11 @@
 #include "view/html/sources.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define AROUND 3u           /* lines before and after a place */
 #define LINE_BYTES 400u     /* of a line; the rest is cut */
-#define FILE_LINES 1000000u /* lines further down are not read */
 
 struct spot {
     uint32_t file, line;
@@ -20,37 +18,36 @@ static int compare_spots(const void *left, const void *right)
     return 2 * vt_order(a->file, b->file) + vt_order(a->line, b->line);
 }
 
-/* Cut, without indentation lost and without the line's end. */
-static void put_line(struct vt_bytes *json, bool first, uint32_t number, char *text)
+/* Cut, without indentation lost. */
+static void put_line(struct vt_bytes *json, bool first, uint32_t number, const char *text)
 {
-    size_t length = strcspn(text, "\r\n");
+    size_t length = strnlen(text, LINE_BYTES + 1);
+    char line[LINE_BYTES + 1];
 
     if (length > LINE_BYTES)
         for (length = LINE_BYTES; length && ((unsigned char)text[length] & 0xc0) == 0x80;)
             length--; /* not within a letter */
-    text[length] = '\0';
+    memcpy(line, text, length);
+    line[length] = '\0';
     vt_bytes_print(json, "%s\"%" PRIu32 "\":", first ? "" : ",", number);
-    vt_bytes_string(json, text);
+    vt_bytes_string(json, line);
 }
 
 /* Lines around the spots, which are of one file and ascend. */
-static void put_lines(FILE *file, const struct spot *spots, size_t count, struct vt_bytes *json)
+static void put_lines(const struct vt_source_text *source, const struct spot *spots, size_t count,
+                      struct vt_bytes *json)
 {
-    char *text = NULL;
-    size_t capacity = 0;
+    uint32_t next = 1; /* the first line that is not written */
     bool first = true;
 
-    for (uint32_t line = 1; count && line < FILE_LINES && getline(&text, &capacity, file) >= 0; line++) {
-        while (count && spots->line + AROUND < line) {
-            spots++;
-            count--;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t line = spots[i].line > AROUND + next ? spots[i].line - AROUND : next;
+
+        for (; line <= source->count && line <= (uint64_t)spots[i].line + AROUND; next = ++line) {
+            put_line(json, first, line, source->lines[line - 1]);
+            first = false;
         }
-        if (!count || line + AROUND < spots->line)
-            continue;
-        put_line(json, first, line, text);
-        first = false;
     }
-    free(text);
 }
 
 static void put_files(const struct spot *spots, size_t count, const struct vt_texts *texts,
@@ -59,19 +56,19 @@ static void put_files(const struct spot *spots, size_t count, const struct vt_te
     bool first = true;
 
     for (size_t i = 0, next; i < count; i = next) {
-        FILE *file;
-        uint8_t state;
+        struct vt_source_text source = {.count = 0};
 
         for (next = i + 1; next < count && spots[next].file == spots[i].file;)
             next++;
-        file = vt_source_open(trace, texts->items[spots[i].file], &state);
-        if (!file)
-            continue;
-        vt_bytes_print(json, "%s\"%" PRIu32 "\":{", first ? "" : ",", spots[i].file);
-        put_lines(file, spots + i, next - i, json);
-        vt_bytes_add(json, "}", 1);
-        fclose(file);
-        first = false;
+        if (vt_source_read(trace, texts->items[spots[i].file], &source))
+            json->failed = true;
+        if (source.state == VT_SOURCE_READ) {
+            vt_bytes_print(json, "%s\"%" PRIu32 "\":{", first ? "" : ",", spots[i].file);
+            put_lines(&source, spots + i, next - i, json);
+            vt_bytes_add(json, "}", 1);
+            first = false;
+        }
+        vt_source_free(&source);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
 #include "view/html/columns.h"
 #include "view/text/views.h"
 
@@ -86,7 +87,7 @@ static int put_verdict(struct vt_bytes *json, const struct vt_report *report)
 {
     char *text = NULL, *end;
     size_t bytes, count = 0;
-    FILE *stream = open_memstream(&text, &bytes);
+    FILE *stream = vt_memory_stream(&text, &bytes);
     int result = stream ? vt_text_paragraphs(report, stream) : -ENOMEM;
 
     if (stream && fclose(stream))
@@ -237,7 +238,7 @@ int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *docum
                          const struct vt_json_style *style, struct vt_blob *blob)
 {
     struct vt_bytes raw = {0};
-    FILE *stream = open_memstream(&raw.data, &raw.count);
+    FILE *stream = vt_memory_stream(&raw.data, &raw.count);
     int result = stream ? vt_json_write(document, root, style, stream) : -ENOMEM;
 
     if (stream && fclose(stream))

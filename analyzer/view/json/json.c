@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
 #include "base/utf8.h"
 
 #define FRAMES 512
@@ -72,7 +73,7 @@ static cJSON *make_numbers(const char *values, size_t count, size_t stride, size
 {
     char *text = NULL;
     size_t bytes;
-    FILE *stream = open_memstream(&text, &bytes);
+    FILE *stream = vt_memory_stream(&text, &bytes);
     bool made = stream != NULL;
     cJSON *item = NULL;
 

@@ -92,6 +92,8 @@ void vt_pickle_text(struct vt_pickle *pickle, const char *text)
     bool is_new;
     size_t bytes;
 
+    if (pickle->error) /* a text may be known, and its number not */
+        return;
     if (vt_strings_find(&pickle->texts, text, &number, &is_new)) {
         pickle->error = -ENOMEM;
         return;

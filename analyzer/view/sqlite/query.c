@@ -12,8 +12,10 @@
 #include "view/sqlite/sqlite.h"
 
 #define SECONDS 5          /* a query may take */
-#define STEPS 20000        /* of SQLite's machine between looks at the clock */
+#define STEPS 16           /* of SQLite's machine between looks at the clock: one may search a long text */
 #define MEMORY (256 << 20) /* bytes that a query may take */
+#define LONGEST (256 << 10) /* bytes of a text: instr() and LIKE take up to that squared */
+#define LONGEST_PATTERN 1000
 #define TEXT_CELL 160      /* letters of a cell as text, as data */
 #define DATA_CELL 2000
 #define DATA_BYTES 16384 /* of all cells as data: then the rest is left out */
@@ -29,7 +31,9 @@ static int authorize(void *context, int action, const char *a, const char *b, co
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
-        return b && !sqlite3_stricmp(b, "load_extension") ? SQLITE_DENY : SQLITE_OK;
+        return b && (!sqlite3_stricmp(b, "load_extension") || !sqlite3_stricmp(b, "fts3_tokenizer"))
+                   ? SQLITE_DENY
+                   : SQLITE_OK;
     default:
         return SQLITE_DENY;
     }
@@ -50,7 +54,8 @@ int vt_query_begin(struct vt_tables *tables, sqlite3 **made)
         sqlite3_close(database);
         return -ENOMEM;
     }
-    sqlite3_limit(database, SQLITE_LIMIT_LENGTH, 16 << 20);
+    sqlite3_limit(database, SQLITE_LIMIT_LENGTH, LONGEST);
+    sqlite3_limit(database, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LONGEST_PATTERN);
     sqlite3_limit(database, SQLITE_LIMIT_SQL_LENGTH, 64 << 10);
     sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_limit(database, SQLITE_LIMIT_WORKER_THREADS, 0);

@@ -80,16 +80,17 @@ static int bind_repaired(sqlite3_stmt *insert, int column, const char *text)
 {
     sqlite3_str *repaired = sqlite3_str_new(NULL);
     uint32_t code;
-    char *copy;
+    int result;
 
     for (size_t bytes; (bytes = vt_utf8_next(text, &code)) != 0; text += bytes)
         sqlite3_str_append(repaired, code == VT_REPLACEMENT ? VT_REPLACEMENT_TEXT : text,
                            code == VT_REPLACEMENT ? (int)sizeof VT_REPLACEMENT_TEXT - 1 : (int)bytes);
-    copy = sqlite3_str_errcode(repaired) ? NULL : sqlite3_str_value(repaired);
-    if (copy)
-        sqlite3_bind_text(insert, column, copy, -1, SQLITE_TRANSIENT);
+    result = error_of(sqlite3_str_errcode(repaired));
+    if (!result)
+        result =
+            error_of(sqlite3_bind_text(insert, column, sqlite3_str_value(repaired), -1, SQLITE_TRANSIENT));
     sqlite3_free(sqlite3_str_finish(repaired));
-    return copy ? 0 : -ENOMEM;
+    return result;
 }
 
 static int bind(sqlite3_stmt *insert, int column, const struct vt_cell *cell)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 #define EIGHTHS 8
 #define NOTHING VT_CATEGORY_COUNT
 
@@ -268,7 +270,7 @@ char *vt_chart_draw(const struct vt_report *report, const struct vt_device_repor
     chart.source = calloc((size_t)chart.columns, sizeof *chart.source);
     chart.driver_bytes = calloc((size_t)chart.columns, sizeof *chart.driver_bytes);
     row = calloc(2, (size_t)chart.columns + 64);
-    chart.stream = open_memstream(&text, &bytes);
+    chart.stream = vt_memory_stream(&text, &bytes);
     if (chart.source && chart.driver_bytes && row && chart.stream)
         draw(&chart, row, phases);
     if (chart.stream)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 #define MAP_ROWS 16
 #define PIN_ROWS 8
 #define MAP_SIDE 39 /* columns beside a row's map */
@@ -57,7 +59,7 @@ static char *map_row(const struct vt_view_style *style, const struct vt_segment 
     int cells = (int)((double)segment->bytes / (double)largest * columns + 0.5);
     char *row = NULL;
     size_t length;
-    FILE *stream = open_memstream(&row, &length);
+    FILE *stream = vt_memory_stream(&row, &length);
 
     if (!stream)
         return NULL;

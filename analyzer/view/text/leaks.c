@@ -79,6 +79,7 @@ static void print_lines(struct vt_print *print, const struct vt_leak *leak)
     for (size_t i = 0; i < leak->line_count; i++) {
         char *source = vt_source_line(print->report->places, &leak->lines[i]);
 
+        print->failed |= !source;
         vt_table_cells(&table, leak->lines[i].name, source ? source : "");
         free(source);
     }

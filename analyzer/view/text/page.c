@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 const char *vt_text_whole(const struct vt_device_report *device)
 {
     return device->at.state.present ? "of use" : "of peak";
@@ -30,7 +32,7 @@ static char *command_line(const struct vt_trace_facts *facts, int columns)
 {
     char *text = NULL, *cut;
     size_t bytes;
-    FILE *stream = open_memstream(&text, &bytes);
+    FILE *stream = vt_memory_stream(&text, &bytes);
 
     if (!stream)
         return NULL;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 /* ---- Categories ---- */
 
 static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
@@ -177,8 +179,8 @@ char *vt_shorten(const char *text, int columns, enum vt_cut cut)
 int vt_print_begin(struct vt_print *print, const struct vt_view_style *style, const struct vt_report *report)
 {
     *print = (struct vt_print){.style = style, .report = report};
-    print->stream = open_memstream(&print->text, &print->bytes);
-    print->paragraph = open_memstream(&print->paragraph_text, &print->paragraph_bytes);
+    print->stream = vt_memory_stream(&print->text, &print->bytes);
+    print->paragraph = vt_memory_stream(&print->paragraph_text, &print->paragraph_bytes);
     if (print->stream && print->paragraph)
         return 0;
     if (print->stream)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory_stream.h"
+
 #define LEGEND_COLUMNS 36
 #define SIDE_BY_SIDE 76 /* from this width on the legend stands beside the picture */
 
@@ -54,16 +56,15 @@ static void make_legend(const struct vt_print *print, const struct vt_device_rep
 }
 
 /* Writes one line of `text` and advances it. Returns the line's columns. */
-static int put_line(FILE *stream, const char **text)
+static int put_line(FILE *stream, char **text)
 {
-    size_t bytes = strcspn(*text, "\n");
-    char *line = strndup(*text, bytes);
-    int columns = vt_text_columns(line ? line : "");
+    char *line = *text;
 
-    fputs(line ? line : "", stream);
-    free(line);
-    *text += bytes + ((*text)[bytes] == '\n');
-    return columns;
+    *text += strcspn(line, "\n");
+    if (**text)
+        *(*text)++ = '\0';
+    fputs(line, stream);
+    return vt_text_columns(line);
 }
 
 /* The picture, and the table of categories beside it or, where that is too narrow, below. */
@@ -74,12 +75,13 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
     char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false),
          *legend = NULL;
     size_t bytes;
-    FILE *stream = open_memstream(&legend, &bytes);
+    FILE *stream = vt_memory_stream(&legend, &bytes);
 
     if (stream)
         make_legend(print, device, stream);
+    print->failed |= !stream;
     if (stream && !fclose(stream)) {
-        const char *left = chart ? chart : "", *right = legend;
+        char none[] = "", *left = chart ? chart : none, *right = legend;
 
         while (*left || *right) {
             bool charted = *left;

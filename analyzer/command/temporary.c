@@ -1,0 +1,112 @@
+/* What is not complete yet has a temporary name, and nothing of it stays when a signal ends the command. Here
+ * nothing needs memory: lack of it is one of the reasons to remove something. */
+#include "command/command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The handler reads them. */
+static const char *volatile unfinished; /* NULL = nothing */
+static volatile pid_t writer;           /* a child that writes there, 0 = none */
+
+/* Removes the files of a folder that has no folders. */
+static void empty(int folder)
+{
+    _Alignas(struct dirent64) char entries[4096];
+    bool any = true;
+    long bytes;
+
+    while (any && !lseek(folder, 0, SEEK_SET))
+        for (any = false; (bytes = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0;)
+            for (long at = 0; at < bytes;) {
+                const struct dirent64 *entry = (const void *)(entries + at);
+
+                any |= !unlinkat(folder, entry->d_name, 0);
+                at += entry->d_reclen;
+            }
+}
+
+static void remove_all(const char *path)
+{
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (folder < 0) {
+        unlink(path);
+        return;
+    }
+    empty(folder);
+    close(folder);
+    rmdir(path);
+}
+
+static void remove_and_die(int number)
+{
+    if (writer) {
+        kill(writer, SIGKILL);
+        while (waitpid(writer, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (unfinished)
+        remove_all(unfinished);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Signals that were ignored stay so: nohup. */
+static void handle(const sigset_t *numbers)
+{
+    struct sigaction action = {.sa_handler = remove_and_die, .sa_mask = *numbers}, old;
+
+    for (int number = 1; number < NSIG; number++)
+        if (sigismember(numbers, number) == 1 && !sigaction(number, NULL, &old) && old.sa_handler == SIG_DFL)
+            sigaction(number, &action, NULL);
+}
+
+int vt_temporary_make(char *name, bool folder)
+{
+    sigset_t numbers, before;
+    int made, error;
+
+    sigemptyset(&numbers);
+    sigaddset(&numbers, SIGHUP);
+    sigaddset(&numbers, SIGINT);
+    sigaddset(&numbers, SIGQUIT);
+    sigaddset(&numbers, SIGTERM);
+    sigprocmask(SIG_BLOCK, &numbers, &before); /* it is made and known at once */
+    made = folder ? (mkdtemp(name) ? 0 : -1) : mkostemp(name, O_CLOEXEC);
+    error = errno;
+    if (made >= 0) {
+        unfinished = name;
+        handle(&numbers);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return made;
+}
+
+void vt_temporary_writer(pid_t child)
+{
+    writer = child;
+}
+
+int vt_temporary_keep(const char *target)
+{
+    if (rename(unfinished, target))
+        return errno;
+    unfinished = NULL;
+    return 0;
+}
+
+void vt_temporary_remove(void)
+{
+    if (unfinished)
+        remove_all(unfinished);
+    unfinished = NULL;
+}
