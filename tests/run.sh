@@ -61,7 +61,12 @@ if [ "$mode" = all ] && command -v clang >/dev/null; then
 fi
 
 [ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 tests/page tests/browser
-step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
+# Hosts first and alone: they measure what a process notices, and use all cores by themselves.
+if [ "$mode" = all ]; then
+    step hosts "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+fi
+setup_workers
+step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then
     echo "FAILED: ${failures[*]}" >&2

@@ -14,6 +14,7 @@
 #                      and installs the browser
 # setup_packaging      sets VRAMTRACE_PACKAGING: an interpreter with what builds our wheel and runs notebooks; and installs the
 #                      shells whose completions are tested
+# setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
 #
@@ -253,6 +254,17 @@ setup_pytest() {
         return 1
     }
     export VRAMTRACE_PYTHON=$VRAMTRACE_CACHE/venv-pytest/bin/python
+}
+
+# One process of tests per core, a file of tests in one process; one process where the plugin cannot be had.
+setup_workers() {
+    setup_workers=()
+    "$VRAMTRACE_PYTHON" -c 'import xdist' 2>/dev/null ||
+        setup_locked "$VRAMTRACE_PYTHON" -m pip install -q --disable-pip-version-check pytest-xdist==3.8.0 >&2 || {
+        setup_say "no pytest-xdist: the tests run one after the other"
+        return 0
+    }
+    setup_workers=(-n "$(nproc)" --dist loadfile)
 }
 
 setup_torch() {
