@@ -64,8 +64,10 @@ fi
 # Hosts first and alone: they measure what a process notices, and use all cores by themselves.
 if [ "$mode" = all ]; then
     step hosts "$VRAMTRACE_PYTHON" -m pytest -q tests/faults/test_unnoticed.py
+    setup_workers
+else
+    setup_workers=()
 fi
-setup_workers
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

@@ -329,7 +329,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
         case $setup_function in
         setup_packages | setup_hosts | setup_servers | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
-            sed -n '2,21s/^# \{0,1\}//p' "$0" >&2
+            sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2
             ;;
         esac
