@@ -269,10 +269,12 @@ class Page {
         addEventListener("hashchange", () => this.follow());
         addEventListener("beforeprint", () => {
             this.printing = true;
+            this.timeline.forPaper(true);
             this.redraw();
         });
         addEventListener("afterprint", () => {
             this.printing = false;
+            this.timeline.forPaper(false);
             this.redraw();
         });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));

@@ -30,6 +30,12 @@ export class Timeline {
         this.draw();
     }
 
+    // Chromium prints what was done to a canvas, and clearing one clears what lies below too: on paper there is one.
+    forPaper(printing) {
+        this.printing = printing;
+        this.overlay.style.display = printing ? "none" : "";
+    }
+
     // ---- Places ----
 
     get axis() {
@@ -385,8 +391,8 @@ export class Timeline {
     drawOverlay() {
         if (!this.source || !this.picture)
             return;
-        const context = this.fit(this.overlay);
-        context.scale(this.ratio, this.ratio);
+        const context = this.printing ? this.base.getContext("2d") : this.fit(this.overlay);
+        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
         context.font = `600 ${FONT}`;
         if (this.brush)
             this.shade(context, ...this.brush);

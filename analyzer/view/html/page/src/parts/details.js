@@ -18,7 +18,7 @@ export function sourceLines(names, file, line) {
         Object.keys(lines).map(Number).filter((number) => Math.abs(number - line) <= 3).sort((a, b) => a - b);
     if (!numbers.length)
         return null;
-    return h("ol", { class: "vp-source", "aria-label": "Source" },
+    return h("ol", { class: "vp-source", tabindex: "0", "aria-label": "Source" },
         numbers.map((number) => h("li", { value: number, "aria-current": number === line ? "true" : null },
                         h("span", { class: "vp-lineno", "aria-hidden": "true" }, String(number)),
                         h("code", {}, name(lines[number])))));
@@ -89,19 +89,24 @@ function tensors(context, entry) {
                 : null));
 }
 
-/** A panel; show(entry, allocation) with an entry of groups.js, allocation null for all of its class. */
+/** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
+ * what was chosen, if the entry is only the largest part of it. */
 export function createDetails(context, hint) {
-    const element = h("aside", { class: "vp-details", "aria-label": "Selection" });
+    const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
     const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
     empty();
     return {
         element,
-        show(entry, allocation = null) {
+        show(entry, allocation = null, group = null) {
             if (!entry)
                 return empty();
             const { klass } = entry, { place } = klass;
             const parts = [
                 h("h3", {}, name(klass.label || (place && place.name) || klass.kind)),
+                group && group.blocks > entry.blocks
+                    ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.bytes)} in ${
+                          context.format.count(group.blocks)} blocks, this is what made most:`)
+                    : null,
                 facts(context, entry, allocation), tensors(context, entry),
                 place && place.name
                     ? h("section", {}, h("h4", {}, klass.forward?.length ? "Line of the forward operator" : "Line"),

@@ -96,7 +96,7 @@ function create(root, context) {
                         scale = value;
                         canvas.redraw();
                     })),
-            scroller, hint, h("h3", {}, "Given by the driver"), grown.element),
+            scroller, hint, h("h3", {}, "Given by the driver, over time"), grown.element),
         h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
@@ -223,7 +223,7 @@ function create(root, context) {
             at = instant;
             found = mapAt(model, at);
             clear(heading).append(h("strong", {}, format.bytes(found.reserved)),
-                ` reserved in ${format.count(found.segments.length)} segments, ${format.bytes(found.holeBytes)} free, ${
+                ` reserved in ${format.count(found.segments.length)} segment${found.segments.length === 1 ? "" : "s"}, ${format.bytes(found.holeBytes)} free, ${
                     momentText(context, at)}`);
             canvas.element.setAttribute(
                 "aria-label", visible(`Address map: ${heading.textContent}. The table lists the segments.`));

@@ -36,15 +36,6 @@ function sparkline(values, most) {
 
 function create(root, context) {
     const { store, model } = context, traces = model.traces || [];
-    if (traces.length < 2) {
-        root.append(emptyState("One trace: ranks appear when a page is made of several."));
-        return {
-            update() {},
-            destroy() {
-                clear(root);
-            }
-        };
-    }
     const rows = traces.flatMap((trace, index) => trace.devices.map((device) => {
         const used = device.overview ? usedOf(device.overview) : [];
         return {
@@ -57,6 +48,15 @@ function create(root, context) {
             driver: device.overview ? Math.max(0, ...device.overview.driver_bytes) : null
         };
     }));
+    if (rows.length < 2) {
+        root.append(emptyState("One trace of one device: there is nothing to put beside it."));
+        return {
+            update() {},
+            destroy() {
+                clear(root);
+            }
+        };
+    }
     const most = Math.max(1, ...rows.map((row) => row.peak || 0)),
           low = Math.min(...rows.map((row) => row.peak ?? Infinity));
     const table = createTable({

@@ -64,8 +64,12 @@ export function createTreemap(options) {
             onpointerenter: () => options.hover(node),
             onfocus: () => options.hover(node),
         });
-        if (width > 34 && height > 13) {
+        if (width <= 34 || height <= 13) {
+            button.style.padding = "0"; // which would make it wider than its place
+        } else {
             button.append(h("bdi", { class: "vp-tilename" }, visible(title)));
+            if (height <= 34)
+                button.style.flexWrap = "nowrap"; // a second line would be out of sight
             if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60))
                 button.append(h("span", { class: "vp-tilesize" }, size));
         }
@@ -78,6 +82,7 @@ export function createTreemap(options) {
         clear(box);
         if (!width || !height)
             return;
+        box.style.setProperty("--high", `${height}px`); // on paper it is as on the screen: nothing draws it again
         const picked = pick(node, view.sizeOf, way === "icicle" ? 4 : 3);
         if (!picked.children.length) {
             box.append(h("p", { class: "vp-muted" }, "Nothing is in use at this instant."));

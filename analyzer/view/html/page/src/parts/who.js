@@ -167,7 +167,7 @@ function create(root, context) {
 
     function choose(node) {
         if (node.entry)
-            choice(node.entry, null, node.level, node.name);
+            choice(node.entry, null, node.level, node.name, node);
         if (!node.children.size)
             return;
         go(pathOf(node));
@@ -186,11 +186,13 @@ function create(root, context) {
 
     function pickRow(row) {
         table.select(row.key);
-        choice(row.entry, by === "block" ? row.entry.allocation : null, by === "kind" ? "class" : by, row.name);
+        choice(row.entry, by === "block" ? row.entry.allocation : null, by === "kind" ? "class" : by, row.name, groupOf(row));
     }
 
-    function choice(entry, allocation, kind, key) {
-        details.show(entry, allocation);
+    const groupOf = (row) => (second === null && by !== "block" ? row : null);
+
+    function choice(entry, allocation, kind, key, group) {
+        details.show(entry, allocation, group);
         store.set({ selection: allocation === null ? { kind, key } : { kind: "block", key: String(allocation) } });
     }
 
@@ -252,7 +254,7 @@ function create(root, context) {
         const row = table.find((one) => (by === "block" ? String(one.entry.allocation) : one.name) === selection.key);
         if (row) {
             table.select(row.key);
-            details.show(row.entry, by === "block" ? row.entry.allocation : null);
+            details.show(row.entry, by === "block" ? row.entry.allocation : null, groupOf(row));
         }
     }
 
