@@ -60,7 +60,7 @@ if [ "$mode" = all ] && command -v clang >/dev/null; then
     [ -e /dev/nvidiactl ] || step "hosts of the clang build" clang_hosts
 fi
 
-[ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q tests/page
+[ "$mode" = quick ] || step "page in a browser" "$VRAMTRACE_READERS" -m pytest -q --durations=5 tests/page tests/browser
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=8 "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

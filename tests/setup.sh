@@ -44,7 +44,7 @@ setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs golang-go"
 setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
-    pyarrow==26.0.1 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
+    pyarrow==26.0.1 pypdfium2==5.15.2 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"

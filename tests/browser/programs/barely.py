@@ -1,0 +1,5 @@
+"""Starts CUDA and does nothing with it."""
+import torch
+
+torch.cuda.init()
+torch.cuda.synchronize()

@@ -1,0 +1,267 @@
+"""The page used as people use it: with the mouse, with keys, on paper, in the dark."""
+import base64
+import json
+import re
+
+import page_data
+import pytest
+from browser import TABS, exact_bytes, printed_bytes
+from conftest import LONG
+from recordings import TEN, at_event
+from selenium.webdriver.common.keys import Keys
+
+import helpers
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_every_tab_of_every_trace(browser, page_of, traces, name):
+    """Nothing fails, nothing sticks out; what a part says to be empty is empty for the terminal's program too."""
+    path = page_of(name)
+    empty = not page_data.read(path)[1][0].head["devices"]
+    for theme in ("light", "dark") if LONG or name == "transformer" else ("light",):
+        if empty:
+            browser.driver.get(f"file://{path}#theme={theme}")
+            browser.wait("document.getElementById('facts').textContent.includes('no device')")
+            browser.keep(f"{name}-{theme}")
+            continue
+        browser.open(path, theme=theme)
+        for tab in TABS:
+            browser.tab(tab)
+            wide, high = browser.script("[document.scrollingElement.scrollWidth, document.scrollingElement.scrollHeight]")
+            assert (wide, high) == (1280, 800), tab
+            browser.keep(f"{name}-{tab}-{theme}")
+    if not empty:
+        leaks = json.loads(helpers.vramtrace("leaks", "--json", traces[name]).stdout)
+        found = sum(len(device.get("leaks", device.get("findings", ()))) for device in leaks["devices"][:1])
+        badge = browser.script("document.querySelector('#tab-leaks .badge')?.textContent ?? '0'")
+        assert int(badge) == found
+
+
+def test_from_a_tile_to_its_stack(browser, page_of, traces):
+    """Tile by tile down to a line, then its stack: the same that the trace has for these bytes."""
+    browser.open(page_of("transformer"))
+    browser.tab("who")
+    depth = 0
+    while True:
+        x, y = browser.script("(() => { const b = document.querySelector('.vp-tile').getBoundingClientRect(); return [b.left + 8, b.top + 8]; })()")
+        before = len(browser.find_all(".vp-crumbs button"))
+        browser.mouse(("move", x, y), ("down",), ("up",))
+        browser.settle()
+        depth += 1
+        if len(browser.find_all(".vp-crumbs button")) == before:
+            break
+    assert depth >= 4  # category, module, owner, line
+    assert browser.script("document.querySelector('.vp-details .vp-source [aria-current=true]').textContent.length") > 4
+    frames = [line.text for line in browser.find_all(".vp-details .vp-stack:first-of-type > li")]
+    assert len(frames) >= 2
+    size = browser.script("[...document.querySelectorAll('.vp-details dt')].find(t => t.textContent === 'In use').nextSibling.textContent")
+    events = helpers.events(traces["transformer"])
+    lines = {(frame["file"].rsplit("/", 1)[-1], frame["line"]) for event in events for frame in event.get("stack", ()) if frame.get("line")}
+    shown = [re.search(r"([^/]+):(\d+) ", frame) for frame in frames]
+    assert any(shown) and {(match[1], int(match[2])) for match in shown if match} - lines == set()
+    assert re.fullmatch(r"[\d.]+ \w+ in [\d,]+ blocks?", size)
+    # Widens again by the path above the tiles.
+    browser.find_all(".vp-crumbs button")[0].click()
+    browser.settle()
+    assert len(browser.find_all(".vp-crumbs button")) == 1
+    browser.keep("transformer-narrowed")
+
+
+def test_rows_lead_to_the_line(browser, page_of):
+    """A row of the table, by the keyboard alone: stack and source stand beside it."""
+    browser.open(page_of("leak"))
+    browser.tab("who")
+    browser.driver.execute_script("document.querySelector('.vp-who button.vp-row').focus()")
+    browser.press(Keys.ARROW_DOWN)
+    browser.press(Keys.ENTER)
+    assert browser.script("document.querySelectorAll('.vp-who tr[aria-selected=true]').length") == 1
+    assert browser.script("document.querySelector('.vp-details h3').textContent")
+    # A row may be of several stacks; the one that is shown says how much of it is its own.
+    browser.wait("location.hash.includes('selection=')")
+    blocks = int(browser.script("document.querySelector('.vp-who tr[aria-selected=true]').cells[3].textContent").replace(",", ""))
+    own = browser.script("[...document.querySelectorAll('.vp-details dt')].find(t => t.textContent === 'In use').nextSibling.textContent")
+    own = int(re.search(r"in ([\d,]+) block", own)[1].replace(",", ""))
+    assert own == blocks or f"in {blocks:,} blocks, this is what made most" in browser.find(".vp-details").text
+    chosen = browser.script("document.querySelector('.vp-details').textContent")
+    browser.driver.refresh()
+    browser.wait("document.body && document.body.dataset.ready")
+    browser.settle()
+    assert browser.script("document.querySelector('.vp-details').textContent") == chosen
+
+
+def test_search(browser, page_of, traces):
+    browser.open(page_of("transformer"))
+    browser.press("/")
+    browser.press("layers.1")
+    names = [name for _, name, _ in browser.rows(".vp-who")]
+    groups = helpers.report(traces["transformer"])["devices"][0]["peak"]["owners"]
+    assert names and all("layers.1" in row for row in browser.script("[...document.querySelectorAll('.vp-who tbody tr')].map(r => r.textContent)"))
+    assert len(names) >= sum("layers.1" in group["name"] and group["bytes"] > 0 for group in groups) > 0
+    browser.press(Keys.CONTROL, "a")
+    browser.press("nothing is called this")
+    assert "Nothing matches" in browser.find(".vp-who tbody").text
+
+
+def test_zoom_pan_and_brush(browser, page_of):
+    browser.open(page_of("transformer"), "axis=event")
+    left, top, width, height = browser.plot()
+    whole = browser.state()["zoom"]
+    middle = left + width / 2
+    # The wheel: what is under the pointer stays there.
+    browser.hover(left + width * 0.25, top + height / 2)
+    browser.wheel(left + width * 0.25, top + height / 2, -300)
+    low, high = browser.state()["zoom"]
+    assert high - low < 0.8 * (whole[1] - whole[0])
+    assert low + 0.25 * (high - low) == pytest.approx(0.25 * whole[1], abs=0.01 * whole[1])
+    # A drag to the left by half the width moves the window by half of itself.
+    browser.mouse(("move", middle, top + height / 2), ("down",), ("move", middle - 50, top + height / 2), ("move", middle - width / 4, top + height / 2), ("up",))
+    now = browser.state()["zoom"]
+    assert now[1] - now[0] == pytest.approx(high - low)
+    assert now[0] - low == pytest.approx((high - low) / 4, rel=0.03)
+    browser.press("0")
+    assert browser.state()["zoom"] == whole
+    # Shift and drag on the picture: that stretch fills it.
+    browser.with_shift(lambda: browser.mouse(("move", left + width * 0.5, top + 40), ("down",), ("move", left + width * 0.6, top + 40), ("move", left + width * 0.75, top + 40), ("up",)))
+    low, high = browser.state()["zoom"]
+    assert (low, high) == pytest.approx((0.5 * whole[1], 0.75 * whole[1]), abs=0.01 * whole[1])
+    browser.keep("transformer-zoomed")
+    # The brush on the overview.
+    box = browser.script("(() => { const b = document.querySelector('#overview canvas').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
+    browser.click("#whole")
+    browser.mouse(("move", box[0] + box[2] * 0.3, box[1] + box[3] / 2), ("down",), ("move", box[0] + box[2] * 0.4, box[1] + box[3] / 2), ("move", box[0] + box[2] * 0.5, box[1] + box[3] / 2), ("up",))
+    low, high = browser.state()["zoom"]
+    assert 0.1 * whole[1] < low < high < 0.6 * whole[1] and high - low == pytest.approx(0.2 * whole[1], rel=0.15)
+    # By keys.
+    browser.driver.execute_script("document.getElementById('chart').focus()")
+    browser.press("]")
+    assert browser.state()["zoom"][1] - browser.state()["zoom"][0] < high - low
+
+
+def test_keyboard_walks_changes(browser, page_of, traces):
+    """Arrows move by changes: each is named by its event, with the report's numbers."""
+    path = page_of("leak")
+    _, (trace,) = page_data.read(path)
+    browser.open(path)
+    browser.driver.execute_script("document.getElementById('chart').focus()")
+    browser.press("p")
+    for key in (Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.END, Keys.HOME):
+        browser.press(key)
+        shown = browser.moment()
+        state = at_event(traces["leak"], shown["event"])[0]
+        assert shown["bytes"]["from driver"] == state["driver_bytes"]
+        assert shown["event"] in trace.events
+        # What a screen reader says.
+        text = browser.script("document.getElementById('chart').getAttribute('aria-valuetext')")
+        assert f"{printed_bytes(shown['bytes']['in use'])} in use" in text
+    browser.press("?")
+    assert browser.script("document.getElementById('help').open")
+    browser.press(Keys.ESCAPE)
+
+
+def test_two_traces_and_their_difference(browser, traces, tmp_path):
+    """--diff: the tab's sums are those of `vramtrace diff --json`."""
+    path = tmp_path / "both.html"
+    helpers.vramtrace("html", "--diff", "-o", path, traces["lora"], traces["gan"])
+    browser.open(path)
+    assert [option.text for option in browser.find_all("#trace option")] == ["lora", "gan"]
+    diff = json.loads(helpers.vramtrace("diff", "--json", traces["lora"], traces["gan"], check=False).stdout)
+    browser.tab("diff")
+    browser.keep("diff")
+    device = diff["devices"][0]
+    assert device["categories"] and device["lines"]
+    for way in ("categories", "owners", "lines"):
+        browser.driver.execute_script("const s = document.querySelector('#panels select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", way)
+        browser.settle()
+        rows = browser.rows()
+        shown = sorted(tuple(exact_bytes(cells[column][1]) for column in ("A", "B", "B − A")) for _, _, cells in rows)
+        assert shown == sorted((group["a_bytes"], group["b_bytes"], group["change_bytes"]) for group in device[way]), way
+        assert all(group["name"] in " ".join(name for _, name, _ in rows) for group in device[way] if way != "categories")
+
+
+def test_ranks_on_one_page(browser, traces, tmp_path):
+    """A folder is one page: each rank's peak in the tab, and each can be shown."""
+    job = tmp_path / "job"
+    job.mkdir()
+    names = ("lora", "gan", "leak", "two_devices")
+    for rank, name in enumerate(names):
+        (job / f"rank{rank}.vrt").symlink_to(traces[name])
+    path = tmp_path / "job.html"
+    helpers.vramtrace("html", "-o", path, job)
+    browser.open(path)
+    browser.tab("ranks")
+    browser.keep("ranks")
+    text = browser.find("#panels").text
+    for rank, name in enumerate(names):
+        peak = helpers.report(traces[name])["devices"][0]["peak"]
+        assert f"rank{rank}" in text
+        assert printed_bytes(peak["driver_bytes"]) in text or printed_bytes(peak["block_bytes"]) in text, name
+    browser.driver.execute_script("const s = document.getElementById('trace'); s.value = '2'; s.dispatchEvent(new Event('change'))")
+    browser.wait("document.body.dataset.ready === 'yes' && vramtrace.model.data.index === 2")
+    browser.settle()
+    shown = browser.moment()
+    assert shown["bytes"]["from driver"] == at_event(traces["leak"], shown["event"])[0]["driver_bytes"]
+
+
+def test_devices_beside_each_other(browser, page_of, traces):
+    browser.open(page_of("two_devices"))
+    browser.tab("ranks")
+    devices = helpers.report(traces["two_devices"])["devices"]
+    rows = browser.rows()
+    assert [exact_bytes(cells["Most given by the driver"][1]) for _, _, cells in rows] == [device["peak"]["driver_bytes"] for device in devices]
+    for (_, _, cells), device in zip(rows, devices):
+        used = sum(size for name, size in device["peak"]["categories"].items() if name not in ("cached", "context", "host_pinned"))
+        assert exact_bytes(cells["Most in use"][1]) == used
+    browser.find_all("#panels button.vp-row")[1].click()
+    browser.wait("document.body.dataset.ready === 'yes' && vramtrace.model.device.index === 1")
+
+
+def test_ten_thousand_rows(browser, page_of, traces):
+    """A block a row: sorted, searched, and read to the last one; the sum of what is shown and what is not is exact."""
+    browser.open(page_of("many_blocks"))
+    browser.tab("who")
+    browser.driver.execute_script("const s = document.querySelector('.vp-who select'); s.value = 'block'; s.dispatchEvent(new Event('change'))")
+    # Only some are drawn at first, and the last row sums up the others.
+    shown, rest = browser.script("[[...document.querySelectorAll('.vp-who tbody tr')].map(r => r.cells[1].title), document.querySelector('.vp-who tfoot').textContent]")
+    assert len(shown) == 200 and "more" in rest
+    report = helpers.report(traces["many_blocks"])["devices"][0]["peak"]
+    rows = browser.rows(".vp-who")
+    assert len(rows) >= 10_000
+    sizes = [exact_bytes(cells["Bytes"][1]) for _, _, cells in rows]
+    assert sum(sizes) == report["block_bytes"] and sizes == sorted(sizes, reverse=True)
+    browser.driver.execute_script("[...document.querySelectorAll('.vp-who .vp-sort')].find(b => b.textContent.startsWith('Bytes')).click()")
+    browser.settle()
+    assert [exact_bytes(title) for title in browser.script("[...document.querySelectorAll('.vp-who tbody tr')].map(r => r.cells[1].title)")] == sizes[::-1][:200]
+    browser.keep("many-rows")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_print(browser, page_of, theme):
+    """On paper: the picture in its colours, the numbers and the table, whatever the screen's colours are."""
+    pdfium = pytest.importorskip("pypdfium2")
+    browser.open(page_of("transformer"), "axis=event", theme=theme)
+    browser.tab("who")
+    colours = browser.script("""(() => { const probe = document.createElement('i'); document.body.append(probe);
+        return ['parameter', 'activation', 'optimizer-state'].map(name => { probe.style.color = `var(--c-${name})`; return getComputedStyle(probe).color.match(/\\d+/g).map(Number); }); })()""")
+    pdf = base64.b64decode(browser.driver.execute_cdp_cmd("Page.printToPDF", {"landscape": True, "printBackground": True})["data"])
+    (browser.folder / f"printed-{theme}.pdf").write_bytes(pdf)
+    assert browser.script("document.documentElement.dataset.theme") == theme  # as before
+    paper = pdfium.PdfDocument(pdf)
+    text = paper[0].get_textpage().get_text_range()
+    assert "in use" in text and "optimizer" in text and "Peak" in text
+    picture = paper[0].render(scale=1).to_pil().convert("RGB")
+    picture.save(browser.folder / f"printed-{theme}.png")
+    width, height = picture.size
+    assert picture.getpixel((3, 3)) == (255, 255, 255)
+    # The timeline's place: the left of the upper half, below what is said.
+    timeline = picture.crop((0, round(0.24 * height), round(0.6 * width), round(0.58 * height)))
+    found = {colour: count for count, colour in timeline.getcolors(1 << 24)}
+    if theme == "light":
+        for colour in colours:
+            assert sum(count for seen, count in found.items() if max(abs(a - b) for a, b in zip(seen, colour)) <= 6) > 500, colour
+    assert sum(count for colour, count in found.items() if min(colour) > 250) < 0.9 * timeline.size[0] * timeline.size[1]
+
+
+def test_an_incomplete_trace_says_so(browser, page_of):
+    browser.open(page_of("killed"))
+    text = browser.script("document.getElementById('losses').textContent + document.getElementById('verdict').textContent")
+    assert re.search(r"incomplete|killed|not complete|did not end|ended without", text), text
