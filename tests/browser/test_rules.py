@@ -10,7 +10,7 @@ NAMES = [name for name in TEN if name != "barely"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", [*NAMES, "hostile"] if LONG else ["transformer", "out_of_memory"])
+@pytest.mark.parametrize("name", [*NAMES, "hostile"] if LONG else ["leak", "out_of_memory", "program"])
 def test_no_rule_is_broken(browser, page_of, name, theme):
     browser.open(page_of(name), theme=theme)
     browser.press("b")

@@ -92,7 +92,7 @@ function tensors(context, entry) {
 /** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
  * what was chosen, if the entry is only the largest part of it. */
 export function createDetails(context, hint) {
-    const element = h("aside", { class: "vp-details", "aria-label": "Selection" });
+    const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
     const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
     empty();
     return {

@@ -158,6 +158,7 @@ export function createTable(options) {
     function sortBy(column) {
         descending = column.id === sortId ? !descending : NUMBERS.has(column.kind);
         sortId = column.id;
+        limit = PAGE; // those that are first now; to draw all again takes seconds where there are many
         draw();
         const at = columns.indexOf(column);
         head.querySelectorAll("button")[at]?.focus();

@@ -68,6 +68,8 @@ export function createTreemap(options) {
             button.style.padding = "0"; // which would make it wider than its place
         } else {
             button.append(h("bdi", { class: "vp-tilename" }, visible(title)));
+            if (height <= 34)
+                button.style.flexWrap = "nowrap"; // a second line would be out of sight
             if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60))
                 button.append(h("span", { class: "vp-tilesize" }, size));
         }
