@@ -17,8 +17,8 @@ struct vt_tables {
     struct vt_frame_row *frames;
     size_t frame_count, frame_capacity;
     struct vt_index frame_index; /* hash of a frame's content → its id */
-    uint64_t stack_rows, tensor_rows, column_rows;
-    struct vt_tensor_row *tensors; /* of the allocation at hand */
+    uint64_t stack_rows, column_rows;
+    struct vt_tensor_row *tensors; /* of the list at hand */
     size_t tensor_capacity;
 };
 
@@ -117,15 +117,21 @@ static int walk_events(struct walk *walk)
     return 0;
 }
 
-static int read_tensors(struct vt_tables *tables, uint32_t allocation, size_t *count)
+static uint32_t list_of(const struct vt_attribution *attribution, uint32_t allocation, size_t *count)
 {
-    const struct vt_owner *owners = vt_owners_of(tables->report->attribution, allocation, count);
+    const struct vt_owner *owners = vt_owners_of(attribution, allocation, count);
 
-    *count = owners ? *count : 0;
-    if (vt_reserve(&tables->tensors, &tables->tensor_capacity, *count, sizeof *tables->tensors))
+    return owners ? (uint32_t)(owners - attribution->owners) + 1 : 0;
+}
+
+static int read_tensors(struct vt_tables *tables, uint32_t list, size_t count)
+{
+    const struct vt_owner *owners = tables->report->attribution->owners + list - 1;
+
+    if (vt_reserve(&tables->tensors, &tables->tensor_capacity, count, sizeof *tables->tensors))
         return -ENOMEM;
-    for (size_t i = 0; i < *count; i++)
-        tables->tensors[i] = (struct vt_tensor_row){.allocation = allocation,
+    for (size_t i = 0; i < count; i++)
+        tables->tensors[i] = (struct vt_tensor_row){.tensor_list = list,
                                                     .name = owners[i].name,
                                                     .role = owners[i].role,
                                                     .module = owners[i].module,
@@ -139,9 +145,9 @@ static int read_tensors(struct vt_tables *tables, uint32_t allocation, size_t *c
 
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row)
 {
-    size_t count;
+    bool read = row->tensor_list && !read_tensors(tables, row->tensor_list, row->tensor_count);
 
-    return read_tensors(tables, row->block.allocation, &count) || !count ? NULL : tables->tensors;
+    return read ? tables->tensors : NULL;
 }
 
 static int walk_allocations(struct walk *walk)
@@ -166,27 +172,35 @@ static int walk_allocations(struct walk *walk)
             .driver_bytes = vt_is_driver_memory(allocation) ? allocation->bytes : 0,
             .cached_change_bytes = vt_cached_change(allocation)};
         size_t tensors;
-        const struct vt_owner *owners = vt_owners_of(attribution, i, &tensors);
 
         vt_block_set(report, i, &row.block);
         row.free_t_ns = row.block.freed ? vt_event_time(report->trace, allocation->free_event) : 0;
-        row.tensor_list = owners ? (uint32_t)(owners - attribution->owners) + 1 : 0;
-        row.tensor_count = owners ? (uint32_t)tensors : 0;
+        row.tensor_list = list_of(attribution, i, &tensors);
+        row.tensor_count = (uint32_t)tensors;
         result = walk->visit(walk->context, &row);
     }
     return result;
 }
 
+/* Each list once. */
 static int walk_tensors(struct walk *walk)
 {
-    size_t allocations = walk->tables->report->attribution->replay->allocation_count, count;
-    int result = 0;
+    const struct vt_attribution *attribution = walk->tables->report->attribution;
+    bool *walked = calloc(attribution->owner_count + 1, sizeof *walked);
+    size_t count;
+    int result = walked ? 0 : -ENOMEM;
 
-    for (uint32_t i = 0; i < allocations && !result; i++) {
-        result = read_tensors(walk->tables, i, &count);
+    for (uint32_t i = 0; i < attribution->replay->allocation_count && !result; i++) {
+        uint32_t list = list_of(attribution, i, &count);
+
+        if (!list || walked[list])
+            continue;
+        walked[list] = true;
+        result = read_tensors(walk->tables, list, count);
         for (size_t k = 0; k < count && !result; k++)
             result = walk->visit(walk->context, &walk->tables->tensors[k]);
     }
+    free(walked);
     return result;
 }
 
@@ -359,7 +373,7 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
     case VT_TABLE_FRAMES:
         return tables->frame_count;
     case VT_TABLE_TENSORS:
-        return tables->tensor_rows;
+        return report->attribution->owner_count;
     case VT_TABLE_STEPS:
         return steps;
     case VT_TABLE_PHASES:
@@ -383,7 +397,6 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
 
 int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
 {
-    size_t allocations = report->attribution->replay->allocation_count, count;
     int result;
 
     *tables = calloc(1, sizeof **tables);
@@ -393,9 +406,6 @@ int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
     result = vt_table_walk(*tables, VT_TABLE_STACKS, count_row, &(*tables)->stack_rows);
     if (!result)
         result = vt_table_walk(*tables, VT_TABLE_COLUMNS, count_row, &(*tables)->column_rows);
-    for (uint32_t i = 0; i < allocations; i++)
-        if (vt_owners_of(report->attribution, i, &count))
-            (*tables)->tensor_rows += count;
     if (!result)
         return 0;
     vt_tables_free(*tables);

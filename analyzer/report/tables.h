@@ -42,9 +42,10 @@ struct vt_event_row {
     char flags[72]; /* "host,async" */
 };
 
-/* A named tensor that lies in an allocation; one row for each allocation that it lies in. */
+/* A named tensor of a list. Allocations name the list of the tensors that lie in them; several may name the same:
+ * a flat buffer that is made again in each step. */
 struct vt_tensor_row {
-    uint32_t allocation;       /* index */
+    uint32_t tensor_list;
     const char *name;          /* "layers.3.attn.in_proj.weight · exp_avg" */
     const char *role;          /* "parameter", "buffer", "gradient", "exp_avg" … */
     const char *module;        /* NULL = none */
@@ -130,7 +131,7 @@ int vt_table_walk(struct vt_tables *tables, unsigned table, vt_row_visit *visit,
 /* The tensors of an allocation, in a walk of allocations; valid until the next call. NULL without any, or
  * without memory. Ask once for each list: a list can be long, and be of many allocations. */
 const struct vt_tensor_row *vt_row_tensors(struct vt_tables *tables, const struct vt_allocation_row *row);
-/* How many rows a walk visits; of `instants` at most. */
+/* How many rows a walk visits; of `instants` and `tensors` at most. */
 uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table);
 
 #endif

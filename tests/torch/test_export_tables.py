@@ -121,9 +121,11 @@ def test_stacks_are_those_of_the_trace(trained):
 def test_tensors(trained):
     """The shares of an allocation's tensors sum to its bytes; parameters have the sizes that PyTorch says."""
     _, truth, database = trained
-    wrong = database.execute("SELECT allocation FROM tensors JOIN allocations USING (allocation) GROUP BY allocation "
+    wrong = database.execute("SELECT allocation FROM tensors JOIN allocations USING (tensor_list) GROUP BY allocation "
                              "HAVING SUM(tensors.share_bytes) <> MAX(allocations.bytes)").fetchall()
     assert not wrong
+    lists = database.execute("SELECT COUNT(DISTINCT tensor_list) FROM allocations WHERE tensor_list").fetchone()[0]
+    assert 0 < lists == database.execute("SELECT COUNT(DISTINCT tensor_list) FROM tensors").fetchone()[0]
     told = database.execute(f"SELECT SUM(counted_bytes) FROM allocations WHERE category IN ('parameter', 'buffer') AND {ALIVE}",
                             {"event": marks_of(truth, database)[-1][1]}).fetchone()[0]
     assert told == sum(truth["marks"][-1]["categories"][name] for name in ("parameter", "buffer"))

@@ -20,7 +20,7 @@ static const struct layout {
     [VT_TABLE_ALLOCATIONS] = {"allocation", {"alloc_event", "free_event", "owner", "stack", "parent"}},
     [VT_TABLE_STACKS] = {"stack, depth", {"frame"}},
     [VT_TABLE_FRAMES] = {"frame", {"file, line"}},
-    [VT_TABLE_TENSORS] = {NULL, {"allocation", "name"}},
+    [VT_TABLE_TENSORS] = {NULL, {"tensor_list", "name"}},
     [VT_TABLE_STEPS] = {"device, step", {"step"}},
     [VT_TABLE_PHASES] = {"first_event", {"step"}},
     [VT_TABLE_MARKS] = {"event", {"name"}},
