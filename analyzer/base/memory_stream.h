@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-/* After fflush() and fclose() *text is what was written, with a NUL behind it, and *bytes its length without; the
- * caller frees it, also after an error. Both must stay where they are until fclose(), which fails if anything
- * was lost. The stream may be set back to its beginning. NULL without memory. */
+/* After fflush() and fclose() *text is what was written, with a NUL behind it, and *bytes its length without;
+ * the caller frees it, also after an error. Both must stay where they are until fclose(), which fails if
+ * anything was lost. The stream may be set back to its beginning. NULL without memory. */
 FILE *vt_memory_stream(char **text, size_t *bytes);
 
 #endif

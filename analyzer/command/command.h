@@ -136,11 +136,12 @@ int vt_output_end(const struct vt_command *command, struct vt_output *output, in
 
 /* ---- temporary.c ---- */
 
-/* Makes a file or a folder whose NAME ends in XXXXXX, which is replaced. It stays known, as NAME must, until it
- * is kept or removed; one at a time. The descriptor of the file, of a folder 0; -1 with errno. */
+/* Makes a file or a folder whose NAME ends in XXXXXX, which is replaced. It stays known, as NAME must, until
+ * it is kept or removed; one at a time. The descriptor of the file, of a folder 0; -1 with errno. */
 int vt_temporary_make(char *name, bool folder);
-/* A child that writes there, and that a signal to us ends too; 0 = it has ended. */
-void vt_temporary_writer(pid_t child);
+/* Runs a program that writes there; a signal that ends us ends it too. 0 with its status, as of waitpid(), or
+ * an errno. */
+int vt_temporary_run(char *const arguments[], int *status);
 /* Gives it its name. 0 or an errno; then it is still there. */
 int vt_temporary_keep(const char *target);
 /* Removes it, a folder with its files, unless it was kept. */
@@ -172,12 +173,12 @@ struct vt_folder {
 /* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
  * empty folder. */
 int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder);
-/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on stderr
- * for `result`. The exit status. */
+/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on
+ * stderr for `result`. The exit status. */
 int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
 /* ---- parquet.c ---- */
-/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path. An
- * exit status, with a line on stderr if it is not 0. */
+/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path.
+ * An exit status, with a line on stderr if it is not 0. */
 int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace);
 
 /* ---- arguments.c ---- */

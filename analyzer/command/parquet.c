@@ -1,13 +1,9 @@
 /* Parquet is written by pyarrow: there is no library for C that systems have. */
 #include "command/command.h"
 
-#include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-extern char **environ;
 
 /* What lies in the current folder is no module of Python's. */
 static const char converter[] = "import sys\nsys.path = [folder for folder in sys.path if folder]\n"
@@ -21,7 +17,6 @@ int vt_parquet_convert(const struct vt_command *command, const char *folder, con
 {
     const char *python = getenv("VRAMTRACE_PYTHON");
     char *name, *arguments[] = {NULL, "-c", (char *)converter, NULL, "--", (char *)folder, NULL};
-    pid_t child;
     int error, status;
 
     if (asprintf(&name, "--trace=%s", trace) < 0) {
@@ -30,17 +25,12 @@ int vt_parquet_convert(const struct vt_command *command, const char *folder, con
     }
     arguments[0] = python && python[0] ? (char *)python : "python3";
     arguments[3] = name;
-    error = posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ);
+    error = vt_temporary_run(arguments, &status);
     free(name);
     if (error) {
         vt_say(command, "cannot start %s: %s; " HINT, arguments[0], strerror(error));
         return VT_EXIT_NOT_WRITTEN;
     }
-    vt_temporary_writer(child);
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return VT_EXIT_NOT_WRITTEN;
-    vt_temporary_writer(0);
     if (WIFEXITED(status) && !WEXITSTATUS(status))
         return 0;
     if (WIFSIGNALED(status))

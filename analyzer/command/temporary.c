@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 /* The handler reads them. */
 static const char *volatile unfinished; /* NULL = nothing */
@@ -69,17 +72,22 @@ static void handle(const sigset_t *numbers)
             sigaction(number, &action, NULL);
 }
 
+static void block(sigset_t *numbers, sigset_t *before)
+{
+    sigemptyset(numbers);
+    sigaddset(numbers, SIGHUP);
+    sigaddset(numbers, SIGINT);
+    sigaddset(numbers, SIGQUIT);
+    sigaddset(numbers, SIGTERM);
+    sigprocmask(SIG_BLOCK, numbers, before);
+}
+
 int vt_temporary_make(char *name, bool folder)
 {
     sigset_t numbers, before;
     int made, error;
 
-    sigemptyset(&numbers);
-    sigaddset(&numbers, SIGHUP);
-    sigaddset(&numbers, SIGINT);
-    sigaddset(&numbers, SIGQUIT);
-    sigaddset(&numbers, SIGTERM);
-    sigprocmask(SIG_BLOCK, &numbers, &before); /* it is made and known at once */
+    block(&numbers, &before); /* it is made and known at once */
     made = folder ? (mkdtemp(name) ? 0 : -1) : mkostemp(name, O_CLOEXEC);
     error = errno;
     if (made >= 0) {
@@ -91,9 +99,31 @@ int vt_temporary_make(char *name, bool folder)
     return made;
 }
 
-void vt_temporary_writer(pid_t child)
+int vt_temporary_run(char *const arguments[], int *status)
 {
-    writer = child;
+    posix_spawnattr_t attributes;
+    sigset_t numbers, before;
+    siginfo_t ended;
+    pid_t child = 0;
+    int error = posix_spawnattr_init(&attributes);
+
+    if (error)
+        return error;
+    block(&numbers, &before); /* it runs and is known at once */
+    error = posix_spawnattr_setsigmask(&attributes, &before);
+    if (!error)
+        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    if (!error)
+        error = posix_spawnp(&child, arguments[0], NULL, &attributes, arguments, environ);
+    writer = error ? 0 : child;
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    posix_spawnattr_destroy(&attributes);
+    if (error)
+        return error;
+    while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
+    writer = 0; /* before its number can be another's */
+    return waitpid(child, status, 0) < 0 ? errno : 0;
 }
 
 int vt_temporary_keep(const char *target)

@@ -312,6 +312,14 @@ def test_perfetto_traces_one_behind_the_other(made, tmp_path):
     assert [row["name"] for row in tracks] == ["GPU 0 GPU", "GPU 0 other", "GPU 1 GPU"]
 
 
+def test_a_free_that_seems_to_be_before_its_allocation(tmp_path):
+    trace = TraceFile()
+    trace.event(ALLOC, DRIVER, address=1 << 40, size=MIB)
+    trace.event(FREE, DRIVER, address=1 << 40, size=MIB, after_ns=-500_000)
+    out = export(trace.write(tmp_path / "x.vrt"), "perfetto", tmp_path / "out")
+    assert read_perfetto("query", out, "select int_value n from args where key = 'debug.lifetime_ns'")[0] == [{"n": 0}]
+
+
 # Whatever a trace holds
 
 

@@ -321,6 +321,19 @@ def test_bad_messages(server, message, error, number):
     assert server.end() == (b"", b"", 0)
 
 
+@pytest.mark.parametrize("number", [0, -1, 1.5, 0.1, 2**53, -(2**53), 2**52 + 1, 1e300])
+def test_the_id_comes_back_as_it_was(server, number):
+    assert server.ask("ping", number=number)["id"] == number
+
+
+def test_large_numbers_are_not_rounded(server, folder):
+    trace = TraceFile(started_ns=1_800_000_000_000_000_000)
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=64 * MIB, after_ns=2**53 + 1)
+    trace.write(folder / "long.vrt")
+    data = server.ask("tools/call", {"name": "summary", "arguments": {"trace": "long.vrt"}})["result"]["structuredContent"]
+    assert data["devices"][0]["peak"]["t_ns"] == 2**53 + 1
+
+
 def test_a_batch(server):
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     server.send([ping, {"jsonrpc": "2.0", "method": "notifications/initialized"}, {**ping, "id": 2}, 7])

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AROUND 3u           /* lines before and after a place */
-#define LINE_BYTES 400u     /* of a line; the rest is cut */
+#define AROUND 3u       /* lines before and after a place */
+#define LINE_BYTES 400u /* of a line; the rest is cut */
 
 struct spot {
     uint32_t file, line;

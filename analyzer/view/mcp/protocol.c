@@ -2,6 +2,7 @@
 #include "view/mcp/mcp.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,22 @@ static const char *const versions[] = {"2025-06-18", "2025-03-26", "2024-11-05"}
 
 /* ---- Responses ---- */
 
+/* The same number again: above 2^52 cJSON prints 15 digits of it. */
+static cJSON *copy_id(const cJSON *id)
+{
+    char number[32];
+
+    if (!id)
+        return cJSON_CreateNull();
+    if (!cJSON_IsNumber(id) || !isfinite(id->valuedouble))
+        return cJSON_Duplicate(id, false);
+    snprintf(number, sizeof number, "%.17g", id->valuedouble);
+    return cJSON_CreateRaw(number);
+}
+
 static cJSON *respond(const cJSON *id, const char *member, cJSON *value)
 {
-    cJSON *response = cJSON_CreateObject(), *copy = id ? cJSON_Duplicate(id, false) : cJSON_CreateNull();
+    cJSON *response = cJSON_CreateObject(), *copy = copy_id(id);
 
     if (cJSON_AddStringToObject(response, "jsonrpc", "2.0") && cJSON_AddItemToObject(response, "id", copy)) {
         copy = NULL; /* is the response's now */

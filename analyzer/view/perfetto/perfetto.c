@@ -305,8 +305,9 @@ static int put_allocation(void *context, const void *item)
     vt_note_text(packets, "phase", vt_phase_name(block->phase));
     vt_note_address(packets, "address", block->address);
     vt_note_number(packets, "allocation", block->allocation);
-    if (block->freed)
-        vt_note_number(packets, "lifetime_ns", row->free_t_ns - block->t_ns);
+    if (block->freed) /* clocks of two threads can be a little apart */
+        vt_note_number(packets, "lifetime_ns",
+                       row->free_t_ns > block->t_ns ? row->free_t_ns - block->t_ns : 0);
     vt_event_put(packets, &(struct vt_track_event){
                               .t_ns = block->t_ns,
                               .track_uuid = host ? process_track(writer, TRACK_HOST_ALLOCATIONS)

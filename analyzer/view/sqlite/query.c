@@ -11,12 +11,12 @@
 #include "base/utf8.h"
 #include "view/sqlite/sqlite.h"
 
-#define SECONDS 5          /* a query may take */
-#define STEPS 16           /* of SQLite's machine between looks at the clock: one may search a long text */
-#define MEMORY (256 << 20) /* bytes that a query may take */
+#define SECONDS 5           /* a query may take */
+#define STEPS 16            /* of SQLite's machine between looks at the clock: one may search a long text */
+#define MEMORY (256 << 20)  /* bytes that a query may take */
 #define LONGEST (256 << 10) /* bytes of a text: instr() and LIKE take up to that squared */
 #define LONGEST_PATTERN 1000
-#define TEXT_CELL 160      /* letters of a cell as text, as data */
+#define TEXT_CELL 160 /* letters of a cell as text, as data */
 #define DATA_CELL 2000
 #define DATA_BYTES 16384 /* of all cells as data: then the rest is left out */
 

@@ -2,6 +2,7 @@
  * colour, cells are filled by eighths; without, by the fill of the category that has most of the cell. */
 #include "view/text/chart_parts.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,35 +250,44 @@ static void draw(struct vt_chart *chart, char *row, bool phases)
     vt_chart_axis(chart, row, phases);
 }
 
-char *vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
-                    const struct vt_view_style *style, int columns, int rows, bool phases)
+int vt_chart_draw(const struct vt_report *report, const struct vt_device_report *device,
+                  const struct vt_view_style *style, int columns, int rows, bool phases, char **text)
 {
     struct vt_chart chart = {
         .report = report, .device = device, .style = style, .columns = columns - VT_CHART_MARGIN};
     uint64_t most = 0;
-    char *row = NULL, *text = NULL;
+    char *row = NULL;
     size_t bytes;
+    bool drawn;
 
     for (size_t i = 0; i < device->timeline.columns; i++) {
         uint64_t used = vt_used_bytes(device->timeline.categories[i]);
         most = used > most ? used : most;
     }
-    if (chart.columns < 10 || rows < 2 || !most || vt_chart_lay_out(&chart))
-        return NULL;
+    *text = NULL;
+    if (chart.columns < 10 || rows < 2 || !most)
+        return 0;
+    if (vt_chart_lay_out(&chart))
+        return -ENOMEM;
     chart.scale = vt_scale_for(most, rows);
     chart.single = vt_single_category(device);
     chart.rows = chart.scale.steps * chart.scale.rows_per_step;
     chart.source = calloc((size_t)chart.columns, sizeof *chart.source);
     chart.driver_bytes = calloc((size_t)chart.columns, sizeof *chart.driver_bytes);
     row = calloc(2, (size_t)chart.columns + 64);
-    chart.stream = vt_memory_stream(&text, &bytes);
-    if (chart.source && chart.driver_bytes && row && chart.stream)
+    chart.stream = vt_memory_stream(text, &bytes);
+    drawn = chart.source && chart.driver_bytes && row && chart.stream;
+    if (drawn)
         draw(&chart, row, phases);
-    if (chart.stream)
-        fclose(chart.stream);
+    if (chart.stream && fclose(chart.stream))
+        drawn = false;
     free(chart.driver_bytes);
     free(chart.runs);
     free(row);
     free(chart.source);
-    return text;
+    if (drawn)
+        return 0;
+    free(*text);
+    *text = NULL;
+    return -ENOMEM;
 }

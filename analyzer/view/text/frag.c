@@ -76,7 +76,10 @@ static char *map_row(const struct vt_view_style *style, const struct vt_segment 
     }
     fprintf(stream, "%s%*s %11s free", style->unicode ? "▏" : "|", columns - cells, "",
             VT_BYTES(segment->free_bytes));
-    return fclose(stream) ? NULL : row;
+    if (!fclose(stream))
+        return row;
+    free(row);
+    return NULL;
 }
 
 static void map_key(struct vt_print *print, const bool used[VT_CATEGORY_COUNT])
@@ -112,10 +115,10 @@ static size_t map_rows(struct vt_print *print, const struct vt_fragmentation *fo
 
     for (; i <= found->segment_count; i++) {
         const struct vt_segment *segment = i < found->segment_count ? order[i] : NULL;
-        char *row = segment && (segment->free_bytes || !found->hole_bytes)
-                        ? map_row(print->style, segment, largest, columns < 10 ? 10 : columns, used)
-                        : NULL;
+        bool drawn = segment && (segment->free_bytes || !found->hole_bytes);
+        char *row = drawn ? map_row(print->style, segment, largest, columns < 10 ? 10 : columns, used) : NULL;
 
+        print->failed |= drawn && !row;
         if (row && last && !strcmp(row, last)) {
             times++;
             free(row);

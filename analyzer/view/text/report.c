@@ -72,15 +72,15 @@ static void picture(struct vt_print *print, const struct vt_device_report *devic
 {
     int width = print->style->width, wide = width >= SIDE_BY_SIDE, rows = width >= 120 ? 12 : 8;
     int chart_columns = wide ? width - LEGEND_COLUMNS - 3 : width;
-    char *chart = vt_chart_draw(print->report, device, print->style, chart_columns, rows, false),
-         *legend = NULL;
+    char *chart = NULL, *legend = NULL;
     size_t bytes;
     FILE *stream = vt_memory_stream(&legend, &bytes);
 
     if (stream)
         make_legend(print, device, stream);
-    print->failed |= !stream;
-    if (stream && !fclose(stream)) {
+    print->failed |= !stream || fclose(stream) ||
+                     vt_chart_draw(print->report, device, print->style, chart_columns, rows, false, &chart);
+    if (!print->failed) {
         char none[] = "", *left = chart ? chart : none, *right = legend;
 
         while (*left || *right) {
@@ -301,7 +301,7 @@ int vt_text_timeline(const struct vt_report *report, const struct vt_view_style 
         if (i)
             fputc('\n', print.stream);
         vt_text_device(&print, device);
-        chart = vt_chart_draw(report, device, style, style->width, rows, true);
+        print.failed |= vt_chart_draw(report, device, style, style->width, rows, true, &chart) != 0;
         if (chart) {
             axis_title(&print, device, 2);
             fputs(chart, print.stream);
