@@ -51,6 +51,7 @@ void vt_mcp_traces_end(struct vt_mcp_traces *traces)
 {
     for (size_t i = 0; i < VT_MCP_KEPT; i++)
         drop(&traces->kept[i]);
+    vt_mcp_outcomes_free(traces);
     for (size_t i = 0; i < traces->count; i++)
         free(traces->roots[i].path);
     free(traces->roots);
@@ -66,6 +67,15 @@ static const char *below(const struct vt_mcp_root *root, const char *path)
     if (length && root->path[length - 1] == '/') /* the root folder */
         return path + length;
     return path[length] == '/' ? path + length + 1 : NULL;
+}
+
+const char *vt_mcp_name(const struct vt_mcp_traces *traces, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = NULL;
+
+    for (size_t i = 0; i < traces->count && !name; i++)
+        name = traces->roots[i].is_folder ? below(&traces->roots[i], path) : NULL;
+    return name ? name : slash ? slash + 1 : path;
 }
 
 static bool may_open(const struct vt_mcp_traces *traces, const char *path)
@@ -225,7 +235,7 @@ static char *find(const struct vt_mcp_traces *traces, const char *name)
 
 /* ---- Opening ---- */
 
-static bool is_same_file(const struct stat *a, const struct stat *b)
+bool vt_mcp_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -268,7 +278,7 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
         free(path);
         return NULL;
     }
-    if (kept->path && !strcmp(kept->path, path) && is_same_file(&kept->status, &status) &&
+    if (kept->path && !strcmp(kept->path, path) && vt_mcp_same_file(&kept->status, &status) &&
         is_over(&kept->loaded)) {
         free(path);
     } else {
