@@ -51,7 +51,6 @@ void vt_mcp_traces_end(struct vt_mcp_traces *traces)
 {
     for (size_t i = 0; i < VT_MCP_KEPT; i++)
         drop(&traces->kept[i]);
-    vt_mcp_outcomes_free(traces);
     for (size_t i = 0; i < traces->count; i++)
         free(traces->roots[i].path);
     free(traces->roots);
