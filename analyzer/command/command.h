@@ -159,12 +159,12 @@ struct vt_folder {
 /* Makes an empty folder. An exit status, with a line on stderr if it is not 0: so if PATH is there and not an
  * empty folder. */
 int vt_folder_begin(const struct vt_command *command, const char *path, struct vt_folder *folder);
-/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on stderr
- * for `result`. The exit status. */
+/* Gives the folder its name if `status` is 0 and `result` (0 or -errno) too; else removes it, with a line on
+ * stderr for `result`. The exit status. */
 int vt_folder_end(const struct vt_command *command, struct vt_folder *folder, int status, int result);
 /* ---- parquet.c ---- */
-/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path. An
- * exit status, with a line on stderr if it is not 0. */
+/* Turns the tables in FOLDER from CSV into Parquet, by a Python that has pyarrow. TRACE is the trace's path.
+ * An exit status, with a line on stderr if it is not 0. */
 int vt_parquet_convert(const struct vt_command *command, const char *folder, const char *trace);
 
 /* ---- arguments.c ---- */
@@ -238,8 +238,8 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
-/* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's document
- * in short. An exit status, with the reason in `error`. */
+/* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
+ * document in short. An exit status, with the reason in `error`. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
                    const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
                    char *error, size_t error_bytes);

@@ -67,8 +67,8 @@ struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, 
 
 /* ---- mcp_outcomes.c ---- */
 
-/* How the listed run ended: read once, valid until the next call. *budget: bytes of files that may yet be read.
- * NULL for a file beyond it, or that cannot be read; -ENOMEM counts as that. */
+/* How the listed run ended: read once, valid until the next call. *budget: bytes of files that may yet be
+ * read. NULL for a file beyond it, or that cannot be read; -ENOMEM counts as that. */
 const struct vt_mcp_outcome *vt_mcp_outcome(struct vt_mcp_traces *traces, const struct vt_mcp_listed *listed,
                                             uint64_t *budget);
 void vt_mcp_outcomes_free(struct vt_mcp_traces *traces);

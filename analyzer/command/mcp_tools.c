@@ -449,8 +449,8 @@ static int page(struct call *call, enum vt_command_id command, FILE *json)
                                        .explain = call->request.what};
     struct vt_mcp_kept *kept = open_trace(call, call->request.trace);
 
-    return !kept || vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out,
-                                   json, call->error, sizeof call->error);
+    return !kept || vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out, json,
+                                   call->error, sizeof call->error);
 }
 
 static int page_with_data(struct call *call, enum vt_command_id command)

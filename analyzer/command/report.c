@@ -128,8 +128,9 @@ int vt_report_page(const struct vt_command *command, const struct vt_arguments *
         return result;
     result = page->text(report, style, out);
     if (!result && json)
-        result = vt_json_write(page->json, report,
-                               &(struct vt_json_style){.top = (style->top + 1) / 2, .compact = true, .brief = true}, json);
+        result = vt_json_write(
+            page->json, report,
+            &(struct vt_json_style){.top = (style->top + 1) / 2, .compact = true, .brief = true}, json);
     if (result)
         snprintf(error, error_bytes, "out of memory");
     vt_report_free(report);

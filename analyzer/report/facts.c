@@ -114,7 +114,8 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
                  "The process was killed, or still runs. Everything that it recorded until then is here, %s "
                  "events of it from the ring.%s",
                  vt_format_count(facts->ring_events, count),
-                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing." : "");
+                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
+                                           : "");
     }
 }
 
@@ -173,6 +174,7 @@ const char *vt_short_command(const struct vt_trace_facts *facts)
 
     if (!facts->command[0])
         return "unknown command";
-    return slash && !strncmp(facts->command, program, strlen(program)) ? facts->command + (slash + 1 - program)
-                                                                     : facts->command;
+    return slash && !strncmp(facts->command, program, strlen(program))
+               ? facts->command + (slash + 1 - program)
+               : facts->command;
 }

@@ -95,8 +95,8 @@ struct vt_report {
     /* Out of memory, in order: what the framework reported, and what the driver refused to others. */
     struct vt_refusal *refusals;
     size_t refusal_count;
-    size_t shown_refusal;    /* index: the last, or that of --at */
-    size_t survived_count;   /* requests that the driver granted after the framework had freed its cache */
+    size_t shown_refusal;  /* index: the last, or that of --at */
+    size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
     struct vt_survived survived; /* the largest of them, the first of equal ones */
     struct vt_shortage shortage;
     bool has_at;        /* a moment is shown beside the peak */

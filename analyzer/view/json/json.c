@@ -144,7 +144,8 @@ static cJSON *make_list(struct writer *writer, const struct vt_field *field, con
     const struct vt_object *described = field->object();
     cJSON *array = cJSON_CreateArray();
 
-    if ((field->limited || writer->style->brief) && writer->style->top > 0 && count > (size_t)writer->style->top)
+    if ((field->limited || writer->style->brief) && writer->style->top > 0 &&
+        count > (size_t)writer->style->top)
         count = (size_t)writer->style->top;
     for (size_t i = 0; array && i < count; i++)
         append(writer, array, make_object(writer, described, items + i * field->size));
@@ -260,7 +261,8 @@ static void put_field(struct writer *writer, cJSON *object, const struct vt_fiel
                       const char *structure)
 {
     const char *member = structure + field->offset;
-    size_t count = field->count_size ? vt_read_unsigned(structure + field->count_offset, field->count_size) : 0;
+    size_t count =
+        field->count_size ? vt_read_unsigned(structure + field->count_offset, field->count_size) : 0;
     cJSON *inner = object;
 
     switch ((enum vt_field_kind)field->kind) {

@@ -40,10 +40,10 @@ static int authorize(void *context, int action, const char *a, const char *b, co
 #define VIEW(name)                                                                                           \
     "INSERT INTO columns SELECT '" name "', column_name, type, unit, about FROM columns "                    \
     "WHERE table_name = 'allocations';"
-static const char view_columns[] =
-    VIEW("alive_at_peak") VIEW("alive_at_end") "INSERT INTO columns VALUES "
-    "('stack_texts', 'stack', 'unsigned', 'id', 'the stack'),"
-    "('stack_texts', 'text', 'text', NULL, 'its frames, a line each, the innermost first');";
+static const char view_columns[] = VIEW("alive_at_peak") VIEW(
+    "alive_at_end") "INSERT INTO columns VALUES "
+                    "('stack_texts', 'stack', 'unsigned', 'id', 'the stack'),"
+                    "('stack_texts', 'text', 'text', NULL, 'its frames, a line each, the innermost first');";
 
 static bool describe_views(sqlite3 *database, int oom_device, uint32_t oom_event)
 {
@@ -53,10 +53,11 @@ static bool describe_views(sqlite3 *database, int oom_device, uint32_t oom_event
         return false;
     if (oom_device < 0)
         return true;
-    snprintf(view, sizeof view,
-             "CREATE VIEW alive_at_oom AS SELECT * FROM allocations WHERE device = %d AND alloc_event <= %" PRIu32
-             " AND (free_event IS NULL OR free_event > %" PRIu32 ")",
-             oom_device, oom_event, oom_event);
+    snprintf(
+        view, sizeof view,
+        "CREATE VIEW alive_at_oom AS SELECT * FROM allocations WHERE device = %d AND alloc_event <= %" PRIu32
+        " AND (free_event IS NULL OR free_event > %" PRIu32 ")",
+        oom_device, oom_event, oom_event);
     return !sqlite3_exec(database, view, NULL, NULL, NULL) &&
            !sqlite3_exec(database, VIEW("alive_at_oom"), NULL, NULL, NULL);
 }
@@ -70,7 +71,8 @@ int vt_query_begin(struct vt_tables *tables, int oom_device, uint32_t oom_event,
     if (result)
         return result;
     /* Nothing of a query goes to a file either. */
-    if (!describe_views(database, oom_device, oom_event) || sqlite3_exec(database, "PRAGMA temp_store = MEMORY; PRAGMA query_only = ON", NULL, NULL, NULL) ||
+    if (!describe_views(database, oom_device, oom_event) ||
+        sqlite3_exec(database, "PRAGMA temp_store = MEMORY; PRAGMA query_only = ON", NULL, NULL, NULL) ||
         sqlite3_db_config(database, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL) ||
         sqlite3_set_authorizer(database, authorize, NULL)) {
         sqlite3_close(database);
@@ -288,9 +290,11 @@ static int query(sqlite3 *database, const char *text, size_t rows, size_t letter
 static const char list_of_tables[] =
     "SELECT table_name AS \"table\", CASE WHEN table_name LIKE 'alive_at_%' THEN 'as allocations' ELSE "
     "group_concat(column_name, ', ') FILTER (WHERE NOT is_state) || CASE WHEN max(is_state) THEN "
-    "'; peak_ and end_ with the columns of instants' ELSE '' END END AS columns FROM (SELECT rowid AS number, "
-    "table_name, column_name, " STATE("peak_") " OR " STATE("end_") " AS is_state FROM columns ORDER BY rowid) "
-    "GROUP BY 1 ORDER BY min(number)";
+    "'; peak_ and end_ with the columns of instants' ELSE '' END END AS columns FROM (SELECT rowid AS "
+    "number, "
+    "table_name, column_name, " STATE("peak_") " OR " STATE(
+        "end_") " AS is_state FROM columns ORDER BY rowid) "
+                "GROUP BY 1 ORDER BY min(number)";
 
 int vt_query(sqlite3 *database, const char *text, size_t rows, size_t letters, FILE *out, cJSON **data,
              char *error, size_t error_bytes)

@@ -11,8 +11,8 @@
 struct sqlite3;
 
 /* All tables as a database in memory, which no statement can change any more; its table `columns` has the
- * views too. If memory ran out at the event `oom_event` of a device, the view alive_at_oom is of that moment; a
- * device of -1 = it did not. 0 or -ENOMEM or -EIO. */
+ * views too. If memory ran out at the event `oom_event` of a device, the view alive_at_oom is of that moment;
+ * a device of -1 = it did not. 0 or -ENOMEM or -EIO. */
 int vt_query_begin(struct vt_tables *tables, int oom_device, uint32_t oom_event, struct sqlite3 **database);
 void vt_query_end(struct sqlite3 *database); /* NULL too */
 

@@ -131,7 +131,8 @@ static void survived(struct vt_print *print)
     if (!report->survived_count)
         return;
     if (report->survived_count == 1)
-        fprintf(out, "%sne request was refused at first, and granted after the framework had emptied its cache: ",
+        fprintf(out,
+                "%sne request was refused at first, and granted after the framework had emptied its cache: ",
                 report->refusal_count ? "Besides, o" : "O");
     else
         fprintf(out,
@@ -139,8 +140,7 @@ static void survived(struct vt_print *print)
                 "cache, which takes time. The largest: ",
                 report->refusal_count ? "Besides, " : "", report->survived_count);
     fprintf(out, "%s for %s, %s.", VT_BYTES(largest->bytes),
-            largest->place ? largest->place->name : "a call without a known line",
-            VT_WHEN(report, largest));
+            largest->place ? largest->place->name : "a call without a known line", VT_WHEN(report, largest));
     vt_end_paragraph(print, 0, 0);
 }
 
@@ -215,15 +215,14 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
 
 static void freed_next(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
-    const char *title = shortage->freed_seen         ? "Freed next"
+    const char *title = shortage->freed_seen        ? "Freed next"
                         : print->report->step_count ? "Freed next, as in earlier steps"
                                                     : "Freed next, as such blocks were before";
-    const struct vt_column columns[] = {
-        {title, .cut = VT_CUT_PARTS, .minimum = 28},
-        {"blocks", .right = true, .drop = 2},
-        {"", .right = true},
-        {.title = ""},
-        {"in", .drop = 1}};
+    const struct vt_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 28},
+                                        {"blocks", .right = true, .drop = 2},
+                                        {"", .right = true},
+                                        {.title = ""},
+                                        {"in", .drop = 1}};
     struct vt_table table;
     uint64_t rest = 0;
 
@@ -290,11 +289,12 @@ static void first_page(struct vt_print *print, const struct vt_shortage *shortag
         vt_print_paragraph(print, 0, 0, "Remedy: %s", leaks->items[0].remedy);
         fputc('\n', print->stream);
     } else if (is_fragmented(shortage->refusal)) {
-        vt_print_paragraph(print, 0, 0,
-                           "Remedy: allocate the large block before the small ones, or keep those that stay "
-                           "apart from those that go. In PyTorch, "
-                           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments "
-                           "serve one request.");
+        vt_print_paragraph(
+            print, 0, 0,
+            "Remedy: allocate the large block before the small ones, or keep those that stay "
+            "apart from those that go. In PyTorch, "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments "
+            "serve one request.");
         fputc('\n', print->stream);
     }
     vt_text_lines(print, shortage->device, rows < FIRST_ROWS ? rows : FIRST_ROWS);

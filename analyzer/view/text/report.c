@@ -185,8 +185,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     }
     if (one_table(print)) {
         vt_print_paragraph(print, 0, 0, "At %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
-                           print->report->at_label,
-                           VT_WHEN(print->report, &device->shown->state),
+                           print->report->at_label, VT_WHEN(print->report, &device->shown->state),
                            VT_BYTES(device->shown->state.used_bytes));
         fputc('\n', print->stream);
         vt_text_tables(print, device);
