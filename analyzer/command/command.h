@@ -252,9 +252,10 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
-/* The page of report, leaks, oom or frag, of an open trace. An exit status, with the reason in `error`. */
+/* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
+ * document in short. An exit status, with the reason in `error`. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
-                   size_t error_bytes);
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
+                   char *error, size_t error_bytes);
 
 #endif

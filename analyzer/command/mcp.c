@@ -35,6 +35,7 @@ int vt_command_mcp(const struct vt_command *command, struct vt_arguments *argume
                    "add this server to one");
         result = vt_written(command, output, vt_mcp_serve(&server, STDIN_FILENO, output->stream));
     }
+    vt_mcp_outcomes_free(&traces);
     vt_mcp_traces_end(&traces);
     return result;
 }

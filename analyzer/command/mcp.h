@@ -28,6 +28,17 @@ struct vt_mcp_traces {
     size_t count;
     struct vt_mcp_kept kept[VT_MCP_KEPT];
     uint64_t uses;
+    struct vt_mcp_outcome *outcomes; /* of traces that are over */
+    size_t outcome_count, outcome_capacity;
+};
+
+/* How a run ended. */
+struct vt_mcp_outcome {
+    char *path, *command; /* the command is clean */
+    char text[96];        /* "complete", "out of memory" */
+    uint64_t peak_bytes;  /* in use on one device */
+    uint64_t refusals;    /* times that memory ran out */
+    struct stat status;
 };
 
 struct vt_mcp_listed {
@@ -46,11 +57,23 @@ void vt_mcp_traces_end(struct vt_mcp_traces *traces);
 int vt_mcp_traces_list(const struct vt_mcp_traces *traces, struct vt_mcp_listed **list, size_t *count,
                        bool *cut);
 void vt_mcp_list_free(struct vt_mcp_listed *list, size_t count);
+/* `path` below the folder that it is in; the last part of a named trace's. */
+const char *vt_mcp_name(const struct vt_mcp_traces *traces, const char *path);
 
 /* The trace called `name`, NULL = the newest; read again if its file changed. It stays at least until
  * VT_MCP_KEPT - 1 others were opened. NULL with the reason in `error`. */
 struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
                                 size_t error_bytes);
+
+/* ---- mcp_outcomes.c ---- */
+
+/* How the listed run ended: read once, valid until the next call. *budget: bytes of files that may yet be
+ * read. NULL for a file beyond it, or that cannot be read; -ENOMEM counts as that. */
+const struct vt_mcp_outcome *vt_mcp_outcome(struct vt_mcp_traces *traces, const struct vt_mcp_listed *listed,
+                                            uint64_t *budget);
+void vt_mcp_outcomes_free(struct vt_mcp_traces *traces);
+/* Whether two looks found the same file, unchanged. */
+bool vt_mcp_same_file(const struct stat *a, const struct stat *b);
 
 /* ---- mcp_tools.c ---- */
 

@@ -23,11 +23,12 @@
 #define FEW_TRACES 20
 #define FEW_ROWS 20 /* of a query */
 #define ERROR_BYTES 2048
+#define READ_AT_ONCE (160u << 20) /* bytes of traces whose outcome one answer lists */
 
 /* The arguments of a call; NULL, -1, 0 = not given. */
 struct request {
     const char *trace, *other_trace, *at, *other_at, *file, *what, *query;
-    int by, depth, device, top, offset;
+    int by, depth, device, top, offset, cell_characters;
     bool all;
 };
 
@@ -114,9 +115,6 @@ static bool describe_argument(const struct argument *argument, cJSON *properties
     bool made = cJSON_AddStringToObject(property, "type", types[argument->type]) &&
                 cJSON_AddStringToObject(property, "description", argument->about);
 
-    if (argument->type == TYPE_NUMBER)
-        made = made && cJSON_AddNumberToObject(property, "minimum", argument->low) &&
-               cJSON_AddNumberToObject(property, "maximum", argument->high);
     words = argument->type == TYPE_CHOICE ? cJSON_AddArrayToObject(property, "enum") : NULL;
     for (unsigned i = 0; i < argument->words; i++)
         made = made && cJSON_AddItemToArray(words, cJSON_CreateString(argument->word(i)));
@@ -140,10 +138,10 @@ static bool describe_tool(const struct tool *tool, cJSON *list)
     for (size_t i = 0; i < ARGUMENT_COUNT; i++)
         if (takes(tool, &arguments[i]))
             made = made && describe_argument(&arguments[i], properties, required);
+    if (!cJSON_GetArraySize(required))
+        cJSON_DeleteItemFromObject(input, "required");
     hints = cJSON_AddObjectToObject(item, "annotations");
-    return made && cJSON_AddStringToObject(hints, "title", tool->title) &&
-           cJSON_AddTrueToObject(hints, "readOnlyHint") && cJSON_AddFalseToObject(hints, "destructiveHint") &&
-           cJSON_AddTrueToObject(hints, "idempotentHint") && cJSON_AddFalseToObject(hints, "openWorldHint");
+    return made && cJSON_AddTrueToObject(hints, "readOnlyHint");
 }
 
 cJSON *vt_mcp_list_tools(void *context)
@@ -300,30 +298,49 @@ static struct vt_mcp_kept *open_trace(struct call *call, const char *name)
     struct vt_mcp_kept *kept = vt_mcp_open(call->traces, name, call->error, sizeof call->error);
 
     if (kept) {
-        fputs("Trace ", call->out);
-        vt_put_clean(kept->path, call->out);
+        vt_put_clean(vt_mcp_name(call->traces, kept->path), call->out);
         fputc('\n', call->out);
     }
     return kept;
+}
+
+/* A document that becomes the answer's data. */
+struct data {
+    char *text;
+    size_t bytes;
+    FILE *stream;
+};
+
+static int begin_data(struct call *call, struct data *data)
+{
+    *data = (struct data){.text = NULL};
+    data->stream = vt_memory_stream(&data->text, &data->bytes);
+    return data->stream ? 0 : wrong(call, "out of memory");
+}
+
+/* Adds it unless the call failed already. */
+static int end_data(struct call *call, struct data *data, int failed)
+{
+    bool whole = data->stream && !fclose(data->stream);
+
+    if (!failed && whole) {
+        data->text[strcspn(data->text, "\n")] = '\0';  /* the last: it is on one line */
+        call->structured = cJSON_CreateRaw(data->text); /* a parser would round large numbers */
+    }
+    free(data->text);
+    return failed ? failed : call->structured ? 0 : wrong(call, "out of memory");
 }
 
 /* What a document says, as data. */
 static int add_structured(struct call *call, const struct vt_document *document, const void *root)
 {
     const struct vt_json_style style = {.top = FEW, .compact = true};
-    char *text = NULL;
-    size_t bytes;
-    FILE *stream = vt_memory_stream(&text, &bytes);
-    int result = stream ? vt_json_write(document, root, &style, stream) : -ENOMEM;
+    struct data data;
+    int result = begin_data(call, &data);
 
-    if (stream && fclose(stream))
-        result = -ENOMEM;
-    if (!result) {
-        text[strcspn(text, "\n")] = '\0';         /* the last */
-        call->structured = cJSON_CreateRaw(text); /* a parser would round large numbers */
-    }
-    free(text);
-    return result || !call->structured ? wrong(call, "out of memory") : 0;
+    if (!result && vt_json_write(document, root, &style, data.stream))
+        result = wrong(call, "out of memory");
+    return end_data(call, &data, result);
 }
 
 static const char *began(uint64_t start_ns, char text[32])
@@ -336,22 +353,47 @@ static const char *began(uint64_t start_ns, char text[32])
     return text;
 }
 
-static bool add_listed(cJSON *list, const struct vt_mcp_listed *listed)
+static bool add_listed(cJSON *list, const struct vt_mcp_listed *listed, const struct vt_mcp_outcome *outcome)
 {
     cJSON *item = cJSON_CreateObject();
     char text[32];
+    bool added = item && cJSON_AddItemToArray(list, item) &&
+                 cJSON_AddStringToObject(item, "trace", listed->name) &&
+                 cJSON_AddNumberToObject(item, "bytes", (double)listed->bytes) &&
+                 cJSON_AddStringToObject(item, "began", began(listed->start_ns, text));
 
-    return item && cJSON_AddItemToArray(list, item) && cJSON_AddStringToObject(item, "trace", listed->name) &&
-           cJSON_AddNumberToObject(item, "bytes", (double)listed->bytes) &&
-           cJSON_AddStringToObject(item, "began", began(listed->start_ns, text));
+    if (!added || !outcome)
+        return added;
+    return cJSON_AddStringToObject(item, "command", outcome->command) &&
+           cJSON_AddStringToObject(item, "outcome", outcome->text) &&
+           cJSON_AddNumberToObject(item, "out_of_memory", (double)outcome->refusals) &&
+           cJSON_AddNumberToObject(item, "peak_used_bytes", (double)outcome->peak_bytes);
+}
+
+/* "2026-03-01 10:00:00 UTC  run.vrt: complete · peak 1.41 GiB · python train.py" */
+static void put_listed(FILE *out, const struct vt_mcp_listed *listed, const struct vt_mcp_outcome *outcome)
+{
+    char text[32];
+
+    fprintf(out, "%s  ", began(listed->start_ns, text));
+    vt_put_clean(listed->name, out);
+    if (outcome) {
+        fputs(": ", out);
+        vt_put_clean(outcome->text, out);
+        fprintf(out, " · peak %s · ", VT_BYTES(outcome->peak_bytes));
+        vt_put_clean(outcome->command, out);
+    } else {
+        fprintf(out, ": %s, not read here", VT_BYTES(listed->bytes));
+    }
+    fputc('\n', out);
 }
 
 static int tool_traces(struct call *call)
 {
     size_t count, top = call->request.top ? (size_t)call->request.top : FEW_TRACES;
+    uint64_t budget = READ_AT_ONCE;
     struct vt_mcp_listed *listed;
     cJSON *list;
-    char text[32];
     bool made, cut;
 
     if (vt_mcp_traces_list(call->traces, &listed, &count, &cut))
@@ -361,10 +403,10 @@ static int tool_traces(struct call *call)
     made = cJSON_AddNumberToObject(call->structured, "count", (double)count) && list;
     fprintf(call->out, "%zu trace%s, the newest first\n", count, count == 1 ? "" : "s");
     for (size_t i = 0; i < count && i < top && made; i++) {
-        fprintf(call->out, "%s  %10s  ", began(listed[i].start_ns, text), VT_BYTES(listed[i].bytes));
-        vt_put_clean(listed[i].name, call->out);
-        fputc('\n', call->out);
-        made = add_listed(list, &listed[i]);
+        const struct vt_mcp_outcome *outcome = vt_mcp_outcome(call->traces, &listed[i], &budget);
+
+        put_listed(call->out, &listed[i], outcome);
+        made = add_listed(list, &listed[i], outcome);
     }
     if (count > top)
         fprintf(call->out, "… %zu more: `top` shows them\n", count - top);
@@ -399,8 +441,8 @@ static int tool_summary(struct call *call)
     return result;
 }
 
-/* A page of one of the commands that print a report. */
-static int page(struct call *call, enum vt_command_id command)
+/* A page of one of the commands that print a report; `json`: NULL, or where its document goes. */
+static int page(struct call *call, enum vt_command_id command, FILE *json)
 {
     const struct vt_view_style style = style_for(call, FEW);
     const struct vt_arguments given = {.device = call->request.device,
@@ -410,33 +452,41 @@ static int page(struct call *call, enum vt_command_id command)
                                        .explain = call->request.what};
     struct vt_mcp_kept *kept = open_trace(call, call->request.trace);
 
-    return !kept || vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out,
+    return !kept || vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out, json,
                                    call->error, sizeof call->error);
+}
+
+static int page_with_data(struct call *call, enum vt_command_id command)
+{
+    struct data data;
+    int result = begin_data(call, &data);
+
+    return end_data(call, &data, result ? result : page(call, command, data.stream));
 }
 
 static int tool_report(struct call *call)
 {
-    return page(call, VT_COMMAND_REPORT);
+    return page(call, VT_COMMAND_REPORT, NULL);
 }
 
 static int tool_explain(struct call *call)
 {
-    return page(call, VT_COMMAND_REPORT);
+    return page(call, VT_COMMAND_REPORT, NULL);
 }
 
 static int tool_leaks(struct call *call)
 {
-    return page(call, VT_COMMAND_LEAKS);
+    return page_with_data(call, VT_COMMAND_LEAKS);
 }
 
 static int tool_oom(struct call *call)
 {
-    return page(call, VT_COMMAND_OOM);
+    return page_with_data(call, VT_COMMAND_OOM);
 }
 
 static int tool_frag(struct call *call)
 {
-    return page(call, VT_COMMAND_FRAG);
+    return page(call, VT_COMMAND_FRAG, NULL);
 }
 
 static int make_side(struct call *call, const struct vt_mcp_kept *kept, const char *at, unsigned groups,
@@ -514,6 +564,7 @@ static int make_database(struct call *call, struct vt_mcp_kept *kept)
 {
     const struct vt_report_options options = {
         .device_index = -1, .groups = VT_NO_GROUPS, .timeline_columns = 1};
+    const struct vt_refusal *last;
     struct vt_tables *tables;
     struct vt_report *report;
     int result =
@@ -521,9 +572,11 @@ static int make_database(struct call *call, struct vt_mcp_kept *kept)
 
     if (result)
         return result;
+    last = report->refusal_count ? &report->refusals[report->refusal_count - 1] : NULL;
     result = vt_tables_make(report, &tables);
     if (!result)
-        result = vt_query_begin(tables, &kept->database);
+        result = vt_query_begin(tables, last ? last->device_index : -1, last ? last->event_index : 0,
+                                &kept->database);
     vt_tables_free(tables);
     vt_report_free(report);
     return result ? wrong(call, "the tables need too much memory") : 0;
@@ -538,6 +591,6 @@ static int tool_sql(struct call *call)
     if (kept && !kept->database)
         result = make_database(call, kept);
     return result ? result
-                  : vt_query(kept->database, call->request.query, rows, call->out, &call->structured,
-                             call->error, sizeof call->error);
+                  : vt_query(kept->database, call->request.query, rows, (size_t)call->request.cell_characters,
+                             call->out, &call->structured, call->error, sizeof call->error);
 }

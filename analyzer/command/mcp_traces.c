@@ -68,6 +68,15 @@ static const char *below(const struct vt_mcp_root *root, const char *path)
     return path[length] == '/' ? path + length + 1 : NULL;
 }
 
+const char *vt_mcp_name(const struct vt_mcp_traces *traces, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = NULL;
+
+    for (size_t i = 0; i < traces->count && !name; i++)
+        name = traces->roots[i].is_folder ? below(&traces->roots[i], path) : NULL;
+    return name ? name : slash ? slash + 1 : path;
+}
+
 static bool may_open(const struct vt_mcp_traces *traces, const char *path)
 {
     for (size_t i = 0; i < traces->count; i++)
@@ -225,7 +234,7 @@ static char *find(const struct vt_mcp_traces *traces, const char *name)
 
 /* ---- Opening ---- */
 
-static bool is_same_file(const struct stat *a, const struct stat *b)
+bool vt_mcp_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -268,7 +277,7 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
         free(path);
         return NULL;
     }
-    if (kept->path && !strcmp(kept->path, path) && is_same_file(&kept->status, &status) &&
+    if (kept->path && !strcmp(kept->path, path) && vt_mcp_same_file(&kept->status, &status) &&
         is_over(&kept->loaded)) {
         free(path);
     } else {

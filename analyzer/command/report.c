@@ -112,17 +112,25 @@ static int report_one(const struct vt_command *command, const struct vt_argument
 }
 
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, char *error,
-                   size_t error_bytes)
+                   const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
+                   char *error, size_t error_bytes)
 {
     const struct page *page = page_of(command);
     const struct vt_report_options options = options_for(arguments, page);
     struct vt_report *report;
-    int result = vt_try_report(loaded, &options, findings_for(arguments, page), &report, error, error_bytes);
+    unsigned findings = findings_for(arguments, page);
+    int result;
 
+    if (style->brief && page->command == VT_COMMAND_OOM) /* all that decides is on one page */
+        findings |= VT_FIND_LEAKS | VT_FIND_ADVICE;
+    result = vt_try_report(loaded, &options, findings, &report, error, error_bytes);
     if (result)
         return result;
     result = page->text(report, style, out);
+    if (!result && json)
+        result = vt_json_write(
+            page->json, report,
+            &(struct vt_json_style){.top = (style->top + 1) / 2, .compact = true, .brief = true}, json);
     if (result)
         snprintf(error, error_bytes, "out of memory");
     vt_report_free(report);

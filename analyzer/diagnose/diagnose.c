@@ -4,12 +4,24 @@
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
+/* Where memory did run out, the time that it would is no forecast. */
+static void drop_forecasts(const struct vt_report *report, struct vt_device_report *device)
+{
+    bool ran_out = false;
+
+    for (size_t i = 0; i < report->refusal_count; i++)
+        ran_out |= report->refusals[i].device_index == device->index;
+    for (size_t i = 0; ran_out && i < device->leaks.count; i++)
+        device->leaks.items[i].forecast_step = 0;
+}
+
 static int diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)
 {
     int result = 0;
 
     if (wanted & VT_FIND_LEAKS)
         result = vt_leaks_find(report->attribution, report->places, device->index, &device->leaks);
+    drop_forecasts(report, device);
     if (!result && wanted & VT_FIND_ADVICE)
         result = vt_advice_find(report, device->index, &device->advices);
     if (!result && wanted & VT_FIND_FRAGMENTATION) {

@@ -37,7 +37,7 @@ static uint32_t *freed_before(const struct vt_replay *replay, uint32_t event_ind
 }
 
 static bool end_of(const struct vt_report *report, const struct vt_shortage *shortage, uint32_t index,
-                   const uint32_t *latest, struct end *end)
+                   const uint32_t *latest, uint32_t last, struct end *end)
 {
     const struct vt_replay *replay = report->attribution->replay;
     const struct vt_allocation *block = &replay->allocations[index], *example = block;
@@ -53,11 +53,23 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
         expected = (uint64_t)block->alloc_event + (example->free_event - example->alloc_event);
         expected = expected < now ? now : expected < VT_NEVER ? expected : VT_NEVER - 1;
     }
-    if (expected == VT_NEVER)
-        return false;
-    *end =
-        (struct end){index, (uint32_t)expected, vt_span_at(report->attribution, example->free_event)->phase};
+    if (expected == VT_NEVER || (shortage->freed_seen && expected > last))
+        return false; /* the program went on and kept it */
+    *end = (struct end){.allocation = index,
+                        .event = (uint32_t)expected,
+                        .phase = vt_span_at(report->attribution, example->free_event)->phase};
     return true;
+}
+
+/* The last event that allocated anything: what is freed after it was kept until the end. */
+static uint32_t last_allocation(const struct vt_replay *replay)
+{
+    uint32_t last = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (replay->allocations[i].alloc_event > last)
+            last = replay->allocations[i].alloc_event;
+    return last;
 }
 
 static bool is_together(const struct vt_attribution *attribution, uint32_t left, uint32_t right)
@@ -72,14 +84,15 @@ static bool is_together(const struct vt_attribution *attribution, uint32_t left,
 static int find_freed(const struct vt_report *report, struct vt_shortage *shortage)
 {
     const struct vt_replay *replay = report->attribution->replay;
-    uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now);
+    uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now),
+             last = last_allocation(replay);
     struct end *ends = calloc(replay->allocation_count + 1, sizeof *ends);
     size_t count = 0;
 
     shortage->freed_seen = !shortage->refusal->ends_run;
     for (uint32_t i = 0; latest && ends && i < replay->allocation_count; i++)
         count += vt_is_counted(&replay->allocations[i], shortage->device->index, now) &&
-                 end_of(report, shortage, i, latest, &ends[count]);
+                 end_of(report, shortage, i, latest, last, &ends[count]);
     shortage->freed = calloc(count + 1, sizeof *shortage->freed);
     if (!latest || !ends || !shortage->freed) {
         free(latest);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/format.h"
 #include "trace/trace.h"
@@ -113,7 +114,8 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
                  "The process was killed, or still runs. Everything that it recorded until then is here, %s "
                  "events of it from the ring.%s",
                  vt_format_count(facts->ring_events, count),
-                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing." : "");
+                 facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
+                                           : "");
     }
 }
 
@@ -164,4 +166,15 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_without_stack(facts);
     if (!facts->loss_count && !facts->complete)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
+}
+
+const char *vt_short_command(const struct vt_trace_facts *facts)
+{
+    const char *program = facts->argument_count ? facts->arguments[0] : "", *slash = strrchr(program, '/');
+
+    if (!facts->command[0])
+        return "unknown command";
+    return slash && !strncmp(facts->command, program, strlen(program))
+               ? facts->command + (slash + 1 - program)
+               : facts->command;
 }

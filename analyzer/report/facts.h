@@ -51,4 +51,7 @@ struct vt_trace_facts {
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts);
 
+/* The command without the folder of its program. */
+const char *vt_short_command(const struct vt_trace_facts *facts);
+
 #endif

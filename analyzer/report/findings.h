@@ -39,9 +39,10 @@ struct vt_leak {
     bool collected; /* of a cycle that the collector freed */
     uint64_t bytes_per_step;
     uint32_t first_step, last_step; /* that made it: the first and the last that were seen */
-    uint32_t forecast_step;     /* in which memory runs out if all leaks of the device go on; 0 = not known */
-    uint32_t stack_id;          /* of the block that keeps the others alive, or of the largest; 0 = none */
-    bool rebuilt;               /* one tensor, made anew and larger in each step */
+    uint32_t forecast_step; /* in which memory runs out if all leaks of the device go on; 0 = it did, or not
+                               known */
+    uint32_t stack_id;      /* of the block that keeps the others alive, or of the largest; 0 = none */
+    bool rebuilt;           /* one tensor, made anew and larger in each step */
     const char *owner, *module; /* of that block, NULL = not known */
     struct vt_leak_holder holder;
     const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;

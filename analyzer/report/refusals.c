@@ -139,6 +139,21 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                                             &refusal->free_bytes, &refusal->total_bytes);
 }
 
+static void add_survived(struct vt_report *report, uint32_t event_index)
+{
+    const struct vt_event *event = &report->trace->events[event_index];
+    const struct vt_span *span =
+        report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
+
+    if (report->survived_count++ && event->bytes <= report->survived.bytes)
+        return;
+    report->survived = (struct vt_survived){.t_ns = vt_event_time(report->trace, event_index),
+                                            .bytes = event->bytes,
+                                            .step = span ? span->step : 0,
+                                            .phase = span ? span->phase : VT_PHASE_OTHER,
+                                            .place = vt_place_of(report->places, event->stack_id)};
+}
+
 int vt_find_refusals(struct vt_report *report)
 {
     const struct vt_trace *trace = report->trace;
@@ -159,10 +174,7 @@ int vt_find_refusals(struct vt_report *report)
             describe(report, failure->event_index, failure->tries, gain,
                      &report->refusals[report->refusal_count++]);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
-            report->survived_count++;
-        if (failure->outcome == VT_FAILURE_SURVIVED &&
-            trace->events[failure->event_index].bytes > report->survived_bytes)
-            report->survived_bytes = trace->events[failure->event_index].bytes;
+            add_survived(report, failure->event_index);
     }
     vt_failures_free(&failures);
     if (!report->refusals)

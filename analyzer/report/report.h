@@ -59,6 +59,14 @@ struct vt_refusal {
     uint64_t driver_bytes, categories[VT_CATEGORY_COUNT]; /* of this process on the device */
 };
 
+/* A request that the driver refused, and granted after the framework had freed its cache. */
+struct vt_survived {
+    uint64_t t_ns, bytes; /* since recording began; asked for */
+    uint32_t step;
+    uint8_t phase;
+    const struct vt_place *place; /* NULL = not known */
+};
+
 struct vt_mark {
     const char *name;
     uint64_t t_ns; /* since recording began */
@@ -87,9 +95,9 @@ struct vt_report {
     /* Out of memory, in order: what the framework reported, and what the driver refused to others. */
     struct vt_refusal *refusals;
     size_t refusal_count;
-    size_t shown_refusal;    /* index: the last, or that of --at */
-    size_t survived_count;   /* requests that the driver granted after the framework had freed its cache */
-    uint64_t survived_bytes; /* the largest of them */
+    size_t shown_refusal;  /* index: the last, or that of --at */
+    size_t survived_count; /* requests that the driver granted after the framework had freed its cache */
+    struct vt_survived survived; /* the largest of them, the first of equal ones */
     struct vt_shortage shortage;
     bool has_at;        /* a moment is shown beside the peak */
     char at_label[256]; /* of what is shown: "mark 'warm'", "the step's largest moment", "the peak" */

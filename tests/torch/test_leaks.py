@@ -160,6 +160,13 @@ def test_report(tmp_path):
     assert "No leak in 18 steps." in clean
 
 
+def test_a_bounded_leak_is_told_as_one(tmp_path):
+    answer = run_scripts(["leak_cycle_collected"], tmp_path)["leak_cycle_collected"][1]
+    leak = answer["devices"][0]["leaks"][0]
+    text = " ".join(vramtrace("report", tmp_path / "leak_cycle_collected.vrt").stdout.split())
+    assert leak["bytes"] == 10 * (32 << 10) and "320.00 KiB at most, until the collector ran." in text
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         found = run_scripts(NAMES, pathlib.Path(folder))

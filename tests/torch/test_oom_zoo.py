@@ -142,6 +142,45 @@ def test_what_would_have_been_freed_next(zoo):
     assert sum(freed["bytes"] for freed in last["freed_next"]) < facts[-1]["allocated"] / 10
 
 
+def test_what_stays_until_the_end_is_not_freed_next(zoo):
+    """After an error that was caught, parameters and the optimizer's state are only freed when the program ends."""
+    trace, facts, _ = zoo["hidden"]
+    last = oom(trace)["last"]
+    assert last["freed_next_happened"] and {freed["phase"] for freed in last["freed_next"]} == {"forward"}
+    large, = [freed for freed in last["freed_next"] if freed["bytes"] > 1 << 30]
+    assert asking_line("hidden") - 2 == large["line"] and not {"parameter", "optimizer_state"} & {
+        freed["category"] for freed in last["freed_next"]}
+
+
+def test_whose_request_was_granted_later(zoo):
+    """The first large batch did not fit beside the cache: it is made at another line than the one that asks in vain."""
+    trace, facts, _ = zoo["hidden"]
+    shown = oom(trace)
+    assert shown["survived"]["largest_line"]["line"] == asking_line("hidden") - 2
+    assert shown["survived"]["largest_t_ns"] < shown["out_of_memory"][0]["t_ns"]
+    text = " ".join(helpers.vramtrace("oom", trace).stdout.split())
+    assert f"hidden.py:{asking_line('hidden') - 2} <module>, at step" in text.split("Besides, one request was refused at first")[1]
+
+
+def test_no_forecast_of_what_happened(zoo):
+    trace, _, _ = zoo["leak"]
+    leak, = json.loads(helpers.vramtrace("leaks", "--json", trace).stdout)["devices"][0]["leaks"]
+    assert leak["leak"] and leak["forecast_step"] is None
+    assert all("Out of memory at about" not in helpers.vramtrace(command, trace).stdout for command in ("leaks", "report"))
+
+
+def test_an_assistant_reads_what_decides_first(zoo):
+    for name, words in (("leak", ["asked for", "Leak:", "Remedy:", "By line", "The card then"]),
+                        ("fragmentation", ["asked for", "Remedy:", "expandable_segments", "By line", "The card then"])):
+        trace, _, _ = zoo[name]
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "oom", "arguments": {}}}
+        answer = json.loads(subprocess.run([helpers.BUILD / "analyzer/vramtrace", "mcp", trace], input=json.dumps(call),
+                                           capture_output=True, text=True, timeout=60, check=True).stdout)
+        text = answer["result"]["content"][0]["text"]
+        places = [text.find(word) for word in words]
+        assert -1 not in places and places == sorted(places) and len(text.encode()) < 2200, text
+
+
 def test_what_keeps_the_segments(zoo):
     """Of the fragments, by frag: 80 segments of 20 MiB, each kept by one block of 6 MiB."""
     trace, facts, _ = zoo["fragmentation"]

@@ -145,7 +145,8 @@ static cJSON *make_list(struct writer *writer, const struct vt_field *field, con
     const struct vt_object *described = field->object();
     cJSON *array = cJSON_CreateArray();
 
-    if (field->limited && writer->style->top > 0 && count > (size_t)writer->style->top)
+    if ((field->limited || writer->style->brief) && writer->style->top > 0 &&
+        count > (size_t)writer->style->top)
         count = (size_t)writer->style->top;
     for (size_t i = 0; array && i < count; i++)
         append(writer, array, make_object(writer, described, items + i * field->size));
@@ -261,7 +262,8 @@ static void put_field(struct writer *writer, cJSON *object, const struct vt_fiel
                       const char *structure)
 {
     const char *member = structure + field->offset;
-    size_t count = field->count_size ? vt_read_unsigned(structure + field->count_offset, field->count_size) : 0;
+    size_t count =
+        field->count_size ? vt_read_unsigned(structure + field->count_offset, field->count_size) : 0;
     cJSON *inner = object;
 
     switch ((enum vt_field_kind)field->kind) {
@@ -290,6 +292,8 @@ static void put_fields(struct writer *writer, cJSON *object, const struct vt_obj
                        const char *structure)
 {
     for (const struct vt_field *field = described->fields; field->kind != VT_FIELD_END; field++) {
+        if (field->kind == VT_FIELD_STACK && writer->style->brief)
+            continue;
         if (!field->needs_size || !vt_is_zero(structure + field->needs_offset, field->needs_size))
             put_field(writer, object, field, structure);
         else if (field->absence == VT_NULL)

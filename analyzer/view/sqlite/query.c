@@ -16,8 +16,9 @@
 #define MEMORY (256 << 20)  /* bytes that a query may take */
 #define LONGEST (256 << 10) /* bytes of a text: instr() and LIKE take up to that squared */
 #define LONGEST_PATTERN 1000
-#define TEXT_CELL 160 /* letters of a cell as text, as data */
+#define TEXT_CELL 160 /* letters of a cell as text, as data, and of a table's columns in the list */
 #define DATA_CELL 2000
+#define LIST_CELL 1000
 #define DATA_BYTES 16384 /* of all cells as data: then the rest is left out */
 
 /* ---- What a statement may do ---- */
@@ -39,7 +40,33 @@ static int authorize(void *context, int action, const char *a, const char *b, co
     }
 }
 
-int vt_query_begin(struct vt_tables *tables, sqlite3 **made)
+/* The columns of a view are those of a table, or are told here. */
+#define VIEW(name)                                                                                           \
+    "INSERT INTO columns SELECT '" name "', column_name, type, unit, about FROM columns "                    \
+    "WHERE table_name = 'allocations';"
+static const char view_columns[] = VIEW("alive_at_peak") VIEW(
+    "alive_at_end") "INSERT INTO columns VALUES "
+                    "('stack_texts', 'stack', 'unsigned', 'id', 'the stack'),"
+                    "('stack_texts', 'text', 'text', NULL, 'its frames, a line each, the innermost first');";
+
+static bool describe_views(sqlite3 *database, int oom_device, uint32_t oom_event)
+{
+    char view[256];
+
+    if (sqlite3_exec(database, view_columns, NULL, NULL, NULL))
+        return false;
+    if (oom_device < 0)
+        return true;
+    snprintf(
+        view, sizeof view,
+        "CREATE VIEW alive_at_oom AS SELECT * FROM allocations WHERE device = %d AND alloc_event <= %" PRIu32
+        " AND (free_event IS NULL OR free_event > %" PRIu32 ")",
+        oom_device, oom_event, oom_event);
+    return !sqlite3_exec(database, view, NULL, NULL, NULL) &&
+           !sqlite3_exec(database, VIEW("alive_at_oom"), NULL, NULL, NULL);
+}
+
+int vt_query_begin(struct vt_tables *tables, int oom_device, uint32_t oom_event, sqlite3 **made)
 {
     sqlite3 *database;
     int result = vt_sqlite_make(tables, &database);
@@ -48,7 +75,8 @@ int vt_query_begin(struct vt_tables *tables, sqlite3 **made)
     if (result)
         return result;
     /* Nothing of a query goes to a file either. */
-    if (sqlite3_exec(database, "PRAGMA temp_store = MEMORY; PRAGMA query_only = ON", NULL, NULL, NULL) ||
+    if (!describe_views(database, oom_device, oom_event) ||
+        sqlite3_exec(database, "PRAGMA temp_store = MEMORY; PRAGMA query_only = ON", NULL, NULL, NULL) ||
         sqlite3_db_config(database, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL) ||
         sqlite3_set_authorizer(database, authorize, NULL)) {
         sqlite3_close(database);
@@ -101,9 +129,9 @@ static char *clean(const char *text, size_t letters, bool one_line)
     return copy;
 }
 
-static bool put_text(const char *text, FILE *out)
+static bool put_text(const char *text, size_t letters, FILE *out)
 {
-    char *copy = clean(text, TEXT_CELL, true);
+    char *copy = clean(text, letters, true);
 
     if (copy)
         fputs(copy, out);
@@ -111,9 +139,9 @@ static bool put_text(const char *text, FILE *out)
     return copy != NULL;
 }
 
-static bool add_text(cJSON *row, const char *text, size_t *bytes)
+static bool add_text(cJSON *row, const char *text, size_t letters, size_t *bytes)
 {
-    char *copy = clean(text, DATA_CELL, false);
+    char *copy = clean(text, letters > DATA_CELL ? letters : DATA_CELL, false);
     bool added = copy && cJSON_AddItemToArray(row, cJSON_CreateString(copy));
 
     *bytes += copy ? strlen(copy) : 0;
@@ -122,7 +150,8 @@ static bool add_text(cJSON *row, const char *text, size_t *bytes)
 }
 
 /* Integers digit by digit: a double would lose some. */
-static bool put_cell(sqlite3_stmt *statement, int column, cJSON *row, size_t *bytes, FILE *out)
+static bool put_cell(sqlite3_stmt *statement, int column, cJSON *row, size_t letters, size_t *bytes,
+                     FILE *out)
 {
     char number[64];
     double real = sqlite3_column_double(statement, column);
@@ -139,7 +168,7 @@ static bool put_cell(sqlite3_stmt *statement, int column, cJSON *row, size_t *by
         return cJSON_AddItemToArray(row, cJSON_CreateNumber(real));
     case SQLITE_TEXT:
         text = (const char *)sqlite3_column_text(statement, column);
-        return text && put_text(text, out) && add_text(row, text, bytes);
+        return text && put_text(text, letters, out) && add_text(row, text, letters, bytes);
     case SQLITE_BLOB:
         snprintf(number, sizeof number, "blob of %d bytes", sqlite3_column_bytes(statement, column));
         fputs(number, out);
@@ -176,20 +205,20 @@ static bool put_titles(sqlite3_stmt *statement, cJSON *columns, FILE *out)
         const char *name = sqlite3_column_name(statement, i);
 
         fputs(i ? " | " : "", out);
-        made = name && put_text(name, out) && add_text(columns, name, &bytes);
+        made = name && put_text(name, TEXT_CELL, out) && add_text(columns, name, 0, &bytes);
     }
     fputc('\n', out);
     return made;
 }
 
-static bool put_row(sqlite3_stmt *statement, cJSON *rows, size_t *bytes, FILE *out)
+static bool put_row(sqlite3_stmt *statement, cJSON *rows, size_t letters, size_t *bytes, FILE *out)
 {
     cJSON *row = cJSON_CreateArray();
     bool made = row && cJSON_AddItemToArray(rows, row);
 
     for (int i = 0; made && i < sqlite3_column_count(statement); i++) {
         fputs(i ? " | " : "", out);
-        made = put_cell(statement, i, row, bytes, out);
+        made = put_cell(statement, i, row, letters, bytes, out);
     }
     fputc('\n', out);
     return made;
@@ -208,14 +237,13 @@ static int refuse(sqlite3 *database, const struct deadline *deadline, char *erro
         snprintf(error, error_bytes, "only SELECT is allowed here: %s", sqlite3_errmsg(database));
     else
         snprintf(error, error_bytes,
-                 "%s; SELECT name, sql FROM sqlite_master lists the tables, SELECT * FROM "
-                 "columns says what their columns are",
+                 "%s; without `query` the tool lists tables and columns, SELECT * FROM columns explains them",
                  sqlite3_errmsg(database));
     return -EINVAL;
 }
 
-static int run(sqlite3 *database, sqlite3_stmt *statement, size_t limit, FILE *out, cJSON *data,
-               const struct deadline *deadline, char *error, size_t error_bytes)
+static int run(sqlite3 *database, sqlite3_stmt *statement, size_t limit, size_t letters, FILE *out,
+               cJSON *data, const struct deadline *deadline, char *error, size_t error_bytes)
 {
     cJSON *columns = cJSON_AddArrayToObject(data, "columns"), *rows = cJSON_AddArrayToObject(data, "rows");
     size_t count = 0, bytes = 0;
@@ -226,7 +254,7 @@ static int run(sqlite3 *database, sqlite3_stmt *statement, size_t limit, FILE *o
         more = count == limit || bytes > DATA_BYTES;
         if (more)
             break;
-        made = put_row(statement, rows, &bytes, out);
+        made = put_row(statement, rows, letters, &bytes, out);
         count++;
     }
     if (made && code != SQLITE_DONE && code != SQLITE_ROW)
@@ -238,7 +266,7 @@ static int run(sqlite3 *database, sqlite3_stmt *statement, size_t limit, FILE *o
     return made && cJSON_AddBoolToObject(data, "more", more) ? 0 : -ENOMEM;
 }
 
-static int query(sqlite3 *database, const char *text, size_t rows, FILE *out, cJSON *data,
+static int query(sqlite3 *database, const char *text, size_t rows, size_t letters, FILE *out, cJSON *data,
                  const struct deadline *deadline, char *error, size_t error_bytes)
 {
     sqlite3_stmt *statement = NULL;
@@ -254,14 +282,27 @@ static int query(sqlite3 *database, const char *text, size_t rows, FILE *out, cJ
         snprintf(error, error_bytes, "one statement at a time");
         result = -EINVAL;
     } else {
-        result = run(database, statement, rows, out, data, deadline, error, error_bytes);
+        result = run(database, statement, rows, letters, out, data, deadline, error, error_bytes);
     }
     sqlite3_finalize(statement);
     return result;
 }
 
-int vt_query(sqlite3 *database, const char *text, size_t rows, FILE *out, cJSON **data, char *error,
-             size_t error_bytes)
+/* Columns of states are listed once, with the table instants. */
+#define STATE(prefix)                                                                                        \
+    "substr(column_name, 1, length('" prefix "')) = '" prefix "' AND substr(column_name, length('" prefix    \
+    "') + 1) IN (SELECT column_name FROM columns WHERE table_name = 'instants')"
+static const char list_of_tables[] =
+    "SELECT table_name AS \"table\", CASE WHEN table_name LIKE 'alive_at_%' THEN 'as allocations' ELSE "
+    "group_concat(column_name, ', ') FILTER (WHERE NOT is_state) || CASE WHEN max(is_state) THEN "
+    "'; peak_ and end_ with the columns of instants' ELSE '' END END AS columns FROM (SELECT rowid AS "
+    "number, "
+    "table_name, column_name, " STATE("peak_") " OR " STATE(
+        "end_") " AS is_state FROM columns ORDER BY rowid) "
+                "GROUP BY 1 ORDER BY min(number)";
+
+int vt_query(sqlite3 *database, const char *text, size_t rows, size_t letters, FILE *out, cJSON **data,
+             char *error, size_t error_bytes)
 {
     struct deadline deadline = {.passed = false};
     int result;
@@ -273,7 +314,11 @@ int vt_query(sqlite3 *database, const char *text, size_t rows, FILE *out, cJSON 
     deadline.time.tv_sec += SECONDS;
     sqlite3_progress_handler(database, STEPS, is_late, &deadline);
     sqlite3_hard_heap_limit64(sqlite3_memory_used() + MEMORY);
-    result = query(database, text, rows, out, *data, &deadline, error, error_bytes);
+    result = query(database, text ? text : list_of_tables, rows,
+                   letters ? letters
+                   : text  ? TEXT_CELL
+                           : LIST_CELL,
+                   out, *data, &deadline, error, error_bytes);
     sqlite3_hard_heap_limit64(0);
     sqlite3_progress_handler(database, 0, NULL, NULL);
     if (result) {

@@ -119,11 +119,11 @@ static void files(struct vt_print *print, const struct vt_annotated_device *devi
     if (device->nowhere.allocations)
         file_row(&table, &layout, "no line known", &device->nowhere, &device->nowhere, whole);
     vt_table_print(&table, print);
-    vt_print_paragraph(
-        print, 2, 2,
-        "Each allocation counts for one file, by the line that report --by line names. \"Through "
-        "it\": also what its lines called.%s",
-        print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
+    vt_print_paragraph(print, 2, 2,
+                       "Each allocation counts for one file, by the line that report %s names. \"Through "
+                       "it\": also what its lines called.%s",
+                       print->style->brief ? "with by=line" : "--by line",
+                       print->style->brief ? "" : " For the lines of a file: vramtrace annotate TRACE FILE.");
 }
 
 /* ---- Lines ---- */
@@ -297,8 +297,8 @@ static void notes(struct vt_print *print, const struct vt_annotated_device *devi
     if (states[file->source])
         vt_print_paragraph(print, 2, 2, "%s", states[file->source]);
     if (file->left_out)
-        vt_print_paragraph(print, 2, 2, "%s more lines allocated or called code that did: --top shows more.",
-                           VT_COUNT(file->left_out));
+        vt_print_paragraph(print, 2, 2, "%s more lines allocated or called code that did: %s shows more.",
+                           VT_COUNT(file->left_out), print->style->brief ? "`top`" : "--top");
     vt_print_paragraph(
         print, 2, 2, "%s\"Through it\": with what the line called; empty if that is nothing.%s",
         !file->own.allocations  ? ""

@@ -304,7 +304,8 @@ static void folded_table(struct vt_print *print, const struct vt_diff_rows *rows
         if (shown++ < most)
             family_row(&table, family, kind);
     if (shown > most) {
-        vt_table_cell(&table, VT_DIM "… %zu more, see --by %s" VT_RESET, shown - most, vt_by_name(by));
+        vt_table_cell(&table, VT_DIM "… %zu more, see %s%s" VT_RESET, shown - most,
+                      print->style->brief ? "by=" : "--by ", vt_by_name(by));
         vt_table_end_row(&table);
     }
     nameless_row(&table, rows, by);
@@ -352,7 +353,8 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
 
     if (result)
         return result;
-    fprintf(print.stream, VT_BOLD "vramtrace diff" VT_RESET "\n");
+    if (!style->brief)
+        fprintf(print.stream, VT_BOLD "vramtrace diff" VT_RESET "\n");
     side_line(&print, "A", diff->a, first ? first->a : NULL);
     side_line(&print, "B", diff->b, first ? first->b : NULL);
     if (!first)

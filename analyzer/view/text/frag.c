@@ -190,9 +190,22 @@ static void pins(struct vt_print *print, const struct vt_fragmentation *found)
         "longest.");
 }
 
+/* The request that failed at the moment that is shown; NULL = none. */
+static const struct vt_refusal *refusal_then(const struct vt_report *report,
+                                             const struct vt_device_report *device)
+{
+    const struct vt_refusal *refusal = &report->refusals[report->shown_refusal];
+
+    return report->refusal_count && device->at.state.present && refusal->device_index == device->index &&
+                   refusal->event_index == device->at.state.event_index
+               ? refusal
+               : NULL;
+}
+
 static void summary(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_fragmentation *found = &device->fragmentation;
+    const struct vt_refusal *refusal = refusal_then(print->report, device);
 
     vt_print_paragraph(print, 0, 0,
                        VT_BOLD "%s" VT_RESET " reserved in %zu segments %s%s: %s in blocks, " VT_BOLD
@@ -210,7 +223,12 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
     if (found->kept_bytes)
         fprintf(print->paragraph, "%s of the free bytes are next to blocks in use. ",
                 VT_BYTES(found->kept_bytes));
-    vt_print_paragraph(print, 0, 0, "The largest hole is %s.", VT_BYTES(found->largest_hole_bytes));
+    if (refusal)
+        fprintf(print->paragraph, VT_BOLD "%s" VT_RESET " was asked for; the largest hole was %s.",
+                VT_BYTES(refusal->asked_bytes), VT_BYTES(found->largest_hole_bytes));
+    else
+        fprintf(print->paragraph, "The largest hole is %s.", VT_BYTES(found->largest_hole_bytes));
+    vt_end_paragraph(print, 0, 0);
     if (found->unusable_bytes)
         vt_print_paragraph(
             print, 0, 0,
@@ -218,7 +236,7 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
             "the smallest request of the large pool is %s.",
             VT_BYTES(found->unusable_bytes), VT_PERCENT(found->unusable_bytes, found->reserved_bytes),
             VT_BYTES(found->least_request_bytes[0]));
-    else
+    else if (!refusal)
         vt_print_paragraph(print, 0, 0,
                            "Every hole is large enough for some request that was made of its pool.");
 }

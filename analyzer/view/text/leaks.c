@@ -45,6 +45,8 @@ static void print_sentence(struct vt_print *print, const struct vt_leak *leak)
                 holds_view(&leak->holder) ? " (small views of it)" : "");
     if (leak->first_owner)
         fprintf(out, ", known as %.100s … %.100s", leak->first_owner, leak->last_owner);
+    if (leak->collected)
+        fprintf(out, ", %s at most, until the collector ran", VT_BYTES(leak->bytes));
     fputs(leak->is_leak ? "." : " (reserved, not allocated).", out);
     put_forecast(print, leak);
     vt_end_paragraph(print, 0, 0);
@@ -61,8 +63,9 @@ void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device
     for (size_t i = 0; i < leaks->count && i < SENTENCES; i++)
         print_sentence(print, &leaks->items[i]);
     if (leaks->count > SENTENCES)
-        vt_print_paragraph(print, 0, 0, "%zu more: vramtrace leaks %s", leaks->count - SENTENCES,
-                           print->report->facts.path);
+        vt_print_paragraph(print, 0, 0, "%zu more: %s%s", leaks->count - SENTENCES,
+                           print->style->brief ? "`leaks`" : "vramtrace leaks ",
+                           print->style->brief ? "" : print->report->facts.path);
 }
 
 /* ---- The page ---- */

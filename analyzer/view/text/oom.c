@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define TOP_ROWS 8
+#define FIRST_ROWS 4 /* of what decides */
 
 /* ": 12.88 GiB activations, 3.00 GiB parameters, 1.21 GiB cached": the three largest categories. */
 static void print_holding(FILE *stream, uint64_t total, const uint64_t categories[VT_CATEGORY_COUNT])
@@ -54,6 +55,12 @@ static void print_free(FILE *stream, const struct vt_refusal *refusal)
 
 /* The cache held enough, and the framework empties it before it gives up. But that returns whole segments
  * only: the rest is between blocks in use, or in another pool. */
+static bool is_fragmented(const struct vt_refusal *refusal)
+{
+    return refusal->of_framework && refusal->asked_bytes &&
+           refusal->categories[VT_CATEGORY_CACHED] >= refusal->asked_bytes;
+}
+
 static void print_fragmentation(FILE *stream, const struct vt_report *report,
                                 const struct vt_refusal *refusal)
 {
@@ -61,7 +68,7 @@ static void print_fragmentation(FILE *stream, const struct vt_report *report,
     uint64_t cached = refusal->categories[VT_CATEGORY_CACHED],
              largest = shortage->refusal == refusal ? shortage->cache.largest_hole_bytes : 0;
 
-    if (!refusal->of_framework || !refusal->asked_bytes || cached < refusal->asked_bytes)
+    if (!is_fragmented(refusal))
         return;
     fprintf(stream, " The cache held %s, but ", VT_BYTES(cached));
     if (largest && largest < refusal->asked_bytes)
@@ -118,18 +125,23 @@ void vt_text_out_of_memory(struct vt_print *print)
 static void survived(struct vt_print *print)
 {
     const struct vt_report *report = print->report;
+    const struct vt_survived *largest = &report->survived;
+    FILE *out = print->paragraph;
 
+    if (!report->survived_count)
+        return;
     if (report->survived_count == 1)
-        vt_print_paragraph(
-            print, 0, 0,
-            "The driver refused %s once, and granted it after the framework had emptied its cache.",
-            VT_BYTES(report->survived_bytes));
-    else if (report->survived_count)
-        vt_print_paragraph(
-            print, 0, 0,
-            "The driver refused %zu requests at first (up to %s), and granted them after the framework had "
-            "emptied its cache, which takes time.",
-            report->survived_count, VT_BYTES(report->survived_bytes));
+        fprintf(out,
+                "%sne request was refused at first, and granted after the framework had emptied its cache: ",
+                report->refusal_count ? "Besides, o" : "O");
+    else
+        fprintf(out,
+                "%s%zu requests were refused at first, and granted after the framework had emptied its "
+                "cache, which takes time. The largest: ",
+                report->refusal_count ? "Besides, " : "", report->survived_count);
+    fprintf(out, "%s for %s, %s.", VT_BYTES(largest->bytes),
+            largest->place ? largest->place->name : "a call without a known line", VT_WHEN(report, largest));
+    vt_end_paragraph(print, 0, 0);
 }
 
 static void card_row(struct vt_table *table, const char *name, uint64_t bytes, uint64_t total)
@@ -203,21 +215,23 @@ static void holes(struct vt_print *print, const struct vt_shortage *shortage)
 
 static void freed_next(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
 {
-    const struct vt_column columns[] = {
-        {shortage->freed_seen ? "Freed next" : "Freed next, as in earlier steps", .cut = VT_CUT_PARTS,
-         .minimum = 28},
-        {"blocks", .right = true, .drop = 2},
-        {"", .right = true},
-        {.title = ""},
-        {"in", .drop = 1}};
+    const char *title = shortage->freed_seen        ? "Freed next"
+                        : print->report->step_count ? "Freed next, as in earlier steps"
+                                                    : "Freed next, as such blocks were before";
+    const struct vt_column columns[] = {{title, .cut = VT_CUT_PARTS, .minimum = 28},
+                                        {"blocks", .right = true, .drop = 2},
+                                        {"", .right = true},
+                                        {.title = ""},
+                                        {"in", .drop = 1}};
     struct vt_table table;
     uint64_t rest = 0;
 
     if (!shortage->freed_count) {
         vt_print_paragraph(print, 0, 0,
                            shortage->freed_seen
-                               ? "None of it was freed later."
+                               ? "None of it was freed while the program went on."
                                : "No earlier step shows when any of it would have been freed.");
+        fputc('\n', print->stream);
         return;
     }
     vt_table_begin(&table, columns, 5);
@@ -265,6 +279,32 @@ static void each_time(struct vt_print *print, size_t rows)
     fputc('\n', print->stream);
 }
 
+/* For who reads no further: what kept growing, what filled the card, what would have helped. */
+static void first_page(struct vt_print *print, const struct vt_shortage *shortage, size_t rows)
+{
+    const struct vt_leaks *leaks = &shortage->device->leaks;
+
+    if (leaks->leak_count) {
+        vt_text_leaks(print, shortage->device);
+        vt_print_paragraph(print, 0, 0, "Remedy: %s", leaks->items[0].remedy);
+        fputc('\n', print->stream);
+    } else if (is_fragmented(shortage->refusal)) {
+        vt_print_paragraph(
+            print, 0, 0,
+            "Remedy: allocate the large block before the small ones, or keep those that stay "
+            "apart from those that go. In PyTorch, "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments "
+            "serve one request.");
+        fputc('\n', print->stream);
+    }
+    vt_text_lines(print, shortage->device, rows < FIRST_ROWS ? rows : FIRST_ROWS);
+    if (shortage->device->advices.count) {
+        vt_text_advice(print, shortage->device);
+        fputc('\n', print->stream);
+    }
+    freed_next(print, shortage, rows < FIRST_ROWS ? rows : FIRST_ROWS);
+}
+
 static void sections(struct vt_print *print)
 {
     size_t rows = print->style->top ? (size_t)print->style->top : TOP_ROWS;
@@ -272,12 +312,20 @@ static void sections(struct vt_print *print)
 
     if (!shortage->device)
         return;
+    if (print->style->brief)
+        first_page(print, shortage, rows);
     card(print, shortage);
-    vt_text_tables(print, shortage->device);
+    if (print->style->brief) {
+        vt_text_modules(print, shortage->device, rows);
+        vt_text_stacks(print, shortage->device, rows);
+    } else {
+        vt_text_tables(print, shortage->device);
+    }
     if (vt_has_names(&shortage->device->at.groups[VT_BY_OWNER]))
         vt_text_owners(print, shortage->device, rows);
     holes(print, shortage);
-    freed_next(print, shortage, rows);
+    if (!print->style->brief)
+        freed_next(print, shortage, rows);
     each_time(print, rows);
     vt_text_evidence(print, shortage->device);
 }

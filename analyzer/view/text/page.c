@@ -121,29 +121,35 @@ void vt_text_header(struct vt_print *print, const char *command)
 {
     const struct vt_report *report = print->report;
     const struct vt_trace_facts *facts = &report->facts;
-    int left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command) -
-               vt_text_columns(facts->outcome);
-    char *who = command_line(facts, left > 24 ? left : 24);
+    int left;
     const char *time = VT_DURATION(report->duration_ns);
     struct items items = {.print = print};
+    char *who;
 
+    if (print->style->brief)
+        command = NULL;
+    left = print->style->width - vt_text_columns("vramtrace   · ") - vt_text_columns(command ? command : "") -
+           vt_text_columns(facts->outcome);
+    who = command_line(facts, left > 24 ? left : 24);
     print->failed |= !who;
-    add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
+    if (command)
+        add_item(&items, VT_BOLD "vramtrace %s" VT_RESET "  %s", command, who ? who : "");
     free(who);
     if (!facts->complete)
         add_item(&items, VT_ALARM "%s" VT_RESET, facts->outcome);
     if (facts->dropped_events)
         add_item(&items, VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(facts->dropped_events));
-    add_item(&items, "pid %u", facts->pid);
+    if (command)
+        add_item(&items, "pid %u", facts->pid);
     if (report->device_count == 1)
         add_item(&items, "%s", device_name(&report->devices[0], (char[DEVICE_BYTES]){0}));
     if (report->step_count)
         add_item(&items, "%u step%s in %s", report->step_count, report->step_count > 1 ? "s" : "", time);
     else if (report->duration_ns)
         add_item(&items, "%s", time);
-    if (facts->complete)
+    if (facts->complete && command)
         add_item(&items, "%s", facts->outcome);
-    fputs("\n\n", print->stream);
+    fputs(items.column ? "\n\n" : "\n", print->stream);
     print_losses(print, facts);
 }
 

@@ -172,11 +172,25 @@ static void more(struct vt_print *print)
     vt_table_print(&table, print);
 }
 
+/* The table that was asked for is all that is wanted. */
+static bool one_table(const struct vt_print *print)
+{
+    return print->style->brief && print->style->by >= 0;
+}
+
 static void device_section(struct vt_print *print, const struct vt_device_report *device)
 {
     vt_text_device(print, device);
     if (device->explanation.what) {
         vt_text_explanation(print, device);
+        return;
+    }
+    if (one_table(print)) {
+        vt_print_paragraph(print, 0, 0, "At %s, %s: " VT_BOLD "%s" VT_RESET " in use.",
+                           print->report->at_label, VT_WHEN(print->report, &device->shown->state),
+                           VT_BYTES(device->shown->state.used_bytes));
+        fputc('\n', print->stream);
+        vt_text_tables(print, device);
         return;
     }
     vt_text_verdict(print, device);
@@ -191,6 +205,8 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     vt_text_tables(print, device);
     vt_text_card(print, device);
     vt_text_evidence(print, device);
+    if (device->advices.count)
+        fputc('\n', print->stream);
     vt_text_advice(print, device);
 }
 
@@ -218,7 +234,7 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     if (result)
         return result;
     vt_text_header(&print, "report");
-    if (!explains)
+    if (!explains && !one_table(&print))
         vt_text_out_of_memory(&print);
     print_nothing(&print);
     for (size_t i = 0; i < report->device_count; i++) {
@@ -231,15 +247,35 @@ int vt_text_report(const struct vt_report *report, const struct vt_view_style *s
     return vt_print_finish(&print, out);
 }
 
+static void device_summary(struct vt_print *print, const struct vt_device_report *device, bool leaks_first)
+{
+    vt_text_device(print, device);
+    if (leaks_first)
+        vt_text_leaks(print, device);
+    vt_text_verdict(print, device);
+    if (!leaks_first)
+        vt_text_leaks(print, device);
+}
+
 static void summary(struct vt_print *print)
 {
     vt_text_out_of_memory(print);
     print_nothing(print);
-    for (size_t i = 0; i < print->report->device_count; i++) {
-        vt_text_device(print, &print->report->devices[i]);
-        vt_text_verdict(print, &print->report->devices[i]);
-        vt_text_leaks(print, &print->report->devices[i]);
-    }
+    for (size_t i = 0; i < print->report->device_count; i++)
+        device_summary(print, &print->report->devices[i],
+                       print->style->brief && print->report->devices[i].leaks.leak_count);
+}
+
+/* What ran, and how it ended. */
+static void who_ran(struct vt_print *print)
+{
+    const struct vt_trace_facts *facts = &print->report->facts;
+    char *command = vt_shorten(vt_short_command(facts), print->style->width * 3 / 2, VT_CUT_END);
+
+    print->failed |= !command;
+    vt_print_paragraph(print, 0, 2, "%s · pid %u · %s", command ? command : "", facts->pid, facts->outcome);
+    free(command);
+    fputc('\n', print->stream);
 }
 
 int vt_text_summary(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
@@ -250,6 +286,7 @@ int vt_text_summary(const struct vt_report *report, const struct vt_view_style *
     if (result)
         return result;
     vt_text_header(&print, "summary");
+    who_ran(&print);
     summary(&print);
     return vt_print_finish(&print, out);
 }

@@ -37,7 +37,7 @@ static void end(struct vt_table *table, struct vt_print *print)
     fputc('\n', print->stream);
 }
 
-static void lines_table(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+void vt_text_lines(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_LINE];
     uint64_t whole = device->shown->state.used_bytes;
@@ -79,7 +79,7 @@ static bool has_depth(const struct vt_groups *groups, size_t shown)
     return false;
 }
 
-static void stacks_list(struct vt_print *print, const struct vt_device_report *device, size_t rows)
+void vt_text_stacks(struct vt_print *print, const struct vt_device_report *device, size_t rows)
 {
     const struct vt_groups *groups = &device->shown->groups[VT_BY_STACK];
     uint64_t whole = device->shown->state.used_bytes, rest = 0;
@@ -189,16 +189,16 @@ void vt_text_tables(struct vt_print *print, const struct vt_device_report *devic
         bool needs_names;
     } tables[VT_BY_CHOICES] = {
         [VT_BY_MODULE] = {vt_text_modules, false}, [VT_BY_KIND] = {vt_text_kinds, false},
-        [VT_BY_OWNER] = {vt_text_owners, true},    [VT_BY_LINE] = {lines_table, true},
-        [VT_BY_STACK] = {stacks_list, true},       [VT_BY_BLOCK] = {blocks_table, false},
+        [VT_BY_OWNER] = {vt_text_owners, true},    [VT_BY_LINE] = {vt_text_lines, true},
+        [VT_BY_STACK] = {vt_text_stacks, true},    [VT_BY_BLOCK] = {blocks_table, false},
     };
     int top = print->style->top, by = print->style->by;
     size_t rows = (size_t)(top ? top : by < 0 ? USUAL_ROWS : BY_ROWS);
 
     if (by < 0) {
         vt_text_modules(print, device, rows);
-        lines_table(print, device, rows);
-        stacks_list(print, device, (size_t)(top ? top : STACK_ROWS));
+        vt_text_lines(print, device, rows);
+        vt_text_stacks(print, device, (size_t)(top ? top : STACK_ROWS));
     } else if (tables[by].print && (!tables[by].needs_names || vt_has_names(&device->shown->groups[by]))) {
         tables[by].print(print, device, rows);
     } else {

@@ -17,6 +17,7 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
 #define VT_WHEN(report, state)                                                                               \
     vt_text_when(report, (state)->t_ns, (state)->step, (state)->phase, (char[VT_WHEN_BYTES]){0})
 
+/* In a brief page: the device, steps and time, and what was lost. */
 void vt_text_header(struct vt_print *print, const char *command);
 /* "GPU 0 NVIDIA H200 (139.72 GiB)" on a line; nothing if it is the only device. */
 void vt_text_device(struct vt_print *print, const struct vt_device_report *device);
@@ -46,7 +47,7 @@ void vt_text_leaks(struct vt_print *print, const struct vt_device_report *device
 void vt_text_tables(struct vt_print *print, const struct vt_device_report *device);
 /* One table of at most `rows` rows. */
 typedef void vt_text_table(struct vt_print *print, const struct vt_device_report *device, size_t rows);
-vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners;
+vt_text_table vt_text_modules, vt_text_kinds, vt_text_owners, vt_text_lines, vt_text_stacks;
 
 static inline bool vt_has_names(const struct vt_groups *groups)
 {

@@ -166,7 +166,7 @@ void vt_text_advice(struct vt_print *print, const struct vt_device_report *devic
 
     if (advices->count)
         fprintf(print->stream,
-                "\n" VT_BOLD "Would help" VT_RESET VT_DIM "  (each by itself, at the peak)" VT_RESET "\n");
+                VT_BOLD "Would help" VT_RESET VT_DIM "  (each by itself, at the peak)" VT_RESET "\n");
     for (size_t i = 0; i < advices->count; i++) {
         const struct vt_advice *advice = &advices->items[i];
         bool named = advice->module[0] || !advice->where[0]; /* `what` names the module */
@@ -232,8 +232,9 @@ void vt_text_explanation(struct vt_print *print, const struct vt_device_report *
             vt_print_paragraph(
                 print, 0, 0,
                 "GPU %d holds nothing called '%s' at %s, %s: no such category, owner, module or FILE:LINE "
-                "(report --by block lists everything).",
-                device->index, explanation->what, moment, when);
+                "(%s lists everything).",
+                device->index, explanation->what, moment, when,
+                print->style->brief ? "`report` with by=block" : "report --by block");
         return;
     }
     vt_print_paragraph(print, 0, 0,
