@@ -1,8 +1,10 @@
 // A tree of sizes as a treemap or an icicle, made of buttons: reachable by keyboard, readable by a screen
 // reader. What is too small to be shown is summed in a tile of its own.
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
-import { pick } from "./tiles.js";
+import { pick, shortened } from "./tiles.js";
 import { h, clear, colourOf, visible, roving } from "./dom.js";
+
+const LETTER = 7; // width of most, in pixels
 
 function layout(picked, way, width, height) {
     const root = hierarchy(picked).sum((tile) => (tile.children.length ? 0 : tile.value));
@@ -65,7 +67,7 @@ export function createTreemap(options) {
             onfocus: () => options.hover(node),
         });
         if (width > 34 && height > 13) {
-            button.append(h("bdi", { class: "vp-tilename" }, visible(title)));
+            button.append(h("bdi", { class: "vp-tilename" }, visible(shortened(title, Math.floor((width - 10) / LETTER)))));
             if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60))
                 button.append(h("span", { class: "vp-tilesize" }, size));
         }
