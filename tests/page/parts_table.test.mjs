@@ -60,7 +60,7 @@ test("what cannot be seen is made visible; other text stays as it is", () => {
 });
 
 test("names of modules lose their beginning in a small tile, other names do not", () => {
-    for (const [letters, text] of [[30, "encoder.layers.0.dropout1"], [25, "encoder.layers.0.dropout1"], [24, "…layers.0.dropout1"], [17, "…0.dropout1"], [12, "…0.dropout1"], [11, "…0.dropout1"], [10, "…dropout1"], [2, "…dropout1"]])
+    for (const [letters, text] of [[30, "encoder.layers.0.dropout1"], [25, "encoder.layers.0.dropout1"], [24, "…layers.0.dropout1"], [17, "…0.dropout1"], [12, "…0.dropout1"], [11, "…0.dropout1"], [10, "…dropout1"], [9, "…dropout1"], [8, "dropout1"], [2, "dropout1"]])
         assert.equal(shortened("encoder.layers.0.dropout1", letters), text);
     for (const name of ["head", "a.py:3 main · activation", "", ".", "..."])
         assert.ok(shortened(name, 1).endsWith(name.split(".").pop()));

@@ -31,5 +31,5 @@ export function shortened(name, letters) {
     let kept = parts.pop();
     while (kept.length + parts.at(-1).length + 2 <= letters)
         kept = `${parts.pop()}.${kept}`;
-    return `…${kept}`;
+    return kept.length < letters ? `…${kept}` : kept;
 }
