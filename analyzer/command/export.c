@@ -121,7 +121,7 @@ static int check_target(const struct vt_command *command, const struct vt_argume
                             arguments->operand_count);
     if (arguments->table >= 0 && format != &one_table)
         return vt_wrong_use(command, "--table chooses one table of --format csv; %s %s", format->name,
-                              format->one_moment ? "has no tables" : "always has all of them");
+                            format->one_moment ? "has no tables" : "always has all of them");
     if (to_stream && format->output == TO_FOLDER)
         return vt_wrong_use(command, "%s is a file for each table: give a folder, -o FOLDER%s", format->name,
                             format->finish ? "" : ", or choose one table, --table TABLE");

@@ -174,7 +174,7 @@ static const char *name_asker(struct vt_places *places, const struct vt_refusal 
     /* Other functions of the engine mean nothing to the reader. */
     node = user && user->frame.kind == VT_FRAME_NATIVE && vt_is_node(user->frame.function);
     snprintf(text, sizeof text, "%.64s%sthe backward of %.180s%s", node ? user->frame.function : "",
-             node ? ", " : "", forward->name, node ? "," : "");
+             node ? " (" : "", forward->name, node ? ")" : "");
     return vt_places_text(places, text);
 }
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { makeModel, training } from "./parts_model.mjs";
 import { sortRows, searchRows, toTsv } from "../../analyzer/view/html/page/src/parts/table.js";
 import { visible } from "../../analyzer/view/html/page/src/parts/dom.js";
-import { pick } from "../../analyzer/view/html/page/src/parts/tiles.js";
+import { pick, shortened } from "../../analyzer/view/html/page/src/parts/tiles.js";
 import { treeOf, aliveByClass } from "../../analyzer/view/html/page/src/parts/groups.js";
 import { byFile } from "../../analyzer/view/html/page/src/parts/source.js";
 import { noLeakText } from "../../analyzer/view/html/page/src/parts/leaks.js";
@@ -57,6 +57,13 @@ test("what cannot be seen is made visible; other text stays as it is", () => {
     assert.equal(visible("a\u202eb\u0007\ud800c"), "a‹U+202E›b‹U+0007›\ufffdc");
     for (const text of ["😀 naïve 模型", "x".repeat(10000), "<script>&amp;", "👩‍👩‍👧"])
         assert.equal(visible(text), text);
+});
+
+test("names of modules lose their beginning in a small tile, other names do not", () => {
+    for (const [letters, text] of [[30, "encoder.layers.0.dropout1"], [25, "encoder.layers.0.dropout1"], [24, "…layers.0.dropout1"], [17, "…0.dropout1"], [12, "…0.dropout1"], [11, "…0.dropout1"], [10, "…dropout1"], [9, "…dropout1"], [8, "dropout1"], [2, "dropout1"]])
+        assert.equal(shortened("encoder.layers.0.dropout1", letters), text);
+    for (const name of ["head", "a.py:3 main · activation", "", ".", "..."])
+        assert.ok(shortened(name, 1).endsWith(name.split(".").pop()));
 });
 
 test("tiles of a tree sum to what is in use, with what is too small", () => {

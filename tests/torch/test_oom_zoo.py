@@ -3,6 +3,7 @@ counters and list of segments and the stand-in driver's books, all taken at that
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -74,6 +75,9 @@ def test_who_asked_for_what(zoo, name):
     assert last["asked_by"]["line"] == asking_line(name)
     assert last["layer"] == layer and last["ends_run"] == ends_run
     assert phase in (None, last["phase"]) and (last["phase"] == "backward") == facts[-1]["backward"]
+    if facts[-1]["backward"]:
+        forward = r"the backward of \S+\.py:\d+ [^,()]+"
+        assert re.fullmatch(rf"{forward}|\w+Backward\d \({forward}\)", last["asked_by"]["name"])
     assert (last["driver_tries"] == 0) == (name == "fraction")
 
 

@@ -1,6 +1,7 @@
 """The page's data of a real training against PyTorch's own counters, and against every event of the trace."""
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,27 @@ def test_the_page_reads_the_same(trained):
     never = 0xFFFFFFFF
     assert [tuple(map(int, line.split())) for line in read.stdout.splitlines()] == [
         (a["begin"], never if a["end"] is None else a["end"], a["klass"], a["bytes"], a["address"]) for a in trace.allocations]
+
+
+def drawn_height(trace, *options):
+    """Bytes to which the terminal's chart reaches in colour, and those of an eighth of a row."""
+    shown = vramtrace("timeline", "--color", "always", *options, trace).stdout
+    text = re.sub(r"\033\[[\d;]*m", "", re.sub(r"\033\[48;5;\d+m.", "█", shown))  # with a background the cell is full
+    lines = text.split("peak", 1)[1].splitlines()[1:]
+    rows = lines[:next(i for i, line in enumerate(lines) if "┼" in line)][::-1]
+    ticks = [(number + 1, float(row.split("┤")[0])) for number, row in enumerate(rows) if "┤" in row]
+    unit = 1 << {"KiB": 10, "MiB": 20, "GiB": 30}[re.search(r"^ *([KMG]iB) ", text, re.M)[1]]
+    row_bytes = ticks[-1][1] * unit / ticks[-1][0]
+    high, top = max((number, row[9:]) for number, row in enumerate(rows) if row[9:].strip())
+    return (high + max(" ▁▂▃▄▅▆▇█".index(cell) for cell in top) / 8) * row_bytes, row_bytes / 8
+
+
+@pytest.mark.parametrize("axis", ["time", "events", "steps"])
+def test_chart_in_the_terminal_is_as_high_as_the_peak(axis, trained):
+    """Also where the top cell has several categories and a rest that is empty."""
+    path, truth, _ = trained
+    height, eighth = drawn_height(path, "--axis", axis)
+    assert abs(height - truth["marks"][-1]["max_allocated"]) <= eighth
 
 
 def test_steps(trained):

@@ -127,6 +127,12 @@ static void put_coloured(FILE *stream, const uint8_t *eighths)
         return;
     }
     rest = most_of(eighths, same, &filled);
+    if (eighths[EIGHTHS - 1] == NOTHING && filled) {
+        /* Two colours and the empty above are one too many for a cell: the height must be right. */
+        rest = most_of(eighths, 0, &filled);
+        fprintf(stream, "\x0e%c%s" VT_RESET, VT_MARK_INK + (int)rest, bars[filled]);
+        return;
+    }
     fprintf(stream, "\x0e%c", VT_MARK_INK + eighths[0]);
     if (same < EIGHTHS && rest != NOTHING)
         fprintf(stream, "\x0e%c", VT_MARK_PAPER + (int)rest);

@@ -22,3 +22,14 @@ export function pick(node, sizeOf, depth, whole = sizeOf(node)) {
         });
     return { node, rest: null, value: sizeOf(node), children };
 }
+
+/** A module's name in a tile of so many letters: names differ at their ends, so "…0.dropout", not "encoder.la…". */
+export function shortened(name, letters) {
+    const parts = name.split(".");
+    if (name.length <= letters || /[^\w.]/.test(name) || parts.length === 1)
+        return name;
+    let kept = parts.pop();
+    while (kept.length + parts.at(-1).length + 2 <= letters)
+        kept = `${parts.pop()}.${kept}`;
+    return kept.length < letters ? `…${kept}` : kept;
+}

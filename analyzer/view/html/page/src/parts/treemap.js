@@ -1,8 +1,10 @@
 // A tree of sizes as a treemap or an icicle, made of buttons: reachable by keyboard, readable by a screen
 // reader. What is too small to be shown is summed in a tile of its own.
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
-import { pick } from "./tiles.js";
+import { pick, shortened } from "./tiles.js";
 import { h, clear, colourOf, visible, roving } from "./dom.js";
+
+const LETTER = 7; // width of most, in pixels
 
 function layout(picked, way, width, height) {
     const root = hierarchy(picked).sum((tile) => (tile.children.length ? 0 : tile.value));
@@ -67,7 +69,7 @@ export function createTreemap(options) {
         if (width <= 34 || height <= 13) {
             button.style.padding = "0"; // which would make it wider than its place
         } else {
-            button.append(h("bdi", { class: "vp-tilename" }, visible(title)));
+            button.append(h("bdi", { class: "vp-tilename" }, visible(shortened(title, Math.floor((width - 10) / LETTER)))));
             if (height <= 34)
                 button.style.flexWrap = "nowrap"; // a second line would be out of sight
             if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60))
