@@ -25,15 +25,20 @@ static int no_memory(const struct vt_command *command)
 
 /* ---- Which traces, and where to ---- */
 
+struct trace_path {
+    char *path; /* owned */
+    bool found; /* in a folder, not named */
+};
 struct paths {
-    char **items; /* owned, as the texts are */
+    struct trace_path *items; /* owned */
     size_t count, capacity;
+    size_t left_out; /* found, but not to be read */
 };
 
 static void free_paths(struct paths *paths)
 {
     for (size_t i = 0; i < paths->count; i++)
-        free(paths->items[i]);
+        free(paths->items[i].path);
     free(paths->items);
 }
 
@@ -57,7 +62,8 @@ static int add_path(struct paths *paths, const char *folder, const char *name)
 
     if (asprintf(&path, "%s%s%s", folder, folder[0] && folder[strlen(folder) - 1] != '/' ? "/" : "", name) >=
             0 &&
-        !VT_APPEND(paths->items, paths->count, paths->capacity, path))
+        !VT_APPEND(paths->items, paths->count, paths->capacity,
+                   (struct trace_path){.path = path, .found = folder[0] != '\0'}))
         return 0;
     free(path);
     return -ENOMEM;
@@ -150,9 +156,11 @@ static int compare(const struct vt_command *command, const struct vt_loaded side
     return result ? no_memory(command) : 0;
 }
 
-/* To compare two traces both are needed at once; else each is freed before the next is read. */
+/* To compare two traces both are needed at once; else each is freed before the next is read. Of a folder's
+ * traces those that cannot be read are left out, and the page says so: a rank that died must not hide the
+ * others. */
 static int add_traces(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct paths *paths, struct vt_html *page)
+                      struct paths *paths, struct vt_html *page)
 {
     struct vt_loaded loaded[2] = {{0}};
     int result = 0;
@@ -162,10 +170,14 @@ static int add_traces(const struct vt_command *command, const struct vt_argument
         struct vt_report *oom = NULL;
 
         vt_unload(at);
-        result = load(command, arguments, paths->items[i], at, &oom);
+        result = load(command, arguments, paths->items[i].path, at, &oom);
         if (!result && vt_html_add(page, at->report, oom))
             result = no_memory(command);
         vt_report_free(oom);
+        if (result != VT_EXIT_UNREADABLE || !paths->items[i].found || arguments->diff)
+            continue;
+        vt_html_leave_out(page, paths->items[i].path);
+        result = ++paths->left_out < paths->count ? 0 : result;
     }
     if (!result && arguments->diff)
         result = compare(command, loaded, page);
@@ -193,7 +205,7 @@ static int finish(const struct vt_command *command, struct vt_output *output, si
 }
 
 static int write_page(const struct vt_command *command, const struct vt_arguments *arguments,
-                      const struct paths *paths, struct vt_output *output)
+                      struct paths *paths, struct vt_output *output)
 {
     char *usual = arguments->output ? NULL : usual_output(arguments->operands[0]);
     struct vt_html *page = NULL;
@@ -208,7 +220,11 @@ static int write_page(const struct vt_command *command, const struct vt_argument
     if (!status)
         status = vt_written(command, output, vt_html_write(page, arguments->title, output->stream));
     vt_html_free(page);
-    status = finish(command, output, paths->count, status);
+    status = finish(command, output, paths->count - paths->left_out, status);
+    if (!status && paths->left_out) {
+        vt_say(command, "left out %zu of %zu traces, which cannot be read", paths->left_out, paths->count);
+        status = VT_EXIT_UNREADABLE;
+    }
     free(usual);
     return status;
 }

@@ -89,7 +89,7 @@ static void add_damage(struct vt_trace_facts *facts)
         return;
     loss = add_loss(facts, VT_LOSS_DAMAGE, facts->damaged_bytes, "the file is damaged");
     snprintf(loss->headline, sizeof loss->headline, "The file is damaged:");
-    snprintf(loss->detail, sizeof loss->detail, " %s could not be read, and are missing below.",
+    snprintf(loss->detail, sizeof loss->detail, " %s could not be read; what they held is missing below.",
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 

@@ -272,7 +272,14 @@ def test_ranks(tmp_path):
         assert [max(trace.head["devices"][0]["overview"]["driver_bytes"]) for trace in traces] == [64 * MIB] * 3
         for trace, rank in zip(traces, (1, 2, 10)):
             assert page_data.kind_bytes(trace, trace.head["devices"][0]["peak_change"], 0, "block") == rank * MIB
-    assert head["title"] == "python train.py"
+    assert head["title"] == "python train.py" and head["left_out"] == []
+    (job / "rank3.vrt").write_bytes(b"")
+    page = tmp_path / "left.html"
+    result = run("html", "-o", page, job)
+    assert result.returncode == 3 and "rank3.vrt" in result.stderr and "left out 1 of 4 traces" in result.stderr
+    head, traces = page_data.read(page)
+    assert [trace.head["name"] for trace in traces] == ["rank1", "rank2", "rank10"] and head["left_out"] == [str(job / "rank3.vrt")]
+    check_refused(run("html", "-o", tmp_path / "x.html", job / "rank1.vrt", job / "rank3.vrt"), 3, "rank3")
     check_refused(run("html", tmp_path / "none"), 3, "none")
     (tmp_path / "empty").mkdir()
     check_refused(run("html", tmp_path / "empty"), 3, "no traces")

@@ -18,8 +18,9 @@ static const char *const parts[] = {
 
 struct vt_html {
     struct vt_blobs blobs;
-    struct vt_bytes traces; /* JSON: what is in the list of traces */
-    struct vt_bytes title;  /* of the first trace, a JSON string */
+    struct vt_bytes traces;   /* JSON: what is in the list of traces */
+    struct vt_bytes title;    /* of the first trace, a JSON string */
+    struct vt_bytes left_out; /* JSON strings: paths */
     struct vt_blob diff;
     bool compares;
 };
@@ -43,6 +44,7 @@ void vt_html_free(struct vt_html *page)
     vt_blobs_free(&page->blobs);
     vt_bytes_free(&page->traces);
     vt_bytes_free(&page->title);
+    vt_bytes_free(&page->left_out);
     free(page);
 }
 
@@ -53,6 +55,12 @@ int vt_html_add(struct vt_html *page, const struct vt_report *report, const stru
     else
         vt_bytes_add(&page->traces, ",", 1);
     return vt_page_trace_add(report, oom, &page->blobs, &page->traces);
+}
+
+void vt_html_leave_out(struct vt_html *page, const char *path)
+{
+    vt_bytes_add(&page->left_out, ",", page->left_out.count > 0);
+    vt_bytes_string(&page->left_out, path);
 }
 
 int vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
@@ -71,6 +79,8 @@ static void put_head(const struct vt_html *page, const char *title, struct vt_by
         vt_bytes_add(head, page->title.data, page->title.count);
     vt_bytes_print(head, ",\"traces\":[");
     vt_bytes_add(head, page->traces.data, page->traces.count);
+    vt_bytes_print(head, "],\"left_out\":[");
+    vt_bytes_add(head, page->left_out.data, page->left_out.count);
     vt_bytes_print(head, "],\"diff\":");
     if (page->compares)
         vt_blob_describe(&page->diff, head);
@@ -84,7 +94,8 @@ int vt_html_write(const struct vt_html *page, const char *title, FILE *out)
     struct vt_bytes head = {0};
 
     put_head(page, title, &head);
-    if (head.failed || page->traces.failed || page->title.failed || page->blobs.data.failed) {
+    if (head.failed || page->traces.failed || page->title.failed || page->left_out.failed ||
+        page->blobs.data.failed) {
         vt_bytes_free(&head);
         return -ENOMEM;
     }

@@ -24,6 +24,8 @@ void vt_html_free(struct vt_html *page);
 /* `report` needs VT_PAGE_COLUMNS timeline columns, groups of what is shown, leaks, advice and steps. `oom`:
  * of the moment when memory ran out, with its shortage; NULL = it never did. -ENOMEM. */
 int vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
+/* Names a trace of the job that is not in the page. */
+void vt_html_leave_out(struct vt_html *page, const char *path);
 /* Of the first two traces. -ENOMEM. */
 int vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
 

@@ -191,8 +191,9 @@ class Page {
             `${format.count(trace.events)} events`,
         ].filter(Boolean).map((text) => el("span", {}, text)));
         clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
-        clear(byId("losses"), ...trace.losses.map((text) => el("p", {}, visible(text))));
-        byId("losses").hidden = !trace.losses.length;
+        const losses = [...trace.losses, ...(this.head.left_out ?? []).map((path) => `${path} is of this job, but could not be read: it is not in this page.`)];
+        clear(byId("losses"), ...losses.map((text) => el("p", {}, visible(text))));
+        byId("losses").hidden = !losses.length;
         this.showMore();
     }
 

@@ -51,11 +51,11 @@ function deviceSection(context, device) {
     const box = h("div"), table = createTable({
         context,
         caption: `What differs on GPU ${device.index}`,
-        columns: columns(context, "owners"),
+        columns: columns(context, "lines"),
         key: (row) => row.name,
         empty: "No difference."
     });
-    let way = WAYS.some(([id]) => id === "owners" && device[id]?.length) ? "owners" : "categories";
+    let way = WAYS.some(([id]) => id === "lines" && device[id]?.length) ? "lines" : "categories";
     const show = () => {
         table.columns(columns(context, way), [null, false]);
         table.set(device[way] || [], `What differs on GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}`);
