@@ -186,7 +186,8 @@ def printed_bytes(size):
     if size < 1024:
         return f"{size} B"
     for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB"), 1):
-        hundredths = (size * 200 + (1 << 10 * power)) // (2 << 10 * power)
+        hundredths, rest = divmod(size * 100, 1 << 10 * power)
+        hundredths += 2 * rest + hundredths % 2 > 1 << 10 * power  # ties to the even digit, as printf
         if hundredths < 102400:
             return f"{hundredths // 100}.{hundredths % 100:02} {unit}"
     raise ValueError(size)

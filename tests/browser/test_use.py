@@ -90,13 +90,15 @@ def test_rows_lead_to_the_line(browser, page_of):
 
 
 def test_search(browser, page_of, traces):
+    groups = helpers.report(traces["transformer"])["devices"][0]["peak"]["modules"]
+    word = max((group for group in groups if group["name"]), key=lambda group: group["bytes"])["name"]
     browser.open(page_of("transformer"))
     browser.press("/")
-    browser.press("layers.1")
-    names = [name for _, name, _ in browser.rows(".vp-who")]
-    groups = helpers.report(traces["transformer"])["devices"][0]["peak"]["owners"]
-    assert names and all("layers.1" in row for row in browser.script("[...document.querySelectorAll('.vp-who tbody tr')].map(r => r.textContent)"))
-    assert len(names) >= sum("layers.1" in group["name"] and group["bytes"] > 0 for group in groups) > 0
+    browser.press(word)
+    rows = browser.rows(".vp-who")
+    shown = browser.script("[...document.querySelectorAll('.vp-who tbody tr')].map(r => r.textContent)")
+    assert len(shown) == len(rows) > 0 and all(word in row for row in shown)
+    assert sum(exact_bytes(cells["Bytes"][1]) for _, _, cells in rows) >= next(group["bytes"] for group in groups if group["name"] == word)
     browser.press(Keys.CONTROL, "a")
     browser.press("nothing is called this")
     assert "Nothing matches" in browser.find(".vp-who tbody").text
