@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import stat
 import struct
 import subprocess
@@ -16,6 +17,12 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", "build"))
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 HEADER_BYTES = 8192
+
+
+def usual_signals():
+    """For a child: what a shell in the background, or nohup, made its children ignore has its default again."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def run(*arguments, env=None, cwd=None):

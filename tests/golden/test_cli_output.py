@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from test_cli import PROGRAM, check_refused, run, write_trace
+from test_cli import PROGRAM, check_refused, run, usual_signals, write_trace
 
 # What prints something about a trace without events.
 PRINTERS = [["report"], ["report", "--json"], ["timeline"], ["timeline", "--json"], ["leaks"], ["leaks", "--json"], ["oom"],
@@ -38,7 +38,8 @@ def run_into(stdout, arguments, **options):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_part(number, trace, tmp_path):
     os.mkfifo(tmp_path / "rules")  # opening it waits for a writer
-    started = subprocess.Popen([PROGRAM.resolve(), "report", "--rules", tmp_path / "rules", "-o", tmp_path / "out", trace])
+    started = subprocess.Popen([PROGRAM.resolve(), "report", "--rules", tmp_path / "rules", "-o", tmp_path / "out", trace],
+                               preexec_fn=usual_signals)
     while not list(tmp_path.glob("out.*")):
         assert started.poll() is None
     started.send_signal(number)

@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from test_cli import PROGRAM, run
+from test_cli import PROGRAM, run, usual_signals
 from test_cli_text import hostile_trace
 from trace_file import ALLOC, CONTEXT_CREATE, DRIVER, FRAMEWORK, FREE, MARK, TraceFile
 
@@ -221,7 +221,7 @@ def test_nothing_is_left_after_a_signal(number, little, tmp_path):
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nls \"$5\" >{tmp_path}/seen\necho $$ >{tmp_path}/pid\nkill -{int(number)} $PPID\nexec sleep 60 >&- 2>&-\n")
     python.chmod(0o755)
-    done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)})
+    done = export(little, "parquet", tmp_path / "out", env={**os.environ, "VRAMTRACE_PYTHON": str(python)}, preexec_fn=usual_signals)
     assert (done.returncode, done.stdout) == (-number, b"")
     assert "instants.csv" in (tmp_path / "seen").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["little.vrt", "pid", "python", "seen"]
