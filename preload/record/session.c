@@ -312,9 +312,8 @@ void vt_session_publish(struct vt_session *session)
 
 void vt_session_discard(struct vt_session *session)
 {
-    struct process_state *process = atomic_load(&process_state);
-    set_state(process, STATE_ENDED);
-    discard(session);
+    discard(session); /* before the host goes on: it may be about to exit */
+    set_state(atomic_load(&process_state), STATE_ENDED);
 }
 
 /* Makes the session and its writer thread, which makes the rest: file, ring, tables. */

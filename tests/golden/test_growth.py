@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import growth  # noqa: E402
 
+ENVIRONMENT = dict(os.environ)  # pytest changes its own at each test, perhaps while a thread starts a process
 COUNTED = pathlib.Path(os.environ.get("VRAMTRACE_COUNTED", growth.BUILD / "tests/bench/vramtrace_counted"))
 SIZES = 8000, 32000
 # Sorting takes a little more than linear work; 1.07 by itself at these sizes.
@@ -23,7 +24,7 @@ SHAPES = [shape for shape in growth.SHAPES if shape != "steps"]
 def work(name, trace):
     told = trace.with_suffix(f".{name.replace(' ', '')}")
     result = subprocess.run(growth.arguments_of(name, trace, COUNTED), stdout=subprocess.DEVNULL,
-                            env={**os.environ, "VRAMTRACE_WORK": str(told)}, timeout=300)
+                            env={**ENVIRONMENT, "VRAMTRACE_WORK": str(told)}, timeout=300)
     assert result.returncode in (0, 1)
     return int(told.read_text())
 

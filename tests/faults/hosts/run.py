@@ -45,6 +45,8 @@ BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve(
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 ANALYZER = BUILD / "analyzer" / "vramtrace"
 STANDIN = BUILD / "tests" / "standin"
+# pytest changes its own environment at each test: a thread that starts a process meanwhile would fail with EFAULT.
+ENVIRONMENT = dict(os.environ)
 SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
 MORE_SECONDS = 2.0
@@ -413,7 +415,7 @@ def run_apart(host, runs, more_seconds=MORE_SECONDS):
         result = pathlib.Path(folder) / "result.json"
         done = subprocess.run([sys.executable, HERE / "run.py", "--exact", "--runs", str(runs), "--json", result,
                                "--more-seconds", str(more_seconds), f"{host.kind}/{host.name}"],
-                              capture_output=True, text=True)
+                              capture_output=True, text=True, env=ENVIRONMENT)
         if not result.exists():
             raise RuntimeError(done.stdout + done.stderr)
         return json.loads(result.read_text())[0]
