@@ -34,7 +34,6 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 static int seek(void *cookie, off64_t *position, int from)
 {
     struct memory *memory = cookie;
-
     int64_t to = (from == SEEK_CUR ? (int64_t)memory->at : 0) + *position;
 
     if (from == SEEK_END || to < 0 || to > (int64_t)memory->at) /* only back */

@@ -29,9 +29,11 @@ static const struct {
 } labels[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_PARAMETER] = {"parameters", "parameter"},
     [VT_CATEGORY_BUFFER] = {"buffers", "buffer"},
+    [VT_CATEGORY_CHECKPOINT_COPY] = {"checkpoint copies", "checkpoint copy"},
     [VT_CATEGORY_GRADIENT] = {"gradients", "gradient"},
     [VT_CATEGORY_OPTIMIZER_STATE] = {"optimizer state", "optimizer"},
     [VT_CATEGORY_ACTIVATION] = {"activations", "activation"},
+    [VT_CATEGORY_KV_CACHE] = {"KV cache", "KV cache"},
     [VT_CATEGORY_INPUT] = {"inputs", "input"},
     [VT_CATEGORY_TEMPORARY] = {"temporaries", "temporary"},
     [VT_CATEGORY_WORKSPACE] = {"workspaces", "workspace"},
@@ -53,9 +55,9 @@ const char *vt_category_many(unsigned category)
 }
 
 const uint8_t vt_stacked_categories[] = {
-    VT_CATEGORY_PARAMETER,     VT_CATEGORY_BUFFER,     VT_CATEGORY_OPTIMIZER_STATE, VT_CATEGORY_GRADIENT,
-    VT_CATEGORY_INPUT,         VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,       VT_CATEGORY_WORKSPACE,
-    VT_CATEGORY_COMMUNICATION, VT_CATEGORY_UNKNOWN,
+    VT_CATEGORY_PARAMETER, VT_CATEGORY_BUFFER,    VT_CATEGORY_CHECKPOINT_COPY, VT_CATEGORY_OPTIMIZER_STATE,
+    VT_CATEGORY_GRADIENT,  VT_CATEGORY_INPUT,     VT_CATEGORY_ACTIVATION,      VT_CATEGORY_KV_CACHE,
+    VT_CATEGORY_TEMPORARY, VT_CATEGORY_WORKSPACE, VT_CATEGORY_COMMUNICATION,   VT_CATEGORY_UNKNOWN,
 };
 const size_t vt_stacked_category_count = sizeof vt_stacked_categories;
 

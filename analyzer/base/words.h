@@ -9,7 +9,9 @@
 #define VT_CATEGORIES(X)                                                                                     \
     X(PARAMETER, "parameter")                                                                                \
     X(BUFFER, "buffer")                                                                                      \
-    X(GRADIENT, "gradient") X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation")                \
+    X(CHECKPOINT_COPY, "checkpoint_copy")                                                                    \
+    X(GRADIENT, "gradient")                                                                                  \
+    X(OPTIMIZER_STATE, "optimizer_state") X(ACTIVATION, "activation") X(KV_CACHE, "kv_cache")                \
         X(INPUT, "input") X(TEMPORARY, "temporary") X(WORKSPACE, "workspace")                                \
             X(COMMUNICATION, "communication") X(CONTEXT, "context") X(CACHED, "cached")                      \
                 X(HOST_PINNED, "host_pinned") X(UNKNOWN, "unknown")

@@ -12,9 +12,8 @@ static const struct value_kind {
 } value_kinds[] = {
     {"FILE", "", FILES},
     {"TRACE", "", TRACES},
-    {"MOMENT", "peak end oom oom# mark: step:", WORDS},
-    {"WHICH", "oom# mark: step:", WORDS},
-    {"FORMAT", "perfetto pprof speedscope folded memory-viz csv sqlite parquet", WORDS},
+    {"MOMENT", "peak end oom oom# mark: step: event:", WORDS},
+    {"WHICH", "oom# mark: step: event:", WORDS},
 };
 
 static const struct value_kind *kind_of(const struct vt_option_text *option)

@@ -33,7 +33,12 @@ static const struct format formats[] = {
     {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
     {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
 };
-#define FORMAT_COUNT (sizeof formats / sizeof *formats)
+_Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
+
+const char *vt_export_format_name(unsigned format)
+{
+    return formats[format].name;
+}
 
 /* csv with --table. */
 static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write,
@@ -41,10 +46,10 @@ static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND
 
 static const struct format *find_format(const struct vt_command *command, const char *name)
 {
-    const char *names[FORMAT_COUNT + 1] = {0}, *nearest;
+    const char *names[VT_EXPORT_FORMATS + 1] = {0}, *nearest;
     char list[256] = "";
 
-    for (size_t i = 0; i < FORMAT_COUNT; i++) {
+    for (size_t i = 0; i < VT_EXPORT_FORMATS; i++) {
         if (name && !strcmp(formats[i].name, name))
             return &formats[i];
         names[i] = formats[i].name;

@@ -2,7 +2,7 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { makeModel, training } from "./parts_model.mjs";
 import { sortRows, searchRows, toTsv } from "../../analyzer/view/html/page/src/parts/table.js";
-import { visible } from "../../analyzer/view/html/page/src/parts/dom.js";
+import { visible } from "../../analyzer/view/html/page/src/dom.js";
 import { pick, shortened } from "../../analyzer/view/html/page/src/parts/tiles.js";
 import { treeOf, aliveByClass } from "../../analyzer/view/html/page/src/parts/groups.js";
 import { byFile } from "../../analyzer/view/html/page/src/parts/source.js";

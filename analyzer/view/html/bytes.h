@@ -14,7 +14,7 @@ struct vt_bytes {
 };
 
 void vt_bytes_free(struct vt_bytes *bytes);
-/* Room for `more` bytes behind those that are there, or NULL; the caller adds to `count` what it fills. */
+/* Space for `more` bytes behind those that are there, or NULL; the caller adds to `count` what it fills. */
 char *vt_bytes_reserve(struct vt_bytes *bytes, size_t more);
 
 void vt_bytes_add(struct vt_bytes *bytes, const void *data, size_t count);

@@ -16,6 +16,7 @@ static const struct vt_category_style styles[VT_CATEGORY_COUNT] = {
     [VT_CATEGORY_TEMPORARY] = {"▚", '~', 248},     [VT_CATEGORY_WORKSPACE] = {"·", '.', 220},
     [VT_CATEGORY_COMMUNICATION] = {"▥", 'c', 204}, [VT_CATEGORY_CONTEXT] = {" ", ' ', 243},
     [VT_CATEGORY_CACHED] = {" ", ' ', 243},        [VT_CATEGORY_HOST_PINNED] = {" ", ' ', 243},
+    [VT_CATEGORY_KV_CACHE] = {"▦", 'k', 149},      [VT_CATEGORY_CHECKPOINT_COPY] = {"▧", '/', 137},
     [VT_CATEGORY_UNKNOWN] = {"?", '?', 253},
 };
 

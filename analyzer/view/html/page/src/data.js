@@ -111,42 +111,26 @@ export function* sums(raw, count, name, extra) {
 export function* predicted(raw, count, name, klass, Kind = Uint32Array) {
     const out = new Kind(count);
     const slots = new Float64Array(65536);
-    const classes = klass || out;
-    let at = 0;
     let a = 0, b = 0, c = 0, d = 0; // the classes before, the nearest first
-    for (let i = 0; i < count; i++) {
-        if (klass) {
-            d = c;
-            c = b;
-            b = a;
-            a = classes[i];
-        }
+    const follow = (one) => {
+        d = c;
+        c = b;
+        b = a;
+        a = one;
+    };
+    yield* eachNumber(raw, count, name, (i, value) => {
+        if (klass)
+            follow(klass[i]);
         let hash = Math.imul(a, 31) + b | 0;
         hash = Math.imul(hash, 31) + c | 0;
         hash = Math.imul(hash, 31) + d | 0;
         const slot = Math.imul(hash, 2654435761) >>> 16;
-        let byte = raw[at++];
-        let value = byte & 0x7f;
-        for (let scale = 128; byte & 0x80; scale *= 128) {
-            byte = raw[at++];
-            value += (byte & 0x7f) * scale;
-        }
-        if (byte === undefined)
-            throw damaged(name, "ends too early");
         if (value)
             slots[slot] = value - 1;
         out[i] = slots[slot];
-        if (!klass) {
-            d = c;
-            c = b;
-            b = a;
-            a = out[i];
-        }
-        if ((i & SLICE) === SLICE)
-            yield i / count;
-    }
-    if (at !== raw.length)
-        throw damaged(name, "is too long");
+        if (!klass)
+            follow(out[i]);
+    });
     return out;
 }
 

@@ -1,6 +1,6 @@
 // The table beside the timeline: one moment in numbers, and what is different from the second pin.
 
-import { clear, el, visible } from "./dom.js";
+import { clear, h as el, visible } from "./dom.js";
 import * as format from "./format.js";
 
 export class Instant {

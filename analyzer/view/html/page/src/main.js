@@ -2,7 +2,7 @@
 
 import { Colours } from "./colours.js";
 import { DataError } from "./data.js";
-import { clear, el, visible } from "./dom.js";
+import { clear, h as el, visible } from "./dom.js";
 import * as format from "./format.js";
 import { Instant } from "./instant.js";
 import { KEYS, listen, MOUSE } from "./keys.js";

@@ -5,7 +5,7 @@ import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Names } from "./names.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
-const STACKED = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
+const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
 const APART = ["cached", "context", "host_pinned"];
 const NEVER = 0xffffffff;
 const CHUNK = 4096;

@@ -1,6 +1,6 @@
 // The whole run, small; a window on it chooses what the timeline shows.
 
-import { el } from "./dom.js";
+import { h as el } from "./dom.js";
 import { heights, paintBands } from "./paint.js";
 import { clampZoom } from "./state.js";
 

@@ -1,6 +1,6 @@
 // The parts below the timeline, one at a time.
 
-import { clear, el } from "./dom.js";
+import { clear, h as el } from "./dom.js";
 import { badgeOf } from "./parts.js";
 
 const SLOW_MS = 16;

@@ -1,6 +1,6 @@
 // The timeline: what a device held, stacked by category, with steps, phases, marks and pins.
 
-import { el, visible } from "./dom.js";
+import { h as el, visible } from "./dom.js";
 import * as format from "./format.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";

@@ -1,5 +1,5 @@
 // Advice: what would have lowered the peak, largest first.
-import { h, name } from "./dom.js";
+import { h, name } from "../dom.js";
 import { deviceOf, peakOf } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 

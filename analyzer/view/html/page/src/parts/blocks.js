@@ -1,6 +1,6 @@
 // Blocks over time: each a bar from its begin to its end, stacked or by address. With too many to draw one by
 // one, the blocks of a class are one band; what is summed up is said so.
-import { h, name, clear, toggle, visible } from "./dom.js";
+import { h, name, clear, toggle, visible } from "../dom.js";
 import { chosenBlock, instantOf, isUsed } from "./view.js";
 import { createCanvas } from "./canvas.js";
 import { createDetails } from "./details.js";

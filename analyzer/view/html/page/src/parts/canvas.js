@@ -1,5 +1,5 @@
 // A canvas that follows its element's size and the screen's pixels, and draws once a frame.
-import {h} from "./dom.js";
+import {h} from "../dom.js";
 
 /** draw(pen, width, height) in CSS pixels. -> { element, pen, redraw(), width, height, destroy() } */
 export function createCanvas(attributes, draw) {

@@ -1,5 +1,5 @@
 // What is known of one selected thing: its class, and its block where one is meant.
-import { h, name, clear, swatch } from "./dom.js";
+import { h, name, clear, swatch } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
 import { ownersOf } from "./groups.js";
 

@@ -1,5 +1,5 @@
 // The comparison of two traces, as `vramtrace diff --json` has it.
-import { h, name, clear, select, swatch } from "./dom.js";
+import { h, name, clear, select, swatch } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
 import { column, createTable } from "./table.js";

@@ -1,5 +1,5 @@
 // What the tabs of findings share: a tab that shows one document, cards, and the way back to the timeline.
-import { h, name, clear } from "./dom.js";
+import { h, name, clear } from "../dom.js";
 import { showInTimeline } from "./view.js";
 
 /** A part that shows what `read(model)` promises: `draw(root, document, context, state)` fills the emptied root,

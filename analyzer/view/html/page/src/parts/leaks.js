@@ -1,5 +1,5 @@
 // Leaks: what each step keeps, who holds it, and what to do.
-import { h, name, swatch } from "./dom.js";
+import { h, name, swatch } from "../dom.js";
 import { deviceOf, stepFacts, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";

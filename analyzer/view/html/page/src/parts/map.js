@@ -1,5 +1,5 @@
 // The address map at an instant: a row for each segment, its blocks in place, holes between them.
-import { h, name, clear, select, toggle, visible } from "./dom.js";
+import { h, name, clear, select, toggle, visible } from "../dom.js";
 import { chosenBlock, instantOf, momentText } from "./view.js";
 import { mapAt } from "./map_layout.js";
 import { createCanvas } from "./canvas.js";

@@ -1,5 +1,5 @@
 // Out of memory: what was asked, what the card held, why the cache did not help, what would have been freed next.
-import { h, name, swatch } from "./dom.js";
+import { h, name, swatch } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";

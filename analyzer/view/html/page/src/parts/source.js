@@ -1,5 +1,5 @@
 // The hottest files and lines at the instant, with the source that the page holds.
-import { h, name, clear, swatch } from "./dom.js";
+import { h, name, clear, swatch } from "../dom.js";
 import { instantOf, momentText, sourcesOf, categoryLabel } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { column, createTable } from "./table.js";

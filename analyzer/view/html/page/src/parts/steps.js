@@ -1,5 +1,5 @@
 // Steps, and which of them stand out.
-import { h, clear } from "./dom.js";
+import { h, clear } from "../dom.js";
 import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";

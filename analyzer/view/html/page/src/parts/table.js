@@ -2,7 +2,7 @@
 // page are summed in a row of their own until they are asked for, so nothing is ever left out.
 //
 // Columns are made by column().
-import { h, name, clear, visible, roving, swatch } from "./dom.js";
+import { h, name, clear, visible, roving, swatch } from "../dom.js";
 import { categoryLabel } from "./view.js";
 
 const PAGE = 200;

@@ -2,7 +2,7 @@
 // reader. What is too small to be shown is summed in a tile of its own.
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
 import { pick, shortened } from "./tiles.js";
-import { h, clear, colourOf, visible, roving } from "./dom.js";
+import { h, clear, colourOf, visible, roving } from "../dom.js";
 
 const LETTER = 7; // width of most, in pixels
 

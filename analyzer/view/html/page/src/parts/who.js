@@ -1,5 +1,5 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
-import { h, name, clear, toggle, select, swatch, visible } from "./dom.js";
+import { h, name, clear, toggle, select, swatch, visible } from "../dom.js";
 import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
 import { categoryColumn, column, createTable } from "./table.js";
