@@ -3,10 +3,11 @@ import torch
 
 import models
 import variants
-from zoo import awkward, real, unusual
+from zoo import awkward, gradients, real, sharding, unusual
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL}
+ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL,
+       **gradients.GRADIENTS, **sharding.SHARDING}
 
 
 def run(name, truth):

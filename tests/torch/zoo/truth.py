@@ -58,6 +58,15 @@ def tensors_in(value):
             yield from tensors_in(item)
 
 
+def flat(tensors):
+    """A sparse tensor has two others inside."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.sparse_coo:
+            yield from (tensor._indices(), tensor._values())
+        else:
+            yield tensor
+
+
 class Saved:
     """A tensor that autograd keeps for backward."""
 
@@ -149,6 +158,14 @@ class Record:
         yield
         self.free_choices.append((first, self.made()))
 
+    @contextlib.contextmanager
+    def without_hooks(self):
+        """torch.func's gradients refuse hooks of saved tensors: what they keep on the way is left open."""
+        self.hooks.__exit__(None, None, None)
+        with self.free_choice():
+            yield
+        self.hooks.__enter__()
+
     def made(self):
         """The number of the block that was made last."""
         return torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["allocated"]
@@ -210,7 +227,7 @@ class Record:
         return sorted(blocks)
 
     def addresses(self, tensors):
-        for tensor in tensors:
+        for tensor in flat(tensors):
             while hasattr(tensor, "_local_tensor"):
                 tensor = tensor._local_tensor  # of a DTensor
             if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == self.device:
