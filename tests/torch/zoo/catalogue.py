@@ -3,10 +3,11 @@ import torch
 
 import models
 import variants
-from zoo import awkward, real, unusual
+from zoo import awkward, compiled, quantized, real, several, unusual
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL}
+ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL,
+       **compiled.COMPILED, **quantized.QUANTIZED, **several.SEVERAL}
 
 
 def run(name, truth):
