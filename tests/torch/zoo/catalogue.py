@@ -1,13 +1,14 @@
 """All trainings of the tests, by name."""
+import importlib
+
 import torch
 
 import models
-import variants
-from zoo import awkward, gradients, real, sharding, unusual
+from zoo.sources import HERE, SOURCES
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL,
-       **gradients.GRADIENTS, **sharding.SHARDING}
+MODULES = [importlib.import_module(f"zoo.{source.stem}" if source.parent == HERE else source.stem) for source in SOURCES]
+ALL = {name: program for module in MODULES for name, program in getattr(module, module.__name__.split(".")[-1].upper()).items()}
 
 
 def run(name, truth):

@@ -8,7 +8,6 @@ Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (
 between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output.
 """
 import argparse
-import ast
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -21,18 +20,9 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
+from sources import SOURCES, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
-SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py",
-           HERE / "gradients.py", HERE / "sharding.py")
-
-
-def names(source):
-    """The trainings in a file, parsed from its text: the Python that runs the tests may lack torch."""
-    for node in ast.parse(source.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
-            return [name.id for name in node.value.generators[0].iter.elts]
-    raise AssertionError(f"no table of trainings in {source}")
 
 
 def all_names():
