@@ -16,11 +16,26 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS
 
 
 def imported():
+    import_torchao()
     import accelerate  # noqa: F401
     import lightning.pytorch  # noqa: F401
     import peft  # noqa: F401
     import torchvision  # noqa: F401
     from transformers import BertForSequenceClassification, GPT2LMHeadModel, Trainer  # noqa: F401
+
+
+def import_torchao():
+    """Which peft imports, and which asks the device what it can as it is imported: before a fork there is none."""
+    available = torch.cuda.is_available
+    torch.cuda.is_available = lambda: False
+    try:
+        import torchao.prototype.mx_formats  # noqa: F401
+    except ImportError:
+        pass
+    torch.cuda.is_available = available
+    for function in vars(torch.utils._triton).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 def images(rows=4):
