@@ -25,17 +25,18 @@ def imported():
 
 
 def import_torchao():
-    """Which peft imports, and which asks the device what it can as it is imported: before a fork there is none."""
-    available = torch.cuda.is_available
-    torch.cuda.is_available = lambda: False
-    try:
-        import torchao.prototype.mx_formats  # noqa: F401
-    except ImportError:
-        pass
+    """Which peft imports, and which asks what the device can as it is imported: nothing may touch one before the fork."""
+    import torch._inductor.config
+    import torch.utils._triton
+
+    available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
+    with torch._inductor.config.patch(triton_disable_device_detection=True):
+        try:
+            import torchao.prototype.mx_formats  # noqa: F401
+        except ImportError:
+            pass
     torch.cuda.is_available = available
-    for function in vars(torch.utils._triton).values():
-        if hasattr(function, "cache_clear"):
-            function.cache_clear()
+    torch.utils._triton.has_triton.cache_clear()
 
 
 def images(rows=4):
