@@ -1,4 +1,7 @@
 """All trainings of the tests, by name."""
+import importlib
+import pathlib
+
 import torch
 
 import models
@@ -6,7 +9,11 @@ import variants
 from zoo import awkward, real, unusual
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL}
+FOLDER = pathlib.Path(__file__).resolve().parent / "unseen"
+UNSEEN = {name: function for path in sorted(FOLDER.glob("*.py"))
+          for name, function in importlib.import_module(f"zoo.unseen.{path.stem}").PROGRAMS.items()}
+ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL, **UNSEEN}
+NEED_PACKAGES = {*real.REAL, *UNSEEN}  # of those that real.imported() brings
 
 
 def run(name, truth):
