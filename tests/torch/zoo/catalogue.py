@@ -4,11 +4,18 @@ import importlib
 import torch
 
 import models
-from zoo.sources import HERE, SOURCES
+from zoo import sources
 from zoo.truth import Record
 
-MODULES = [importlib.import_module(f"zoo.{source.stem}" if source.parent == HERE else source.stem) for source in SOURCES]
-ALL = {name: program for module in MODULES for name, program in getattr(module, module.__name__.split(".")[-1].upper()).items()}
+
+def programs(source):
+    package = {sources.HERE.parent: "", sources.HERE: "zoo."}.get(source.parent, "zoo.unseen.")
+    return importlib.import_module(package + source.stem).PROGRAMS
+
+
+UNSEEN = {name: program for source in sources.UNSEEN for name, program in programs(source).items()}
+ALL = {name: program for source in sources.SOURCES for name, program in programs(source).items()} | UNSEEN
+NEED_PACKAGES = {*sources.names(sources.HERE / "real.py"), *UNSEEN}  # of those that real.imported() brings
 
 
 def run(name, truth):

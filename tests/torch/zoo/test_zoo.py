@@ -19,6 +19,8 @@ REQUIRED = {
     "activations": 0.99,
     "inputs": 0.99,
     "temporaries": 0.99,
+    "KV caches": 0.9999,
+    "checkpoint copies": 0.9999,
 }
 REQUIRED_OF_ALL, UNKNOWN_LIMIT = 0.999, 0.001
 # Known errors: (mode, training, group or None for all) -> the share that is right. Remove an entry when it is
