@@ -30,10 +30,9 @@ bool vt_python_api_find(void *scope)
 #undef X
     if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
         return false;
-    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
+    void *enter = dlsym(scope, "PyThreadState_EnterTracing"),
          *leave = dlsym(scope, "PyThreadState_LeaveTracing");
-    if (get && enter && leave) {
-        memcpy(&api->PyThreadState_Get, &get, sizeof get);
+    if (enter && leave) {
         memcpy(&api->PyThreadState_EnterTracing, &enter, sizeof enter);
         memcpy(&api->PyThreadState_LeaveTracing, &leave, sizeof leave);
     }

@@ -59,6 +59,7 @@ enum {
     VT_TUPLE_ITEMS = 24,
     VT_CELL_CONTENTS = 16,
     VT_FRAME_OBJECT_FRAME = 24, /* from 3.11: the interpreter frame */
+    VT_GENERATOR_STATE = -5,    /* from 3.11, from its frame: a char, below 0 while it has not begun or waits */
     VT_BYTES_DATA = 32,
     VT_UNICODE_LENGTH = 16,
     VT_UNICODE_HASH = 24,
