@@ -63,19 +63,24 @@ for old in "" -DFAKE_OLD; do
 done
 total "no interpreter needed"
 
-offsets() { # INCLUDE_DIR
+# The headers are the same for both kinds of build.
+offsets() { # INCLUDE_DIR MINOR
     [ -e "$1/internal/pycore_code.h" ] || { echo "$1: no private headers, offsets not compared"; return; }
-    # shellcheck disable=SC2086
-    if $CC -std=c11 -w -I"$root/preload" -I"$1" -I"$1/internal" "$here/offsets.c" -o "$work/offsets"; then
-        count "$work/offsets"
-    else
-        failed=$((failed + 1))
-    fi
+    builds="-UPy_GIL_DISABLED"
+    [ "$2" -lt 13 ] || builds="$builds -DPy_GIL_DISABLED=1"
+    for build in $builds; do
+        if $CC -std=c11 -w "$build" -I"$root/preload" -I"$1" -I"$1/internal" -I"$(dirname "$1")" "$here/offsets.c" \
+            -o "$work/offsets"; then
+            count "$work/offsets"
+        else
+            failed=$((failed + 1))
+        fi
+    done
 }
 
 test_interpreter() { # PYTHON MAJOR MINOR
     case $2.$3 in
-    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
+    3.9 | 3.10 | 3.11 | 3.12 | 3.13 | 3.14 | 3.15) ;;
     *)
         count "$1" "$here/test_declined.py"
         return
@@ -94,7 +99,7 @@ test_interpreter() { # PYTHON MAJOR MINOR
         count "$1" "$here/daemon_threads.py"
     done
     [ -z "${BENCH:-}" ] || "$1" "$here/bench_walk.py"
-    offsets "$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
+    offsets "$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')" "$3"
     library=$("$1" -c 'import os, sysconfig; get = sysconfig.get_config_var
 print(os.path.join(get("LIBDIR") or "", get("INSTSONAME") or "none"))')
     home=$("$1" -c 'import sys; print(sys.base_prefix)')
