@@ -88,10 +88,11 @@ static object *copy_values(const char *type, const char *values)
  * attributes. object.__dict__ would make a dict, which stays, for an object that has none. */
 static object *own_attributes(object *self, object *any)
 {
-    const char *type = vt_pointer_at(any, VT_OBJECT_TYPE);
+    const struct vt_python_layout *layout = vt_python_known()->layout;
+    const char *type = vt_pointer_at(any, layout->object_type);
     (void)self;
-    const unsigned long flags = (unsigned long)vt_pointer_at(type, VT_TYPE_FLAGS);
-    const unsigned minor = vt_python_known()->layout->minor;
+    const unsigned long flags = (unsigned long)vt_pointer_at(type, layout->type_flags);
+    const unsigned minor = layout->minor;
     if (minor < 11 || !(flags & MANAGED_DICT)) {
         object **place = python->_PyObject_GetDictPtr(any);
         return new_reference(place ? *place : NULL);
@@ -102,8 +103,8 @@ static object *own_attributes(object *self, object *any)
     } else if (minor == 12 && (uintptr_t)dict & 1) {
         values = dict + 1;
         dict = NULL;
-    } else if (minor == 13 && !dict && flags & INLINE_VALUES) {
-        values = (const char *)any + (intptr_t)vt_pointer_at(type, VT_TYPE_BASIC_SIZE);
+    } else if (minor >= 13 && !dict && flags & INLINE_VALUES) {
+        values = (const char *)any + (intptr_t)vt_pointer_at(type, layout->type_basic_bytes);
         values = values[VALID_3_13] ? values + VALUES_3_13 : NULL;
     }
     return values ? copy_values(type, values) : new_reference(dict);
