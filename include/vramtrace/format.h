@@ -313,6 +313,8 @@ struct vt_symbol {
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
  *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
+ *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
+ *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
