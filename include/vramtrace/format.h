@@ -174,6 +174,11 @@ enum vt_event_kind {
                                        in the object; device_index -1: that of the memory */
     VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
     VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
+    VT_EVENT_CAPTURE = 28,       /* address = stream: it begins to capture a graph */
+    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none came of it */
+    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
+    VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
+    VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
 };
 
 enum vt_event_flag {
