@@ -343,11 +343,30 @@ static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
     return true;
 }
 
+/* Launches of graphs that are whole steps: each step begins with the batch before its launch. */
+static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
+{
+    uint32_t batch = VT_NEVER;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        enum vt_sign sign = (enum vt_sign)finder->signs[i];
+        if (sign == SIGN_WHOLE_STEP)
+            begins_step[batch != VT_NEVER ? batch : i] = 1;
+        if (sign == SIGN_WHOLE_STEP || sign == SIGN_FORWARD || sign == SIGN_BACKWARD ||
+            sign == SIGN_OPTIMIZER)
+            batch = VT_NEVER;
+        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA) &&
+                 !is_freed_at_once(finder, i))
+            batch = i;
+    }
+}
+
 int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
     if (find_marks(finder, begins_step))
         return 0;
-    if (finder->phases->pass_count > 0)
+    if (finder->phases->pass_count > 0) {
+        find_launches(finder, begins_step);
         return find_boundaries(finder, begins_step);
+    }
     return find_calls(finder, begins_step);
 }

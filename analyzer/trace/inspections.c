@@ -249,6 +249,16 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
                  : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }
 
+static int read_written(struct reading *reading, struct field *fields, size_t count)
+{
+    const char *file, *where;
+    uint64_t line;
+    if (count < 4 || !take_number(&fields[2], &line) || line > UINT32_MAX)
+        return -EBADMSG;
+    int error = TAKE_TEXTS(reading, fields, {1, &file}, {3, &where});
+    return error ? error : vt_written_add(reading->trace, file, (uint32_t)line, where);
+}
+
 static int read_failure(struct reading *reading, struct field *fields, size_t count)
 {
     static const char unknown[] = "for no known reason";
@@ -283,6 +293,8 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_tensor(reading, fields, count);
     case 'H':
         return read_holder(reading, fields, count);
+    case 'W':
+        return read_written(reading, fields, count);
     case 'E':
         return read_failure(reading, fields, count);
     default:
@@ -463,6 +475,7 @@ int vt_inspections_read(struct vt_trace *trace)
     int error = find_events(trace, &events, &trace->lost_inspections);
     if (!error)
         error = read_inspections(&reading, &events);
+    vt_written_finish(trace);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
     vt_index_free(&reading.root_numbers[false]);

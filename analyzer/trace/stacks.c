@@ -83,6 +83,12 @@ static void fill_python(const struct vt_trace *trace, const struct vt_python_fra
     frame->function = frame->full_function = code->name;
     frame->file = code->file;
     frame->line = vt_trace_python_line(trace, python);
+    const struct vt_written_line *written = vt_written_find(trace, frame->file, frame->line);
+    if (written) {
+        frame->file = written->source_file;
+        frame->line = (int32_t)written->source_line;
+        frame->function = frame->full_function = written->function;
+    }
 }
 
 static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, uint32_t stack_id)
@@ -147,14 +153,26 @@ static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
     frame->function = entry->node ? entry->node : frame->function;
 }
 
+/* For a line of the user's. */
+static bool was_written(const struct vt_trace *trace, const struct vt_python_frame *python)
+{
+    const struct vt_written_line *line =
+        python->code_id < trace->code_count && trace->codes[python->code_id].file
+            ? vt_written_find(trace, trace->codes[python->code_id].file, vt_trace_python_line(trace, python))
+            : NULL;
+    return line && !vt_is_library_file(line->source_file);
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id)) {
-            fill_python(trace, &stack->python[i], frame);
-            return true;
-        }
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        if (vt_trace_code_is_library(trace, stack->python[i].code_id) &&
+            !was_written(trace, &stack->python[i]))
+            continue;
+        fill_python(trace, &stack->python[i], frame);
+        return true;
+    }
     if (stack->python_count > 0) {
         fill_python(trace, &stack->python[0], frame);
         return true;

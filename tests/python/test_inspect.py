@@ -178,7 +178,7 @@ def run(name, given):
 
 
 def load(memory=None, **instead):
-    memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
+    memory = memory or dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[], written=[])
     given = {"__builtins__": __builtins__, **GIVEN, **memory, **instead}
     inspect = run("inspect.py", given)
     inspect["take_census"] = run("census.py", {**given, **inspect["FOR_CENSUS"]})["take_census"]
@@ -406,7 +406,7 @@ def test_waiting_is_counted():
 
 def test_remembers():
     """The next inspection calls roots and optimizers by their numbers; the numbers of those that are gone are not given again."""
-    memory = dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[])
+    memory = dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[], written=[])
     one, two = Linear(weight=Parameter(2)), Linear(weight=Parameter(3))
     first, second = Optimizer([one._parameters["weight"]]), Optimizer([two._parameters["weight"]])
     told = inspect(0, memory, one=one, two=two, first=first, second=second)

@@ -348,20 +348,20 @@ def graphed_step(record):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):
+        for step in range(3):
             optimizer.zero_grad(set_to_none=True)
             functional.cross_entropy(model(inputs), targets).backward()
             optimizer.step()
+            record.take("warm", step, (inputs, targets))
     torch.cuda.current_stream().wait_stream(side)
-    record.take("warm", 0, (inputs, targets))
     graph = torch.cuda.CUDAGraph()
     optimizer.zero_grad(set_to_none=True)
     with torch.cuda.graph(graph):
         loss = functional.cross_entropy(model(inputs), targets)
         loss.backward()
         optimizer.step()
-    record.take("captured", 0, (inputs, targets))
-    for step in range(4):
+    record.take("captured", 3, (inputs, targets))
+    for step in range(4, 8):
         fresh, wanted = wide_batch()
         inputs.copy_(fresh)
         targets.copy_(wanted)

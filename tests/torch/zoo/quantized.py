@@ -112,19 +112,19 @@ class QuantizedModel(nn.Module):
 
 
 class WithScales:
-    """A model whose scales are attributes: they belong to the weights as buffers do."""
+    """A model whose scales are attributes: they are a part of the quantized weights."""
 
     def __init__(self, model):
         self.model = model
 
     def parameters(self):
-        return self.model.parameters()
-
-    def buffers(self):
-        yield from self.model.buffers()
+        yield from self.model.parameters()
         for module in self.model.modules():
             if isinstance(module, Linear4bit):
                 yield module.scales
+
+    def buffers(self):
+        return self.model.buffers()
 
 
 def four_bit_lora(record):
