@@ -16,6 +16,7 @@ GROUPS = {
     "parameters and buffers": ("parameter", "buffer"),
     "gradients": ("gradient",),
     "optimizer state": ("optimizer_state",),
+    "checkpoint copies": ("checkpoint_copy",),
     "workspaces": ("workspace",),
     "activations": ("activation",),
     "inputs": ("input",),
