@@ -15,6 +15,7 @@ REQUIRED = {
     "gradients": 1,
     "optimizer state": 1,
     "communication": 1,
+    "checkpoint copies": 1,
     "workspaces": 0.9999,
     "activations": 0.99,
     "inputs": 0.99,
