@@ -24,6 +24,7 @@
     X(ZEROS, "zeros")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
+    X(GATHERED, "gathered")                                                                                  \
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")                                                                                \
     X(INPUT_OPERATOR, "input-operator")                                                                      \
