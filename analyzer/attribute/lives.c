@@ -146,13 +146,12 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE_CUT;
     if (is_persistent(lives, block))
         bits |= VT_LIFE_PERSISTENT;
-    if (block->free_event != VT_NEVER) {
-        long freed = vt_pass_before(phases, block->free_event);
-        if (freed > pass && block->free_event <= phases->passes[freed].last_event)
-            bits |= VT_LIFE_FREED_IN_BACKWARD;
-    }
+    if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
+        bits |= VT_LIFE_FREED_IN_BACKWARD;
     if (in_pass && block->free_event > phases->passes[pass].last_event)
         bits |= VT_LIFE_OUTLIVES_SPAN;
+    if (in_pass && phases->passes[pass].makes_nodes)
+        bits |= VT_LIFE_GRAD_MODE;
     /* the trace ends in this pass */
     if (in_pass && next == phases->pass_count && block->free_event == VT_NEVER &&
         phases->spans[phases->span_count - 1].phase == VT_PHASE_BACKWARD && !lives->replay->trace->complete)
@@ -384,32 +383,64 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
     return 0;
 }
 
-/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
- * then leaves almost no gradients of its own. */
-static void find_gradient_holders(struct lives *lives)
+/* Bytes that are alive when each pass ends: of gradients that backward made, of buckets, of early zeros. */
+struct held_bytes {
+    int64_t gradients, buckets, zeros;
+};
+
+static void weigh_passes(const struct lives *lives, struct held_bytes *held)
+{
+    const struct vt_phases *phases = lives->phases;
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        bool in_bucket = has_trait(lives, block, VT_TRAIT(BUCKET));
+        bool made = !in_bucket && fits(lives, i, &left_by_backward), zeros = fits(lives, i, &early_zeros);
+        if (!is_holder(lives, block) || !(in_bucket || made || zeros))
+            continue;
+        int64_t bytes = (int64_t)block->bytes;
+        const struct held_bytes own = {made ? bytes : 0, in_bucket ? bytes : 0, zeros ? bytes : 0};
+        /* from the first pass that ends after it was made to the last that ends before it is freed */
+        long begun = vt_pass_before(phases, block->alloc_event);
+        size_t first = begun >= 0 && phases->passes[begun].last_event >= block->alloc_event ? (size_t)begun : (size_t)(begun + 1);
+        long ended = block->free_event == VT_NEVER ? (long)phases->pass_count - 1 : vt_pass_before(phases, block->free_event);
+        size_t end = ended >= 0 && phases->passes[ended].last_event >= block->free_event ? (size_t)ended : (size_t)(ended + 1);
+        if (first >= end)
+            continue;
+        held[first].gradients += own.gradients, held[end].gradients -= own.gradients;
+        held[first].buckets += own.buckets, held[end].buckets -= own.buckets;
+        held[first].zeros += own.zeros, held[end].zeros -= own.zeros;
+    }
+}
+
+/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: some pass
+ * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) */
+static int find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
-    if (lives->phases->pass_count == 0)
-        return;
-    uint32_t at_event = lives->phases->passes[0].last_event;
-    uint64_t gradient_bytes = 0, bucket_bytes = 0, zeros_bytes = 0, parameter_bytes = 0;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
-        if (!is_holder(lives, block) || !vt_alive_at(block, at_event))
-            continue;
-        if (has_trait(lives, block, VT_TRAIT(BUCKET)))
-            bucket_bytes += block->bytes;
-        else if (fits(lives, i, &left_by_backward))
-            gradient_bytes += block->bytes;
-        zeros_bytes += fits(lives, i, &early_zeros) ? block->bytes : 0;
+    size_t count = lives->phases->pass_count;
+    struct held_bytes *held = calloc(count + 1, sizeof *held);
+    int64_t parameter_bytes = 0;
+    bool buckets = false, zeros = count > 0;
+    if (!held)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        parameter_bytes += is_parameter(lives, i) ? (int64_t)replay->allocations[i].bytes : 0;
+    weigh_passes(lives, held);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            held[i].gradients += held[i - 1].gradients;
+            held[i].buckets += held[i - 1].buckets;
+            held[i].zeros += held[i - 1].zeros;
+        }
+        buckets |= held[i].gradients < held[i].buckets / 2;
+        zeros &= !held[i].buckets && held[i].gradients < parameter_bytes / 2 && held[i].zeros >= parameter_bytes / 2;
     }
-    bool buckets = gradient_bytes < bucket_bytes / 2;
-    bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
             (zeros && fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
+    free(held);
+    return 0;
 }
 
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
@@ -426,7 +457,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(&lives, &likenesses[i]);
     if (!error)
-        find_gradient_holders(&lives);
+        error = find_gradient_holders(&lives);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);

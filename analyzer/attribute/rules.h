@@ -55,7 +55,7 @@
                            /* or zeros, copies or loaded tensors from before the first pass */               \
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
-    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */                             \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
     X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
