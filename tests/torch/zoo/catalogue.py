@@ -3,10 +3,10 @@ import torch
 
 import models
 import variants
-from zoo import awkward, real, unusual
+from zoo import awkward, inference, real, unusual
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL}
+ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL, **inference.INFERENCE}
 
 
 def run(name, truth):

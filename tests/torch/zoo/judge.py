@@ -14,6 +14,7 @@ import json
 
 GROUPS = {
     "parameters and buffers": ("parameter", "buffer"),
+    "KV cache": ("kv_cache",),
     "gradients": ("gradient",),
     "optimizer state": ("optimizer_state",),
     "workspaces": ("workspace",),

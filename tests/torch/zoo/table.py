@@ -23,7 +23,7 @@ import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
-SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py")
+SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py", HERE / "inference.py")
 
 
 def names(source):

@@ -16,6 +16,7 @@ REQUIRED = {
     "optimizer state": 1,
     "communication": 1,
     "workspaces": 0.9999,
+    "KV cache": 0.999,
     "activations": 0.99,
     "inputs": 0.99,
     "temporaries": 0.99,

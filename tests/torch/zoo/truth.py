@@ -8,11 +8,11 @@
 Nothing here comes from vramtrace, and nothing here allocates device memory. A block is known by its number: how many
 blocks the allocator had handed out when it made this one (torch.cuda.memory_stats()["allocation.all.allocated"]).
 
-    parameter, buffer, gradient, optimizer_state, input, workspace, communication
+    parameter, kv_cache, buffer, gradient, optimizer_state, input, workspace, communication
                   at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
                   life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
                   trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
-                  what is sent is told by Record.note.
+                  what is sent is told by Record.note. A buffer of a module that is a cache of keys and values is kv_cache.
     activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
                   or torch.utils.checkpoint put it aside when it ran a forward again.
     temporary     else, if it was alive at no mark, no backward began at it, and it was not made while
@@ -43,7 +43,7 @@ import models  # noqa: E402
 import train_script  # noqa: E402
 
 PROCESS_GROUP_SECONDS = 0.05  # that its threads let nothing go
-ROLES = ("parameter", "buffer", "gradient", "optimizer_state", "input", "workspace", "communication", "activation")
+ROLES = ("parameter", "kv_cache", "buffer", "gradient", "optimizer_state", "input", "workspace", "communication", "activation")
 
 
 def tensors_in(value):
@@ -74,6 +74,7 @@ class Record:
     def __init__(self, name, path, device=0):
         self.name, self.path, self.device = name, path, device
         self.modules, self.optimizers, self.library_tensors = [], [], []
+        self.cached = list  # gives the tensors of caches of keys and values
         self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
         self.mark, self.inspect = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
         self.driver = train_script.DriverTruth()
@@ -158,6 +159,7 @@ class Record:
         inputs = list(tensors_in(inputs))
         return {
             "parameter": parameters,
+            "kv_cache": list(tensors_in(self.cached())),
             "buffer": [buffer for module in self.modules for buffer in module.buffers()],
             "gradient": [tensor.grad for tensor in parameters + inputs if tensor.is_leaf] + list(gradients),
             "optimizer_state": list(tensors_in([list(optimizer.state.values()) for optimizer in self.optimizers])),
