@@ -45,6 +45,8 @@ struct vt_leak {
     bool rebuilt;           /* one tensor, made anew and larger in each step */
     const char *owner, *module; /* of that block, NULL = not known */
     struct vt_leak_holder holder;
+    const char *holder_unknown; /* why there is no holder's name, and what to do; NULL = there is one, or none is
+                                   possible */
     const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;
                                              NULL = none, or all the same */
     uint64_t owned_blocks;                /* with such a name */

@@ -44,6 +44,32 @@ static void sum_up(struct vt_leaks *leaks)
     }
 }
 
+/* Why no name is known for what holds a leak: an inspection that listed holders after the leak began would
+ * have found it. */
+static const char *why_unknown(const struct vt_leak_finder *finder, const struct vt_leak *leak)
+{
+    const struct vt_trace *trace = finder->trace;
+    bool censused = false, censused_since = false;
+    if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
+        leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
+        return NULL;
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        const struct vt_inspection *seen = &trace->inspections[i];
+        if (seen->holder_count == 0)
+            continue;
+        censused = true;
+        censused_since |= vt_span_at(finder->attribution, seen->event_index)->step > leak->first_step;
+    }
+    if (trace->inspection_count == 0)
+        return "no inspection was made. Call vramtrace_inspect() near the end, or let it run longer";
+    if (!censused)
+        return "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown";
+    if (!censused_since)
+        return "no inspection looked for holders after it began. Call vramtrace_inspect() where it has grown";
+    return "an inspection looked for holders after it began and found no Python name: C++ code holds it, or "
+           "objects that nothing reaches (then gc.collect() frees it)";
+}
+
 static int find(struct vt_leak_finder *finder)
 {
     static int (*const finders[])(struct vt_leak_finder *) = {vt_leak_finder_read,  vt_leak_cycles_find,
@@ -56,6 +82,8 @@ static int find(struct vt_leak_finder *finder)
     if (error)
         return error;
     sum_up(leaks);
+    for (size_t i = 0; i < leaks->count; i++)
+        leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
     error = vt_leak_cache_find(finder);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
