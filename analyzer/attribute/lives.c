@@ -101,10 +101,20 @@ static int count_blocks(struct lives *lives)
     return 0;
 }
 
+/* Without backward: alive when PERSISTENT_STEPS more steps have ended, or at the end. */
+static bool is_persistent_in_inference(const struct lives *lives, const struct vt_allocation *block)
+{
+    return block->free_event > lives->last_made ||
+           vt_step_at(lives->phases, block->free_event) >=
+               vt_step_at(lives->phases, block->alloc_event) + PERSISTENT_STEPS;
+}
+
 /* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
 static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
+    if (phases->pass_count == 0)
+        return is_persistent_in_inference(lives, block);
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
@@ -123,7 +133,7 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD;
+        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0);
     uint32_t bits = 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;

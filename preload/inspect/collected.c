@@ -95,6 +95,11 @@ void vt_collected_in_child(void)
 
 /* ---- a search ---- */
 
+static const char *type_of(object *any)
+{
+    return vt_pointer_at(any, vt_python_known()->layout->object_type);
+}
+
 struct search {
     const struct vt_collected_search *wanted;
     object *holder;
@@ -110,7 +115,7 @@ int vt_collected_visit_referents(object *any, vt_collected_visit visit, void *co
     int (*traverse)(object *, vt_collected_visit *, void *);
     if (!python->PyObject_IS_GC(any))
         return 0;
-    memcpy(&traverse, vt_pointer_at(any, VT_OBJECT_TYPE) + VT_TYPE_TRAVERSE, sizeof traverse);
+    memcpy(&traverse, type_of(any) + vt_python_known()->layout->type_traverse, sizeof traverse);
     return traverse ? traverse(any, visit, context) : 0;
 }
 
@@ -124,7 +129,7 @@ static bool has_id(object *set, object *any)
 
 static bool is_unreached(const struct vt_collected_search *wanted, object *any)
 {
-    return vt_pointer_at(any, VT_OBJECT_TYPE) == wanted->class && !has_id(wanted->seen, any);
+    return type_of(any) == wanted->class && !has_id(wanted->seen, any);
 }
 
 static enum outcome note_unreached(struct search *search, object *any)
@@ -147,7 +152,7 @@ static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
     if (holder == wanted->unreached || holder == wanted->holders ||
-        has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
+        has_id(wanted->plain, (object *)type_of(holder)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);

@@ -28,7 +28,7 @@ enum { PART_OF_LIFE = 100, FIRST_INSPECTION_NS = 5 * 1000 * 1000 };
 enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
 enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that the program asks for */
 enum { CENSUS_SHARE = 4 };
-enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
+enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 
 /* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
@@ -292,7 +292,7 @@ static void *run(void *context)
 {
     struct errand *errand = context;
     int gil = python->PyGILState_Ensure();
-    object *thread = python->PyThreadState_Get ? python->PyThreadState_Get() : NULL;
+    object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
     if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
         python->PyThreadState_EnterTracing(thread);
     bool is_refused = false;
@@ -371,6 +371,19 @@ static object *copy_context(void)
     return python->none;
 }
 
+/* Of the functions that run: those of other threads, which wait for the GIL or in C, then this one's (read in
+ * reverse by inspect.py). States are added without the GIL, but before the first, and freed with it. */
+static void list_variables(object *variables)
+{
+    object *own = python->PyThreadState_Get();
+    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
+        if (thread != own)
+            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    python->PyErr_Clear(); /* no memory for all of them */
+}
+
 static void run_errand(struct errand *errand)
 {
     object *type = NULL, *value = NULL, *traceback = NULL;
@@ -384,8 +397,7 @@ static void run_errand(struct errand *errand)
         errand->handled = value ? value : python->none;
         errand->context = copy_context();
         if (errand->variables && errand->context) {
-            vt_python_visit_locals(FRAMES_MAXIMUM, vt_inspect_add_variable, errand->variables);
-            python->PyErr_Clear(); /* no memory for all of them */
+            list_variables(errand->variables);
             run_beside(errand);
         }
         vt_python_drop(errand->variables);

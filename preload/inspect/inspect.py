@@ -392,5 +392,5 @@ def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=N
 
 
 FOR_CENSUS = dict(
-    PLAIN=PLAIN, CONTAINERS=CONTAINERS, Namespace=Namespace, attributes=attributes, class_name=class_name, has_class=has_class,
-    entries=entries, key_name=key_name, text=text, place_of=place_of)
+    PLAIN=PLAIN, CONTAINERS=CONTAINERS, SLOT=SLOT, Namespace=Namespace, attributes=attributes, class_name=class_name,
+    has_class=has_class, entries=entries, key_name=key_name, text=text, place_of=place_of)

@@ -14,13 +14,15 @@ LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
 LOOKED_AT = HERE / "programs" / "python_inspections.py"
-SUPPORTED = range(9, 14)
+SUPPORTED = range(9, 16)
 
 
 def interpreters():
     """{minor version: path}, one of each."""
     places = [pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"]
     found = [path for place in places if place.is_dir() for path in sorted(place.glob("3.*/bin/python3"))]
+    cache = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache" / "vramtrace"))
+    found += sorted(cache.glob("pythons-*/usr/bin/python3.[0-9][0-9]"))
     found += [pathlib.Path(path) for minor in range(8, 16) if (path := shutil.which(f"python3.{minor}"))]
     found += [pathlib.Path("/usr/bin/python3")]
     versions = {}

@@ -138,6 +138,15 @@ def frame_variables(frame):
     return [part for name, value in frame.f_locals.items() for part in (where, name, value)]
 
 
+def generator_variables(generator):
+    """In the place of methods.c's."""
+    for name in ("gi_frame", "cr_frame", "ag_frame"):
+        frame = getattr(generator, name, None)
+        if frame is not None:
+            return frame_variables(frame)
+    return []
+
+
 def function_parts(function):
     code = function.__code__
     return [code.co_varnames[:code.co_argcount], code.co_freevars, function.__closure__, function.__defaults__,
@@ -154,9 +163,9 @@ def own_attributes(thing):
 # What code.c gives, by other means.
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
-    METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
+    COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
     now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
-    frame_variables=frame_variables, function_parts=function_parts, find_unreached=find_unreached)
+    frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached)
 
 
 def run(name, given):

@@ -426,7 +426,7 @@ def reduce_overhead(record):
     epoch(record, model, optimizer, run, 5, wide_batch)
 
 
-COMPILED = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         saved_on_cpu,

@@ -412,7 +412,7 @@ def switch_layers(record):
     fit(record, model, torch.optim.AdamW(model.parameters()))
 
 
-QUANTIZED = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         four_bit_lora,

@@ -32,7 +32,7 @@ def main():
     unknown = set(names) - set(catalogue.ALL)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    if set(names) & set(real.REAL):
+    if set(names) & catalogue.NEED_PACKAGES:
         real.imported()
     truth.Record.with_inspections = arguments.inspect
     jobs = {name: functools.partial(catalogue.run, name, str(folder / f"{name}.truth")) for name in names}

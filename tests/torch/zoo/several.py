@@ -325,7 +325,7 @@ def ensemble_in_turn(record):
         del votes
 
 
-SEVERAL = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         four_models_of_one_size,
