@@ -112,7 +112,8 @@ static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
     return advanced;
 }
 
-/* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step. */
+/* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
+ */
 static int read_graph(struct vt_finder *finder, uint32_t index)
 {
     const struct vt_event *event = &finder->trace->events[index];

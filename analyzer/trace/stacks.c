@@ -163,14 +163,30 @@ static bool was_written(const struct vt_trace *trace, const struct vt_python_fra
     return line && !vt_is_library_file(line->source_file);
 }
 
+/* The innermost Python frame of the user's own code, or of code written for it; python_count if there is
+ * none. */
+static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    uint32_t at = 0;
+    while (at < stack->python_count && vt_trace_code_is_library(trace, stack->python[at].code_id) &&
+           !was_written(trace, &stack->python[at]))
+        at++;
+    return at;
+}
+
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    uint32_t at = trace->tables->written_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
+    return at < stack->python_count && was_written(trace, &stack->python[at]);
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        if (vt_trace_code_is_library(trace, stack->python[i].code_id) &&
-            !was_written(trace, &stack->python[i]))
-            continue;
-        fill_python(trace, &stack->python[i], frame);
+    uint32_t at = own_python_frame(trace, stack);
+    if (at < stack->python_count) {
+        fill_python(trace, &stack->python[at], frame);
         return true;
     }
     if (stack->python_count > 0) {

@@ -163,6 +163,9 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
+/* Whether that frame is one of code that a compiler wrote for the user's: its line is theirs. */
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
+
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
 

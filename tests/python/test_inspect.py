@@ -194,6 +194,23 @@ def kinds(lines, letter):
     return [line[1:] for line in lines if line[0] == letter]
 
 
+def test_lines_behind_written_code():
+    """Of the compiler's map, what an earlier inspection has not reported; nothing of what has another form."""
+    one, two = [(5, 9), ("  File \"net.py\", line 3, in forward\n", "")], [(7,), ("  File \"net.py\", line 4, in half\n",)]
+    maps = {"/tmp/a.py": one, "/tmp/b.py": two, "/tmp/c.py": [], 3: one}
+    module = sys.modules["torch._inductor.codecache"] = types.ModuleType("codecache")
+    module.PyCodeCache = type("PyCodeCache", (), {"linemaps": maps})
+    memory = dict(roots=[], root_holders=[], optimizers=[], optimizer_holders=[], written=[])
+    try:
+        assert kinds(inspect(memory=memory), "W") == [
+            ["/tmp/a.py", "5", "  File \"net.py\", line 3, in forward\\n"], ["/tmp/a.py", "9", ""],
+            ["/tmp/b.py", "7", "  File \"net.py\", line 4, in half\\n"]]
+        maps["/tmp/d.py"] = two
+        assert [line[0] for line in kinds(inspect(memory=memory), "W")] == ["/tmp/d.py"]
+    finally:
+        del sys.modules["torch._inductor.codecache"]
+
+
 def test_names():
     net = Module(first=Linear(weight=Parameter(4, 8), bias=Parameter(4)), norm=Module(scale=Parameter(8), mean=Tensor(8)))
     first = net._modules["first"]._parameters["weight"]

@@ -191,12 +191,49 @@ def eight_bit_inference(record):
     del best
 
 
-def torchao_int8(record):
-    """torchao's quantize_: weights are tensor subclasses with inner tensors."""
-    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+class Int8Tensor(torch.Tensor):
+    """A weight as torchao keeps it: a tensor that is none, round the two that it consists of."""
 
+    @staticmethod
+    def __new__(cls, levels, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, levels.shape, dtype=scale.dtype, device=levels.device)
+
+    def __init__(self, levels, scale):
+        self.levels, self.scale = levels, scale
+
+    def __tensor_flatten__(self):
+        return ["levels", "scale"], None
+
+    @classmethod
+    def __tensor_unflatten__(cls, inner, context, size, stride):
+        return cls(inner["levels"], inner["scale"])
+
+    @classmethod
+    def of(cls, weight):
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        return cls((weight / scale.clamp(min=1e-9)).round().to(torch.int8), scale)
+
+    def plain(self):
+        return self.levels.to(self.scale.dtype) * self.scale
+
+    @classmethod
+    def __torch_dispatch__(cls, function, kinds, arguments=(), options=None):
+        if function in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+            return cls(arguments[0].levels, arguments[0].scale)
+        plain = torch.utils._pytree.tree_map_only(cls, cls.plain, (arguments, options or {}))
+        return function(*plain[0], **plain[1])
+
+
+def swap_weights(model):
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight = nn.Parameter(Int8Tensor.of(module.weight.data), requires_grad=False)
+
+
+def eight_bit_subclass(record):
+    """Weights are tensor subclasses with inner tensors (torchao); the head is plain and is tuned."""
     model = Classifier().bfloat16().cuda().requires_grad_(False)
-    quantize_(model.layers, Int8WeightOnlyConfig())
+    swap_weights(model.layers)
     model.head.requires_grad_(True)
     fit(record, model, torch.optim.AdamW(model.head.parameters()), [Inner(model)])
 
@@ -381,7 +418,7 @@ PROGRAMS = {
         four_bit_lora,
         eight_bit_on_device,
         eight_bit_inference,
-        torchao_int8,
+        eight_bit_subclass,
         float8_training,
         peft_on_eight_bit,
         late_experts,
