@@ -20,9 +20,10 @@ struct vt_raw_python_frame {
 /* Walks the calling thread's frames, innermost first. Returns the number stored in `frames` (0 without
  * Python) and mixes them into *hash: two walks that differ in code, instruction or self differ in hash, also
  * where another code object got the address of one that died. *truncated: there were more than `capacity`.
- * *unreadable: the chain is not valid from there on. */
+ * *unreadable: the chain is not valid from there on. *entry_frame: from 3.12 on the frame that the innermost
+ * evaluation keeps on the C stack, for vt_native_walk; 0 = none seen. */
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable);
+                      bool *unreadable, uintptr_t *entry_frame);
 
 struct vt_python_code_view {
     /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */

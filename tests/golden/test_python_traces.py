@@ -95,7 +95,8 @@ def test_looks_audited(tmp_path, minor):
     events = looked_at.splitlines()
     assert (status, error) == (0, "") and events.count("compile ('<vramtrace>',)") == 1
     events.remove("compile ('<vramtrace>',)")
-    assert events == alone.splitlines() == ["done"]
+    assert events == alone.splitlines() and events[-1] == "done"
+    assert all(event.startswith("ctypes.call_function") for event in events[:-1])  # from 3.14 on: how the program calls us
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

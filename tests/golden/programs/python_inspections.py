@@ -290,7 +290,7 @@ def audit():
 
     def hook(event, arguments):
         if on:
-            events.append((event, str(arguments[1:] if event == "compile" else arguments)))
+            events.append((event, str(arguments[1:] if event in ("compile", "ctypes.call_function") else arguments)))
 
     sys.addaudithook(hook)
     on.append(1)
@@ -334,7 +334,7 @@ def state():
     look_again(3)
     after = measure()
     for one, other in zip(before, after):
-        print(one == other, "" if one == other else (one, other))
+        print(one == other, "" if one == other else other - one if isinstance(one, int) else (one, other))
     print(os.read(read, 100) if select.select([read], [], [], 0)[0] else "nothing")
     signal.set_wakeup_fd(-1)
     ended.append(1)
