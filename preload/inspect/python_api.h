@@ -46,6 +46,8 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyFunction_GetKwDefaults, (void *))                                                            \
     X(int, PyGILState_Ensure, (void))                                                                        \
     X(void, PyGILState_Release, (int))                                                                       \
+    X(void *, PyInterpreterState_Head, (void))                                                               \
+    X(void *, PyInterpreterState_Next, (void *))                                                             \
     X(void *, PyInterpreterState_ThreadHead, (void *))                                                       \
     X(void *, PyImport_GetModuleDict, (void))                                                                \
     X(int, PyList_Append, (void *, void *))                                                                  \
