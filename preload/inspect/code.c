@@ -62,8 +62,8 @@ static bool is_held_by_one(const object *any)
     return vt_int_at(any, 0) == 1;
 }
 
-/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made: Python has one for
- * each object. */
+/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made:
+ * Python has one for each object. */
 static void hide_memory(void)
 {
     for (int i = 0; i < MEMORIES && memory[i]; i++) {

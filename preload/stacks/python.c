@@ -281,8 +281,8 @@ static bool visit_frame(struct visit *visit, const struct frame *frame)
     return visit_slots(visit, names, locals, kinds + VT_BYTES_DATA, false);
 }
 
-/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals are
- * being freed. */
+/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals
+ * are being freed. */
 static bool begin(struct visit *visit)
 {
     return vt_python_current_thread(&visit->python) && visit->python->cells_readable;
