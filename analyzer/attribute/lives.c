@@ -159,6 +159,18 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
     return bits;
 }
 
+/* Work of the script's own between a pass and what follows it. */
+static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
+                                       const struct vt_span *span, uint32_t bits)
+{
+    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD) |
+                            VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) |
+                            VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED);
+    return (span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
+           vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
+           !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE)) && !has_trait(lives, block, others);
+}
+
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
@@ -180,6 +192,8 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_ONCE;
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
+    if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
+        bits |= VT_LIFE_COMPUTED_AFTER_BACKWARD;
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
         block->free_event > phases->recomputes[recompute].last_event)
@@ -197,7 +211,8 @@ static bool is_parameter(const struct lives *lives, size_t i)
 /* Blocks by the bits of their life and the traits of their stack. */
 struct profile {
     uint32_t life, not_life; /* all of the first, none of the second */
-    uint64_t trait, not_traits;
+    uint64_t trait;          /* 0 = any stack */
+    uint64_t not_traits;
     bool not_parameter;
 };
 #define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
@@ -211,7 +226,7 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
     uint32_t life = lives->bits[i];
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (life & profile->life) == profile->life &&
-           !(life & profile->not_life) && has_trait(lives, block, profile->trait) &&
+           !(life & profile->not_life) && (!profile->trait || has_trait(lives, block, profile->trait)) &&
            !has_trait(lives, block, profile->not_traits) &&
            !(profile->not_parameter && is_parameter(lives, i));
 }
@@ -336,6 +351,8 @@ static const struct likeness likenesses[] = {
                  .not_parameter = true},
      .share = 2,
      .also_twice = true},
+    /* gradients that the script computes itself: some of its own temporaries have these sizes too */
+    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD, .not_life = VT_LIFE_BRIEF}, .share = 2, .repeated = true},
     /* state from the file from which the parameters were copied */
     {.profile = {.life = EARLY, .trait = VT_TRAIT(LOADED), .not_parameter = true},
      .share = 2,

@@ -223,6 +223,7 @@ def functional_ensemble(record):
         record.watch([Held(weights.values())])
         with record.without_hooks():
             gradients, _ = gradient_of(weights, buffers, inputs, targets)
+        models.finish_backward()
         record.take("bwd", step, (inputs, targets), gradients.values())
         for name, weight in weights.items():
             weight.sub_(gradients[name], alpha=0.1)
