@@ -76,8 +76,10 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
         };
         struct vt_verdict verdict;
         label_by_kind(attribution->trace, allocation, label);
-        label->gathered = subject.holds_tensors &&
-                          (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED));
+        label->gathered =
+            subject.holds_tensors &&
+            ((lives[i] & VT_LIFE_GATHERED) ||
+             (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
         if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
             continue;
         label->rule = verdict.rule;

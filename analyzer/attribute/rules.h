@@ -56,6 +56,11 @@
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */                             \
+    X(COMPUTED_AFTER_BACKWARD,                                                                               \
+      "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
+    X(GATHERED, "gathered")   /* in forward or backward, unfilled, again and again, as large as a set of */  \
+                              /* parameters */                                                               \
+    X(ENDS_PASS, "ends-pass") /* the last that its pass leaves behind */                                     \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
     X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 

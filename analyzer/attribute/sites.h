@@ -21,6 +21,7 @@
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
+    X(UNFILLED, "unfilled")                                                                                  \
     X(ZEROS, "zeros")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
