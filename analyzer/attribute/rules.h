@@ -53,6 +53,9 @@
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
+    X(OUTLIVES_CALL, "outlives-call")     /* the call of a model that made it, or a whole one after it */    \
+    X(GROWN, "grown")                     /* concatenated anew, larger, in call after call, or its first */  \
+    X(SEVERAL, "several")                 /* blank and of one size with others, for several calls */         \
     X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
 enum vt_life_bit {

@@ -21,6 +21,7 @@
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
     X(ZEROS, "zeros")                                                                                        \
+    X(BLANK, "blank")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
     X(EVALUATION, "evaluation")                                                                              \

@@ -32,6 +32,7 @@ def main():
     unknown = set(names) - set(catalogue.ALL)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    sys.modules["torchao"] = None  # transformers would import it, and it asks the device, which a fork does not survive
     for source, its_names in ((real, real.REAL), (inference, inference.INFERENCE)):
         if set(names) & set(its_names):
             source.imported()
