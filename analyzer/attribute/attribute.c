@@ -289,6 +289,8 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
     error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
+    if (!error)
+        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives);
     if (error)
         return error;
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);

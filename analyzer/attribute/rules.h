@@ -62,6 +62,9 @@
                               /* parameters */                                                               \
     X(ENDS_PASS, "ends-pass") /* the last that its pass leaves behind */                                     \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
+    X(OUTLIVES_CALL, "outlives-call")     /* the call of a model that made it, or a whole one after it */    \
+    X(GROWN, "grown")                     /* concatenated anew, larger, in call after call, or its first */  \
+    X(SEVERAL, "several")                 /* blank and of one size with others, for several calls */         \
     X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
 enum vt_life_bit {
