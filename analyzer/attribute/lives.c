@@ -350,7 +350,7 @@ static int match_gradients(struct lives *lives)
             const struct vt_allocation *block = &replay->allocations[i];
             if (block->alloc_event >= phases->passes[0].first_event)
                 break;
-            if (is_holder(lives, block) && block->free_event > at_event &&
+            if (is_holder(lives, block) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
                 parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
                 lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
         }

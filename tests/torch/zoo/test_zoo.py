@@ -24,10 +24,6 @@ REQUIRED_OF_ALL, UNKNOWN_LIMIT = 0.999, 0.001
 # Known errors: (mode, training, group or None for all) -> the share that is right. Remove an entry when it is
 # fixed.
 KNOWN_WRONG = {
-    # Gradients that the script computes by casting others resemble its temporaries.
-    ("rules", "half_model", None): 0.95,
-    ("rules", "half_model", "gradients"): 0.46,
-    ("rules", "half_model", "temporaries"): 0,
     # Parameters that the script replaces with what it computes in forward resemble what forward keeps.
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
@@ -49,11 +45,9 @@ KNOWN_WRONG = {
     # Sums of gradients that outlive the step resemble other values that the script keeps.
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0))},
-    # What a graph of gradients keeps, where the script drops it before another pass frees it.
-    **{(mode, "curvature", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.98), ("gradients", 0.91), ("activations", 0.77))},
-    # Zeros and quotients of a few bytes on the way to a gradient.
+    # A quotient of a few bytes on the way to a gradient.
     ("rules", "gradient_surgery", "gradients"): 0.9999,
+    ("inspections", "gradient_surgery", "gradients"): 0.9999,
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},
