@@ -59,6 +59,9 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
     case SIGN_OPTIMIZER:
         *label = VT_PHASE_OPTIMIZER;
         return 0;
+    case SIGN_WHOLE_STEP:
+        *label = VT_PHASE_OTHER;
+        return 0;
     case SIGN_DATA:
     case SIGN_SOURCE:
         if (*label != VT_PHASE_INIT && (*label != VT_PHASE_FORWARD || sign == SIGN_DATA))
@@ -246,6 +249,8 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
     if (!error)
         error = make_spans(&finder);
     vt_index_free(&finder.thread_index);
+    vt_index_free(&finder.captured.graphs);
+    vt_index_free(&finder.captured.execs);
     free(finder.threads);
     free(finder.thread_of_stack);
     free(finder.holds);

@@ -71,6 +71,10 @@ const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint3
 /* Whether a Python function is of a class; false where the id is of no code object. */
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
 
+/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
+ * no module. */
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
+
 /* ---- Private to attribution ---- */
 
 struct vt_sites {

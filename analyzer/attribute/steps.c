@@ -302,31 +302,61 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* Without backward, a step begins whenever the first stack that allocates in a module recurs. Stacks seen
- * less than half as often as the most frequent one are ignored: the very first call may come from elsewhere
- * (a generator). */
+/* The code of a stack and the modules that it is in, whatever the thread: a server answers requests of one kind on many. */
+static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    uint64_t key = vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START);
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame));
+        key = vt_mix(key, frame->self_address);
+    }
+    return key;
+}
+
+/* Sets numbers, by stack: equal for equal code. */
+static int number_codes(const struct vt_trace *trace, uint32_t *numbers)
+{
+    struct vt_index codes = {0};
+    int error = 0;
+    for (uint32_t id = 0; id < trace->stack_count && !error; id++) {
+        uint64_t key = code_of(trace, id);
+        numbers[id] = vt_index_get(&codes, key);
+        if (numbers[id] == VT_INDEX_NONE)
+            error = vt_index_put(&codes, key, numbers[id] = id);
+    }
+    vt_index_free(&codes);
+    return error;
+}
+
+/* Without backward, a step begins whenever the first code that allocates in a module recurs. Code seen less
+ * than half as often as the most frequent one is ignored: the very first call may come from elsewhere (a
+ * generator). */
 static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
-    const struct vt_event *events = finder->trace->events;
-    uint32_t *counts = calloc(finder->trace->stack_count + 1, sizeof *counts), most = 0;
+    const struct vt_trace *trace = finder->trace;
+    uint32_t *counts = calloc(trace->stack_count + 1, sizeof *counts), most = 0;
+    uint32_t *codes = calloc(trace->stack_count + 1, sizeof *codes);
     size_t first = 0;
-    if (!counts)
-        return -ENOMEM;
-    for (size_t i = 0; i < phases->module_event_count; i++) {
-        uint32_t count = ++counts[events[phases->module_events[i]].stack_id];
+    int error = counts && codes ? number_codes(trace, codes) : -ENOMEM;
+    for (size_t i = 0; i < phases->module_event_count && !error; i++) {
+        uint32_t count = ++counts[codes[trace->events[phases->module_events[i]].stack_id]];
         most = count > most ? count : most;
     }
-    while (first < phases->module_event_count &&
-           counts[events[phases->module_events[first]].stack_id] * 2 < most)
+    while (!error && first < phases->module_event_count &&
+           counts[codes[trace->events[phases->module_events[first]].stack_id]] * 2 < most)
         first++;
-    for (size_t i = first + 1; i < phases->module_event_count; i++) {
+    for (size_t i = first + 1; i < phases->module_event_count && !error; i++) {
         uint32_t event = phases->module_events[i];
-        if (events[event].stack_id == events[phases->module_events[first]].stack_id)
+        if (codes[trace->events[event].stack_id] ==
+            codes[trace->events[phases->module_events[first]].stack_id])
             begins_step[event] = 1;
     }
     free(counts);
-    return 0;
+    free(codes);
+    return error;
 }
 
 /* The program's own marks decide if it makes any. After the last one there may be no step, but an evaluation
@@ -355,6 +385,23 @@ static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
     return true;
 }
 
+/* Launches of graphs that are whole steps: each step begins with the batch before its launch. */
+static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
+{
+    uint32_t batch = VT_NEVER;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        enum vt_sign sign = (enum vt_sign)finder->signs[i];
+        if (sign == SIGN_WHOLE_STEP)
+            begins_step[batch != VT_NEVER ? batch : i] = 1;
+        if (sign == SIGN_WHOLE_STEP || sign == SIGN_FORWARD || sign == SIGN_BACKWARD ||
+            sign == SIGN_OPTIMIZER)
+            batch = VT_NEVER;
+        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA) &&
+                 !is_freed_at_once(finder, i))
+            batch = i;
+    }
+}
+
 /* The passes that steps consist of. */
 static int find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_step)
 {
@@ -377,7 +424,9 @@ int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
     if (find_marks(finder, begins_step))
         return 0;
-    if (finder->phases->pass_count > 0)
+    if (finder->phases->pass_count > 0) {
+        find_launches(finder, begins_step);
         return find_boundaries_of_outer(finder, begins_step);
+    }
     return find_calls(finder, begins_step);
 }

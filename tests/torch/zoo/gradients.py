@@ -530,7 +530,7 @@ def gradients_by_function(record):
         del slopes
 
 
-GRADIENTS = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         views_without_sync,

@@ -423,7 +423,7 @@ def pipeline_stage(record):
             optimizer.zero_grad()
 
 
-SHARDING = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         sharded_by_flat,

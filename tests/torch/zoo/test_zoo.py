@@ -15,10 +15,14 @@ REQUIRED = {
     "gradients": 1,
     "optimizer state": 1,
     "communication": 1,
+    "checkpoint copies": 1,
     "workspaces": 0.9999,
+    "KV cache": 0.999,
     "activations": 0.99,
     "inputs": 0.99,
     "temporaries": 0.99,
+    "KV caches": 0.9999,
+    "checkpoint copies": 0.9999,
 }
 REQUIRED_OF_ALL, UNKNOWN_LIMIT = 0.999, 0.001
 # Known errors: (mode, training, group or None for all) -> the share that is right. Remove an entry when it is
