@@ -3,46 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/phases.h"
-#include "attribute/rules.h"
-#include "base/index.h"
+#include "attribute/lives.h"
 
 /* A block is persistent if it is alive after the last backward pass of this many steps, or of all if there
  * are fewer. Other passes of a step do not count: an input serves all passes of its step. */
 #define PERSISTENT_STEPS 3
-/* The allocator leaves up to 1 MiB unsplit in larger blocks, so the blocks of a parameter and its gradient
- * may differ by that much. Their sizes are compared in units. */
-#define LARGE_BYTES (UINT64_C(1) << 20)
-#define UNIT_BYTES (UINT64_C(1) << 16)
-
-struct lives {
-    const struct vt_replay *replay;
-    const struct vt_phases *phases;
-    const struct vt_sites *sites;
-    uint32_t *bits;
-    uint32_t *span_ends;              /* by span: the last event of its phase's own work */
-    uint32_t *made_before;            /* by event: count of blocks made up to it */
-    uint32_t *first_step, *last_step; /* by stack */
-    uint32_t *last_passes;            /* by pass: the last pass of its step */
-    uint32_t last_made; /* event that made the last block: frees after it are the program's end */
-    struct vt_index gradient_sizes, parameter_sizes; /* bucket → count */
-};
-
-static uint64_t traits_of(const struct lives *lives, const struct vt_allocation *block)
-{
-    return lives->sites->items[block->stack_id].traits;
-}
-
-static bool has_trait(const struct lives *lives, const struct vt_allocation *block, uint64_t trait)
-{
-    return (traits_of(lives, block) & trait) != 0;
-}
-
-static bool is_holder(const struct lives *lives, const struct vt_allocation *allocation)
-{
-    return vt_holds_tensors(lives->phases, allocation);
-}
-
 /* An optimizer's step has returned once something older than it is freed: later frees are not part of it. */
 static int find_span_ends(struct lives *lives)
 {
@@ -87,7 +52,7 @@ static int count_blocks(struct lives *lives)
     }
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!is_holder(lives, block))
+        if (!vt_lives_holds(lives, block))
             continue;
         uint32_t number = vt_step_at(phases, block->alloc_event) + 1;
         if (lives->first_step[block->stack_id] == 0)
@@ -188,230 +153,6 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
     return bits;
 }
 
-static bool is_parameter(const struct lives *lives, size_t i)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && !has_trait(lives, block, VT_TRAIT(BUFFER)) &&
-           (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
-}
-
-/* Blocks by the bits of their life and the traits of their stack. */
-struct profile {
-    uint32_t life, not_life; /* all of the first, none of the second */
-    uint64_t trait, not_traits;
-    bool not_parameter;
-};
-#define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
-static const struct profile left_by_backward = {.trait = VT_TRAIT(BACKWARD),
-                                                .not_traits = VT_TRAIT(WORKSPACE)};
-/* State that a script made for its own optimizer. */
-static const struct profile early_zeros = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true};
-
-static bool fits(const struct lives *lives, size_t i, const struct profile *profile)
-{
-    uint32_t life = lives->bits[i];
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return is_holder(lives, block) && (life & profile->life) == profile->life &&
-           !(life & profile->not_life) && has_trait(lives, block, profile->trait) &&
-           !has_trait(lives, block, profile->not_traits) &&
-           !(profile->not_parameter && is_parameter(lives, i));
-}
-
-/* ---- Gradients and parameters by size ---- */
-
-static uint64_t bucket(uint64_t bytes)
-{
-    return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
-}
-
-static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
-{
-    uint32_t count = vt_index_get(sizes, size_bucket);
-    return count == VT_INDEX_NONE ? 0 : count;
-}
-
-static int add_size(struct vt_index *sizes, uint64_t bytes)
-{
-    uint64_t size_bucket = bucket(bytes);
-    return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
-}
-
-/* The nearest size with at least `least` blocks that a block of `bytes` may match: its own, or for a large
- * block one within the unsplit remainder. 0 = none. */
-static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
-{
-    uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
-    for (uint64_t away = 0; away <= reach; away++)
-        for (uint64_t near = middle - away;; near = middle + away) {
-            uint32_t count = vt_index_get(sizes, near);
-            if (count != VT_INDEX_NONE && count >= least)
-                return near;
-            if (near == middle + away)
-                break;
-        }
-    return 0;
-}
-
-static bool take_size(struct vt_index *sizes, uint64_t bytes)
-{
-    uint64_t found = nearest_bucket(sizes, bytes, 1);
-    return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
-}
-
-/* The gradients alive when the first step's last backward pass ends. */
-static int collect_gradients(struct lives *lives, uint32_t at_event)
-{
-    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) ||
-            !fits(lives, i, &left_by_backward))
-            continue;
-        int error = add_size(&lives->gradient_sizes, block->bytes);
-        if (error)
-            return error;
-    }
-    return 0;
-}
-
-/* How likely a block from before the first pass is a parameter; 0 = it is not. */
-static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
-{
-    uint64_t traits = traits_of(lives, block);
-    if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
-        return 0;
-    if (traits & VT_TRAIT(MODULE_APPLY))
-        return 3;
-    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
-}
-
-/* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
- * then the rest, both in the order in which they were made. */
-static int match_gradients(struct lives *lives)
-{
-    const struct vt_phases *phases = lives->phases;
-    const struct vt_replay *replay = lives->replay;
-    if (phases->pass_count == 0)
-        return 0;
-    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
-    int error = collect_gradients(lives, at_event);
-    for (int rank = 3; rank > 0 && !error; rank--) {
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            const struct vt_allocation *block = &replay->allocations[i];
-            if (block->alloc_event >= phases->passes[0].first_event)
-                break;
-            if (is_holder(lives, block) && block->free_event > at_event &&
-                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
-                lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
-        }
-    }
-    return error;
-}
-
-/* Blocks that match the sizes of parameters. A few match by chance: those found must be at least one
- * `share`-th of all parameters, by bytes and by number; 0 = any number is enough. */
-struct likeness {
-    struct profile profile;
-    uint64_t share;
-    bool also_twice; /* also a block of twice the size: 4 bytes an element instead of 2 */
-    bool repeated;   /* any number of blocks for one parameter */
-};
-
-static const struct likeness likenesses[] = {
-    /* gradients of a pass that was cut short */
-    {.profile = {.life = VT_LIFE_CUT, .trait = VT_TRAIT(BACKWARD), .not_traits = VT_TRAIT(WORKSPACE)}},
-    /* early_zeros */
-    {.profile = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true},
-     .share = 2,
-     .repeated = true},
-    /* the same, made when the optimizer first needs it */
-    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
-                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
-                 .trait = VT_TRAIT(ZEROS),
-                 .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
-     .share = 2,
-     .repeated = true},
-    /* copies of the parameters in another precision, which a script keeps beside those that it trains */
-    {.profile = {.life = EARLY,
-                 .trait = VT_TRAIT(SOURCE),
-                 .not_traits = VT_TRAIT(ZEROS) | VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY),
-                 .not_parameter = true},
-     .share = 2,
-     .also_twice = true},
-    /* state from the file from which the parameters were copied */
-    {.profile = {.life = EARLY, .trait = VT_TRAIT(LOADED), .not_parameter = true},
-     .share = 2,
-     .repeated = true},
-};
-
-static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
-{
-    return take_size(&lives->parameter_sizes, bytes) ||
-           (likeness->also_twice && take_size(&lives->parameter_sizes, bytes / 2));
-}
-
-static int match_parameters(struct lives *lives, const struct likeness *likeness)
-{
-    const struct vt_replay *replay = lives->replay;
-    uint64_t parameter_bytes = 0, matched_bytes = 0, parameter_count = 0, matched_count = 0;
-    vt_index_free(&lives->parameter_sizes);
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_parameter(lives, i))
-            continue;
-        parameter_bytes += replay->allocations[i].bytes;
-        parameter_count++;
-        int error = add_size(&lives->parameter_sizes, replay->allocations[i].bytes);
-        if (error)
-            return error;
-    }
-    uint8_t *matched = calloc(replay->allocation_count + 1, 1);
-    if (!matched)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        uint64_t bytes = replay->allocations[i].bytes;
-        bool candidate = fits(lives, i, &likeness->profile),
-             taken = candidate && take_like(lives, likeness, bytes);
-        matched[i] = taken || (candidate && likeness->repeated &&
-                               nearest_bucket(&lives->parameter_sizes, bytes, 0) > 0);
-        matched_bytes += taken ? bytes : 0;
-        matched_count += taken;
-    }
-    bool enough = matched_bytes * likeness->share >= parameter_bytes * (likeness->share > 0) &&
-                  matched_count * likeness->share >= parameter_count * (likeness->share > 0);
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (matched[i] && enough)
-            lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
-    free(matched);
-    return 0;
-}
-
-/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
- * then leaves almost no gradients of its own. */
-static void find_gradient_holders(struct lives *lives)
-{
-    const struct vt_replay *replay = lives->replay;
-    if (lives->phases->pass_count == 0)
-        return;
-    uint32_t at_event = lives->phases->passes[0].last_event;
-    uint64_t gradient_bytes = 0, bucket_bytes = 0, zeros_bytes = 0, parameter_bytes = 0;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
-        if (!is_holder(lives, block) || !vt_alive_at(block, at_event))
-            continue;
-        if (has_trait(lives, block, VT_TRAIT(BUCKET)))
-            bucket_bytes += block->bytes;
-        else if (fits(lives, i, &left_by_backward))
-            gradient_bytes += block->bytes;
-        zeros_bytes += fits(lives, i, &early_zeros) ? block->bytes : 0;
-    }
-    bool buckets = gradient_bytes < bucket_bytes / 2;
-    bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
-            (zeros && fits(lives, i, &early_zeros)))
-            lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
-}
-
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint32_t *bits)
 {
@@ -422,11 +163,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
     if (!error)
-        error = match_gradients(&lives);
-    for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
-        error = match_parameters(&lives, &likenesses[i]);
-    if (!error)
-        find_gradient_holders(&lives);
+        error = vt_lives_compare_sizes(&lives);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);

@@ -53,6 +53,8 @@
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \
+    X(LIKE_ALL_PARAMETERS, "like-all-parameters") /* one of a set that a line makes at once: a copy or value \
+                                                     for each parameter */                                   \
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
