@@ -16,8 +16,9 @@ static int begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
         asked = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
     finder->engine_seen = false;
     finder->asks = asked;
-    return VT_APPEND(phases->passes, phases->pass_count, phases->pass_capacity,
-                     (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
+    return VT_APPEND(
+        phases->passes, phases->pass_count, phases->pass_capacity,
+        (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
 }
 
 /* Sets the label after an event; begins and extends passes. */
