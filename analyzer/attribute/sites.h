@@ -20,6 +20,8 @@
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
+    X(ROWS, "rows")                                                                                          \
+    X(COPY, "copy")                                                                                          \
     X(ZEROS, "zeros")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
