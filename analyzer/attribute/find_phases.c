@@ -69,7 +69,7 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
             *label = VT_PHASE_DATA;
         return 0;
     case SIGN_SCRIPT:
-        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD)
+        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD && *label != VT_PHASE_DATA)
             *label = VT_PHASE_OTHER;
         return 0;
     default:

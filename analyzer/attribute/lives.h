@@ -25,6 +25,7 @@ struct lives {
     uint32_t *parameters;                            /* indices of allocations */
     size_t parameter_count, parameter_capacity;
     struct weight all, trained; /* parameters; those with a gradient */
+    bool has_state;             /* an optimizer's step leaves state */
 };
 
 static inline uint64_t vt_lives_traits(const struct lives *lives, const struct vt_allocation *block)

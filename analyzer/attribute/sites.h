@@ -22,6 +22,8 @@
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
     X(UNFILLED, "unfilled")                                                                                  \
+    X(ROWS, "rows")                                                                                          \
+    X(COPY, "copy")                                                                                          \
     X(ZEROS, "zeros")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \

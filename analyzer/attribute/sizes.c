@@ -223,17 +223,11 @@ static bool is_most_of(struct weight part, struct weight all)
            part.bytes * 10 >= all.bytes * SET_SHARE_TENTHS && part.count * 10 >= all.count * SET_SHARE_TENTHS;
 }
 
-/* Alive when a pass begins, if there is any. */
-static bool is_used(const struct lives *lives, size_t i)
-{
-    return lives->phases->pass_count == 0 || (lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD);
-}
-
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_parameter(lives, i) || !is_used(lives, i))
+        if (!is_parameter(lives, i) || !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
@@ -402,15 +396,48 @@ static int compare_candidates(const void *a, const void *b)
 static bool may_be_of_set(const struct lives *lives, size_t i)
 {
     const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(BACKWARD) |
-                            VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(DATA) | VT_TRAIT(ZEROS) |
+                            VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(DATA) |
                             VT_TRAIT(LOADED) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET);
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && block->stack_id != 0 && !vt_lives_has(lives, block, others) &&
-           !(lives->bits[i] & VT_LIFE_GRAD_MODE) && !is_parameter(lives, i);
+           (!(lives->bits[i] & VT_LIFE_GRAD_MODE) || vt_lives_has(lives, block, VT_TRAIT(COPY))) &&
+           !is_parameter(lives, i);
 }
 
-/* The set is those of a line that are alive when its last is made. */
-static int judge_set(struct lives *lives, const struct candidate *made, size_t count)
+/* An optimizer's step leaves state for half of what is trained, at least. */
+static bool makes_own_state(const struct lives *lives)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
+            lives->bits[i] & VT_LIFE_PERSISTENT)
+            bytes += block->bytes;
+    }
+    return bytes * 2 >= lives->trained.bytes;
+}
+
+/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or the same
+ * line replaces them while they are there, unless an optimizer makes state already. */
+static bool is_kept(const struct lives *lives, const struct candidate *made, const struct candidate *next)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
+    uint32_t life = lives->bits[made->allocation];
+    if (vt_lives_has(lives, block, VT_TRAIT(COPY)))
+        return true;
+    if (lives->has_state)
+        return false;
+    if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
+        life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
+        return true;
+    return next && next->maker >> 32 == made->maker >> 32 &&
+           lives->replay->allocations[next->allocation].alloc_event < block->free_event;
+}
+
+/* The set is those of a line that are alive when its last is made. `next` is what follows it, NULL = nothing.
+ */
+static int judge_set(struct lives *lives, const struct candidate *made, size_t count,
+                     const struct candidate *next)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
@@ -424,8 +451,8 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
         if (take_size(&lives->parameter_sizes, block->bytes))
             add_weight(&matched, block->bytes);
     }
-    bool is_set =
-        are_all_parameters(lives, matched) && (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
+    bool is_set = are_all_parameters(lives, matched) && is_kept(lives, made, next) &&
+                  (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
             lives->bits[made[i].allocation] |= VT_LIFE_LIKE_ALL_PARAMETERS;
@@ -441,18 +468,6 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
 static bool is_dropped(const struct lives *lives, size_t i)
 {
     return !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT));
-}
-
-static bool makes_own_state(const struct lives *lives)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
-            lives->bits[i] & VT_LIFE_PERSISTENT)
-            bytes += block->bytes;
-    }
-    return bytes * 2 >= lives->trained.bytes;
 }
 
 static bool is_loaded(const struct lives *lives, size_t i)
@@ -475,7 +490,7 @@ static int match_set(struct lives *lives, const struct candidate *set, size_t co
 }
 
 /* All that one step read. */
-static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count, bool own_state)
+static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     struct weight dropped = {0}, kept = {0}, taken = {0};
@@ -495,7 +510,7 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
             add_weight(&taken, bytes);
             first = true;
         }
-        bool copy = weights_dropped ? own_state : first || own_state;
+        bool copy = lives->has_state || (first && !weights_dropped);
         lives->bits[set[i].allocation] |= copy ? VT_LIFE_LIKE_ALL_PARAMETERS : VT_LIFE_MATCHES_PARAMETER;
     }
     return error;
@@ -508,7 +523,6 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
 static int judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
-    bool own_state = loaded && makes_own_state(lives);
     int error = 0;
     size_t same;
     if (count > 1)
@@ -518,8 +532,9 @@ static int judge_runs(struct lives *lives, struct candidate *candidates, size_t 
         for (same = 0; i + same < count && candidates[i + same].maker == candidates[i].maker; same++)
             add_weight(&run, blocks[candidates[i + same].allocation].bytes);
         if (are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
-            error = loaded ? judge_loaded(lives, candidates + i, same, own_state)
-                           : judge_set(lives, candidates + i, same);
+            error = loaded ? judge_loaded(lives, candidates + i, same)
+                           : judge_set(lives, candidates + i, same,
+                                       i + same < count ? candidates + i + same : NULL);
     }
     return error;
 }
@@ -550,6 +565,7 @@ int vt_lives_compare_sizes(struct lives *lives)
         error = list_parameters(lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
+    lives->has_state = makes_own_state(lives);
     for (int loaded = 0; loaded < 2 && lives->all.count > 0 && !error; loaded++)
         error = find_sets(lives, loaded);
     if (!error)
