@@ -148,6 +148,7 @@ struct likeness {
     uint64_t share;
     bool whole;      /* rather nearly all of them, in a few blocks at least */
     bool also_twice; /* also a block of twice the size: 4 bytes an element instead of 2 */
+    bool also_half;  /* also a block of half the size: 2 bytes an element, where the state has 4 */
     bool repeated;   /* any number of blocks for one parameter */
     enum measure measure;
     uint32_t gives; /* VT_LIFE_…, 0 = MATCHES_PARAMETER */
@@ -187,6 +188,7 @@ static const struct likeness likenesses[] = {
                                VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(DATA) |
                                VT_TRAIT(OPTIMIZER),
                  .not_parameter = true},
+     .also_half = true,
      .measure = BY_OTHER_STATE,
      .gives = VT_LIFE_HAS_STATE},
     /* gradients among what a pass leaves behind that makes a graph */
@@ -257,6 +259,8 @@ static int index_parameters(struct lives *lives)
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
     return take_size(&lives->parameter_sizes, bytes) ||
+           (likeness->also_half && (take_size(&lives->parameter_sizes, 2 * bytes) ||
+                                    take_size(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
            (likeness->also_twice && take_size(&lives->parameter_sizes, (bytes / 2 + ROUNDING_BYTES - 1) /
                                                                            ROUNDING_BYTES * ROUNDING_BYTES));
 }

@@ -302,13 +302,15 @@ def picture_trained(record):
 
 def attack(record, step, model, inputs, targets, rounds=2):
     """Projected gradient descent on the inputs."""
-    change = 0.01 * torch.randn_like(inputs)
+    change = torch.zeros_like(inputs)
+    record.note("input", [change])
     for _ in range(rounds):
         change.requires_grad_()
         loss = functional.cross_entropy(model(inputs + change), targets)
         (slope,) = torch.autograd.grad(loss, change)
         record.take("attack", step, (inputs, targets), (slope,))
         change = (change.detach() + 0.01 * slope.sign()).clamp(-0.03, 0.03)
+        record.note("held", [change])
     return change.detach()
 
 
