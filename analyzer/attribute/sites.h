@@ -22,6 +22,8 @@
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
     X(UNFILLED, "unfilled")                                                                                  \
+    X(ROWS, "rows")                                                                                          \
+    X(COPY, "copy")                                                                                          \
     X(ZEROS, "zeros")                                                                                        \
     X(BLANK, "blank")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
@@ -49,11 +51,12 @@ enum vt_own_trait {
     X(CHECKPOINT, "checkpoint")                                                                              \
     X(HOOK_CALLER, "hook-caller")                                                                            \
     X(EVALUATION, "evaluation")                                                                              \
-    X(OPTIMIZER, "optimizer")                                                                                \
+    X(STEP, "step")                                                                                          \
     X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
-    X(OPTIMIZER_FOLDER, "optimizer-folder")                                                                  \
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
-    X(CLOSURE, "closure")                                                                                    \
+    X(PASS, "pass")                                                                                          \
+    X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
+    X(WRAPPER, "wrapper")                                                                                    \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,
@@ -98,7 +101,8 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
 /* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
 int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
 
-/* The innermost frame of an optimizer's own code, NULL if there is none; *closure: whether it called one. */
+/* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
+ * it called runs. */
 const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
                                                  bool *closure);
 
