@@ -58,7 +58,7 @@ def adamw(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
-def wide_batch(rows=256):
+def wide_batch(rows=192):
     return models.on_device(torch.randn(rows, 256), torch.zeros(rows, dtype=torch.long))
 
 
@@ -375,7 +375,7 @@ def graphed_callables(record):
     model = nn.ModuleList([trunk, head])
     optimizer = torch.optim.AdamW(model.parameters())
     record.watch([model], [optimizer])
-    sample = torch.randn(256, 256, device="cuda", requires_grad=True)
+    sample = torch.randn(192, 256, device="cuda", requires_grad=True)
     graphed = torch.cuda.make_graphed_callables(trunk, (sample,))
     for step in range(STEPS):
         inputs, targets = wide_batch()
