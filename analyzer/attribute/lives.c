@@ -384,6 +384,43 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
     return 0;
 }
 
+#define REPLACED_WITHIN 32 /* blocks that are made while a weight is quantized */
+
+/* Index of the first allocation that is made at the event or later. */
+static size_t made_from(const struct vt_replay *replay, uint32_t event)
+{
+    size_t low = 0, high = replay->allocation_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (replay->allocations[middle].alloc_event < event)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A weight that is quantized on the device goes when its smaller form is there. */
+static void find_replacements(struct lives *lives)
+{
+    const struct vt_replay *replay = lives->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *weight = &replay->allocations[i];
+        if (weight->free_event == VT_NEVER || !is_holder(lives, weight) ||
+            !has_trait(lives, weight, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_PERSISTENT))
+            continue;
+        size_t end = made_from(replay, weight->free_event);
+        for (size_t k = end; k-- > i + 1 && end - k <= REPLACED_WITHIN;) {
+            uint64_t bytes = replay->allocations[k].bytes;
+            if ((weight->bytes != 2 * bytes && weight->bytes != 4 * bytes && weight->bytes != 8 * bytes) ||
+                !(lives->bits[k] & VT_LIFE_PERSISTENT) || !is_holder(lives, &replay->allocations[k]))
+                continue;
+            lives->bits[k] |= VT_LIFE_REPLACES_PARAMETER;
+            break;
+        }
+    }
+}
+
 /* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
  * then leaves almost no gradients of its own. */
 static void find_gradient_holders(struct lives *lives)
@@ -427,6 +464,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
         error = match_parameters(&lives, &likenesses[i]);
     if (!error)
         find_gradient_holders(&lives);
+    if (!error)
+        find_replacements(&lives);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);
