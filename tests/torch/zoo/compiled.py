@@ -336,6 +336,42 @@ def aot_eager_checkpointed(record):
     simple(record, model, torch.compile(model, backend="aot_eager"))
 
 
+def compiled_optimizer_step(record):
+    """The optimizer's step is compiled, the model is not."""
+    compiler_settings(record)
+    model = Tower(depth=2).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    @torch.compile(fullgraph=False)
+    def step():
+        optimizer.step()
+
+    record.watch([model], [optimizer])
+    for number in range(STEPS):
+        inputs, targets = wide_batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        record.take("fwd", number, (inputs, targets))
+        loss.backward()
+        record.take("bwd", number, (inputs, targets))
+        step()
+        record.take("step", number, (inputs, targets))
+        optimizer.zero_grad()
+
+
+def inductor_inference(record):
+    """A compiled model that only answers."""
+    compiler_settings(record)
+    model = Tower(depth=2).cuda().eval()
+    compiled = torch.compile(model, dynamic=False)
+    record.watch([model])
+    with torch.inference_mode(), record.free_choice():
+        for step in range(4):
+            (inputs,) = models.on_device(torch.randn(192, 256))
+            answers = compiled(inputs).argmax(-1)
+            record.take("answer", step, (inputs,))
+    del answers
+
+
 # ---- CUDA graphs ----
 
 
@@ -367,6 +403,53 @@ def graphed_step(record):
         targets.copy_(wanted)
         graph.replay()
         record.take("replay", step, (inputs, targets, fresh, wanted))
+
+
+class GraphedTrainer:
+    """Forward and backward in a graph; scaling, clipping and the optimizer stay outside of it."""
+
+    def __init__(self, model, rows=192):
+        self.model, self.graph = model, torch.cuda.CUDAGraph()
+        self.inputs = torch.zeros(rows, 256, device="cuda")
+        self.targets = torch.zeros(rows, dtype=torch.long, device="cuda")
+        self.loss = None
+
+    def run(self):
+        self.loss = functional.cross_entropy(self.model(self.inputs), self.targets)
+        self.loss.backward()
+
+    def capture(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.run()
+        torch.cuda.current_stream().wait_stream(stream)
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        with torch.cuda.graph(self.graph):
+            self.run()
+
+    def __call__(self, inputs, targets):
+        self.inputs.copy_(inputs)
+        self.targets.copy_(targets)
+        self.graph.replay()
+        return self.loss
+
+
+def graph_without_optimizer(record):
+    """A graph of forward and backward, and an eager Adam that makes its state after the capture."""
+    model = Tower(depth=2).cuda()
+    optimizer = adamw(model)
+    trainer = GraphedTrainer(model)
+    record.watch([model], [optimizer])
+    trainer.capture()
+    for step in range(4):
+        batch = wide_batch()
+        trainer(*batch)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        record.take("replay", step, (trainer.inputs, trainer.targets, batch))
+        optimizer.step()
+        record.take("step", step, (trainer.inputs, trainer.targets, batch))
 
 
 def graphed_callables(record):
@@ -441,7 +524,10 @@ PROGRAMS = {
         inductor_step,
         inductor_by_block,
         aot_eager_checkpointed,
+        compiled_optimizer_step,
+        inductor_inference,
         graphed_step,
+        graph_without_optimizer,
         graphed_callables,
         graphed_inference,
         reduce_overhead,
