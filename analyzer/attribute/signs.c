@@ -159,6 +159,8 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
+        if (event->kind == VT_EVENT_NODE) /* of an operator that allocated nothing */
+            counter_advanced(thread, event->sequence);
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         int error = read_graph(finder, i);

@@ -52,6 +52,7 @@ struct vt_finder {
     uint8_t *signs, *labels; /* by event */
     uint8_t *frees_gradient; /* by event */
     bool engine_seen;        /* in the current pass */
+    bool asks;               /* the latest pass was asked for its gradients, and no forward ran since */
 };
 
 /* What an event does to an allocation that holds tensors. */

@@ -35,6 +35,8 @@ int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32
 /* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
  * is that refusal. */
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
+/* Its part in causes.c: why memory ran out. The device's leaks are found before. */
+int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 
 /* What each training step of a device did with its memory, and which steps stand out. */
 int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);

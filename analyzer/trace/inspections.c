@@ -270,6 +270,19 @@ static int read_failure(struct reading *reading, struct field *fields, size_t co
     return error;
 }
 
+static int read_census(struct reading *reading, struct field *fields, size_t count)
+{
+    uint64_t ended, cycles;
+    struct vt_inspection *inspection = reading->inspection;
+    if (count < 4 || !take_number(&fields[1], &inspection->census_objects) ||
+        !take_number(&fields[2], &ended) || !take_number(&fields[3], &cycles))
+        return -EBADMSG;
+    inspection->census = true;
+    inspection->census_ended = ended == 1;
+    inspection->census_cycles = cycles == 1;
+    return 0;
+}
+
 static int read_line(struct reading *reading, char *line, char *end)
 {
     struct field fields[FIELDS] = {{0}};
@@ -295,6 +308,8 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_holder(reading, fields, count);
     case 'W':
         return read_written(reading, fields, count);
+    case 'C':
+        return read_census(reading, fields, count);
     case 'E':
         return read_failure(reading, fields, count);
     default:

@@ -83,6 +83,8 @@ struct vt_inspection {
     uint32_t reason;      /* enum vt_inspection_reason, bits */
     uint64_t duration_ns;
     const char *failure; /* "" = none */
+    bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
+    uint64_t census_objects;
     const struct vt_inspection_module *modules;
     size_t module_count;
     const struct vt_inspection_tensor *tensors;

@@ -320,6 +320,9 @@ struct vt_symbol {
  *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
  *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
  *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
+ *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
+ *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
+ *                                     Without this line nothing was searched for holders
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
@@ -338,6 +341,7 @@ enum vt_inspection_reason {
     VT_INSPECTION_EXIT = 8,
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
+    VT_INSPECTION_TIME = 64,  /* since the last one for this reason the time has doubled */
 };
 
 struct vt_module {

@@ -12,7 +12,7 @@ NODES_MAXIMUM = 4096  # of one tensor's autograd graph
 LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
 CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors reported, objects visited for one of them
 YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
-OLD_GENERATION_NS = 100_000_000  # time left for a census that also searches all old objects
+YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 20_000_000, 100_000_000  # time left for a census that also searches these
 CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
@@ -388,8 +388,6 @@ def report_census(census, lines):
         kind, holder, way = describe(census, index)
         report_holder(census, lines, tensor, kind, holder, way)
     report_models(census, lines)
-    if not census.complete or len(census.found) > TENSORS_MAXIMUM:
-        lines.append("E\tthe census stopped before its end: too many objects, or no time left\n")
 
 
 def report_holder(census, lines, tensor, kind, holder, way, is_named=False):
@@ -435,13 +433,16 @@ def cycle_of(thing):
 
 
 def report_unreached(census, lines):
-    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C."""
+    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C. Returns whether all were searched."""
     unreached, holders = [], []
     try:
-        old = census.deadline_ns - now_ns() > OLD_GENERATION_NS
+        left_ns = census.deadline_ns - now_ns()
+        if left_ns < YOUNG_GENERATIONS_NS:
+            return False
+        old = left_ns > OLD_GENERATION_NS
         if not find_unreached(census.tensor_class, census.seen, SEARCHED_PLAIN, ALL_GENERATIONS if old else YOUNG_GENERATIONS,
                               census.deadline_ns, unreached, holders):  # collected.h
-            return
+            return False
         holder_of_tensor = {}
         for tensor, holder in zip(holders[::2], holders[1::2]):
             holder_of_tensor.setdefault(id(tensor), holder)
@@ -450,7 +451,8 @@ def report_unreached(census, lines):
             names = cycle_of(holder) if holder is not None else None
             if names:
                 loop = "reference cycle " + " -> ".join(names + names[:1])
-                report_holder(census, lines, tensor, "cycle", loop, loop)
+                report_holder(census, lines, tensor, "cycle", loop, loop, True)
+        return old
     finally:
         unreached.clear(), holders.clear()
 
@@ -482,7 +484,8 @@ def take_census(variables, torch, inspection, deadline_ns, handled, context):
     try:
         search(census)
         report_census(census, inspection.lines)
-        if census.complete:
-            report_unreached(census, inspection.lines)
+        ended = census.complete and len(census.found) <= TENSORS_MAXIMUM
+        cycles = ended and report_unreached(census, inspection.lines)
+        inspection.lines.append(f"C\t{len(census.queue)}\t{int(ended)}\t{int(bool(cycles))}\n")
     finally:  # lists of all objects hold themselves
         census.queue.clear()

@@ -46,6 +46,8 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyFunction_GetKwDefaults, (void *))                                                            \
     X(int, PyGILState_Ensure, (void))                                                                        \
     X(void, PyGILState_Release, (int))                                                                       \
+    X(void *, PyInterpreterState_Head, (void))                                                               \
+    X(void *, PyInterpreterState_Next, (void *))                                                             \
     X(void *, PyInterpreterState_ThreadHead, (void *))                                                       \
     X(void *, PyImport_GetModuleDict, (void))                                                                \
     X(int, PyList_Append, (void *, void *))                                                                  \
@@ -56,11 +58,14 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyLong_FromUnsignedLong, (unsigned long))                                                      \
     X(void *, PyLong_FromVoidPtr, (void *))                                                                  \
     X(void *, PyObject_CallFunctionObjArgs, (void *, ...))                                                   \
+    X(void, PyObject_GC_Del, (void *))                                                                       \
     X(void, PyObject_GC_UnTrack, (void *))                                                                   \
     X(void *, PyObject_GetAttrString, (void *, const char *))                                                \
     X(int, PyObject_IS_GC, (void *))                                                                         \
     X(void *, PyObject_Str, (void *))                                                                        \
     X(int, PySet_Contains, (void *, void *))                                                                 \
+    X(void *, PySlice_New, (void *, void *, void *))                                                         \
+    X(void *, PyTuple_New, (intptr_t))                                                                       \
     X(void *, PyTuple_GetItem, (void *, intptr_t))                                                           \
     X(void *, PyTuple_GetSlice, (void *, intptr_t, intptr_t))                                                \
     X(void *, PyThreadState_Get, (void))                                                                     \

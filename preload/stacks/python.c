@@ -83,7 +83,7 @@ static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, 
 
 enum { FRAME_OWNER_MAXIMUM = 4 };
 
-enum frame_state { FRAME_READABLE, FRAME_SKIPPED, FRAME_UNREADABLE };
+enum frame_state { FRAME_READABLE, FRAME_SKIPPED, FRAME_ENTRY, FRAME_UNREADABLE };
 
 struct frame {
     const char *code, *locals;
@@ -123,7 +123,7 @@ read_frame(const struct vt_python *python, const struct vt_python_layout *layout
     if (layout->chain != VT_CHAIN_OBJECTS) {
         owner = *(const unsigned char *)(at + layout->frame_owner);
         if (owner >= layout->owner_interpreter && owner <= FRAME_OWNER_MAXIMUM)
-            return FRAME_SKIPPED;
+            return FRAME_ENTRY;
     }
     const char *code = vt_reference_at(layout, at, layout->frame_code);
     if (__builtin_expect(!vt_has_type(layout, code, python->code_type), 0))
@@ -154,6 +154,7 @@ struct walk {
     size_t capacity;
     size_t count;
     uint64_t hash;
+    uintptr_t entry_frame;
     bool truncated;
     bool unreadable;
 };
@@ -189,7 +190,9 @@ walk_frames(struct walk *walk, const struct vt_python_layout *layout, const char
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         enum frame_state state = read_frame(walk->python, layout, at, &frame);
-        if (state == FRAME_SKIPPED)
+        if (state == FRAME_ENTRY && walk->entry_frame == 0)
+            walk->entry_frame = (uintptr_t)at;
+        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
             continue;
         if (__builtin_expect(state == FRAME_UNREADABLE, 0))
             break;
@@ -226,8 +229,9 @@ static void (*const walks[])(struct walk *, const char *) = {walk_0, walk_1, wal
 _Static_assert(sizeof walks / sizeof *walks == VT_PYTHON_LAYOUTS, "a walk for each table");
 
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable)
+                      bool *unreadable, uintptr_t *entry_frame)
 {
+    *entry_frame = 0;
     *truncated = false;
     *unreadable = false;
     struct walk walk = {.frames = frames, .capacity = capacity, .hash = *hash};
@@ -238,6 +242,7 @@ size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint6
     *hash = walk.hash;
     *truncated = walk.truncated;
     *unreadable = walk.unreadable;
+    *entry_frame = walk.entry_frame;
     return walk.count;
 }
 
@@ -326,7 +331,7 @@ void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_v
          bound--, at = vt_pointer_at(at, layout->frame_previous)) {
         struct frame frame;
         enum frame_state state = read_frame(visit.python, layout, at, &frame);
-        if (state == FRAME_SKIPPED)
+        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
             continue;
         if (state == FRAME_UNREADABLE || !visit_frame(&visit, &frame))
             return;

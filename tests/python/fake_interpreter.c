@@ -187,13 +187,14 @@ static void make(int minor, int count)
 }
 
 static bool truncated, unreadable;
+static uintptr_t entry_frame;
 
 static size_t walk(uint64_t *hash)
 {
     struct vt_raw_python_frame frames[16];
     *hash = 1;
     vt_python_look_up();
-    return vt_python_walk(frames, 16, hash, &truncated, &unreadable);
+    return vt_python_walk(frames, 16, hash, &truncated, &unreadable, &entry_frame);
 }
 
 #define CHECK(condition)                                                                                     \
@@ -422,7 +423,7 @@ static int cells(void)
         struct vt_raw_python_frame frames[2];
         uint64_t hash = 0;
         put(frame_memory[0], layout->frame_locals, contents[i][0]);
-        CHECK(vt_python_walk(frames, 2, &hash, &truncated, &unreadable) == 1);
+        CHECK(vt_python_walk(frames, 2, &hash, &truncated, &unreadable, &entry_frame) == 1);
         CHECK(frames[0].self_address == contents[i][1] && frames[0].instruction_offset == 6);
     }
     return 0;

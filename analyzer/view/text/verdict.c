@@ -151,6 +151,9 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     fputc('.', print->paragraph);
     if (state->rounding_bytes)
         fprintf(print->paragraph, " %s of the blocks is rounding.", VT_BYTES(state->rounding_bytes));
+    if (state->gathered_bytes)
+        fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
+                VT_BYTES(state->gathered_bytes));
     if (total_bytes > free_bytes && total_bytes - free_bytes > state->driver_bytes)
         fprintf(
             print->paragraph,

@@ -4,18 +4,24 @@ import importlib
 import torch
 
 import models
-from zoo import sources
+from zoo import real, sources
 from zoo.truth import Record
 
 
-def programs(source):
+def module(source):
     package = {sources.HERE.parent: "", sources.HERE: "zoo."}.get(source.parent, "zoo.unseen.")
-    return importlib.import_module(package + source.stem).PROGRAMS
+    return importlib.import_module(package + source.stem)
 
 
-UNSEEN = {name: program for source in sources.UNSEEN for name, program in programs(source).items()}
-ALL = {name: program for source in sources.SOURCES for name, program in programs(source).items()} | UNSEEN
-NEED_PACKAGES = {*sources.names(sources.HERE / "real.py"), *UNSEEN}  # of those that real.imported() brings
+MODULES = [module(source) for source in [*sources.SOURCES, *sources.UNSEEN]]
+ALL = {name: program for module in MODULES for name, program in module.PROGRAMS.items()}
+
+
+def import_packages(names):
+    """What the programs of a file need and takes long (imported()); the unseen ones share real.py's."""
+    for module in MODULES:
+        if not module.PROGRAMS.keys().isdisjoint(names) and (module.__name__.startswith("zoo.unseen.") or hasattr(module, "imported")):
+            getattr(module, "imported", real.imported)()
 
 
 def run(name, truth):

@@ -219,10 +219,11 @@ def functional_ensemble(record):
 
     gradient_of = func.vmap(func.grad_and_value(loss_of), in_dims=(0, 0, None, None))
     for step in range(STEPS):
-        inputs, targets = make_batch()
+        inputs, targets = make_batch(48)
         record.watch([Held(weights.values())])
         with record.without_hooks():
             gradients, _ = gradient_of(weights, buffers, inputs, targets)
+        models.finish_backward()
         record.take("bwd", step, (inputs, targets), gradients.values())
         for name, weight in weights.items():
             weight.sub_(gradients[name], alpha=0.1)
@@ -301,7 +302,7 @@ def style_transfer(record):
 
 def attack(record, step, model, inputs, targets, rounds=2):
     """Projected gradient descent on the inputs."""
-    change = torch.zeros_like(inputs)
+    change = 0.01 * torch.randn_like(inputs)
     for _ in range(rounds):
         change.requires_grad_()
         loss = functional.cross_entropy(model(inputs + change), targets)

@@ -13,7 +13,8 @@ blocks the allocator had handed out when it made this one (torch.cuda.memory_sta
                   at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
                   life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
                   trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
-                  what is sent, and copies of weights, are told by Record.note or Record.hold.
+                  what is sent, and copies of weights, are told by Record.note or
+                  Record.hold. A buffer of a module that is a cache of keys and values is kv_cache.
     activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
                   or torch.utils.checkpoint put it aside when it ran a forward again.
     temporary     else, if it was alive at no mark, no backward began at it, and it was not made while

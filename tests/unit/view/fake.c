@@ -180,6 +180,24 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     return count > 0;
 }
 
+int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame)
+{
+    (void)trace;
+    return frame->instruction_offset;
+}
+
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
+{
+    (void)trace, (void)code_id;
+    return false;
+}
+
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
+{
+    (void)trace, (void)stack_id;
+    return 0;
+}
+
 const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index)
 {
     size_t i = 0;
