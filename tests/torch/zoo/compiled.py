@@ -336,28 +336,6 @@ def aot_eager_checkpointed(record):
     simple(record, model, torch.compile(model, backend="aot_eager"))
 
 
-def compiled_optimizer_step(record):
-    """The optimizer's step is compiled, the model is not."""
-    compiler_settings(record)
-    model = Tower(depth=2).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    @torch.compile(fullgraph=False)
-    def step():
-        optimizer.step()
-
-    record.watch([model], [optimizer])
-    for number in range(STEPS):
-        inputs, targets = wide_batch()
-        loss = functional.cross_entropy(model(inputs), targets)
-        record.take("fwd", number, (inputs, targets))
-        loss.backward()
-        record.take("bwd", number, (inputs, targets))
-        step()
-        record.take("step", number, (inputs, targets))
-        optimizer.zero_grad()
-
-
 def inductor_inference(record):
     """A compiled model that only answers."""
     compiler_settings(record)
@@ -452,7 +430,7 @@ def graph_without_optimizer(record):
         record.take("step", step, (trainer.inputs, trainer.targets, batch))
 
 
-def graphed_callables(record):
+def graphed_trunk(record):
     """torch.cuda.make_graphed_callables for the trunk; head, loss and optimizer are eager."""
     trunk, head = nn.Sequential(*(FeedForward(256, 512) for _ in range(3))).cuda(), nn.Linear(256, 32).cuda()
     model = nn.ModuleList([trunk, head])
@@ -495,7 +473,7 @@ def graphed_inference(record):
         del answers
 
 
-def reduce_overhead(record):
+def reduced_overhead(record):
     """torch.compile(mode="reduce-overhead"): inductor's CUDA graph trees."""
     compiler_settings(record)
     model = Tower(depth=2).cuda()
@@ -524,12 +502,11 @@ PROGRAMS = {
         inductor_step,
         inductor_by_block,
         aot_eager_checkpointed,
-        compiled_optimizer_step,
         inductor_inference,
         graphed_step,
         graph_without_optimizer,
-        graphed_callables,
+        graphed_trunk,
         graphed_inference,
-        reduce_overhead,
+        reduced_overhead,
     )
 }

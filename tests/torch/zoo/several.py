@@ -215,7 +215,7 @@ class Denoiser(nn.Module):
         return self.last(torch.cat([functional.silu(hidden), skip], 1))
 
 
-def latent_diffusion(record):
+def latent_denoiser(record):
     """A denoiser learns beside a text encoder and an image encoder that are frozen, in half precision, and its average."""
     text, coder, net = Decoder().cuda().half(), ImageCoder().cuda().half(), Denoiser().cuda()
     for frozen in (text, coder):
@@ -422,7 +422,7 @@ PROGRAMS = {
         four_models_of_one_size,
         preference_pairs,
         group_relative_policy,
-        latent_diffusion,
+        latent_denoiser,
         diffusers_unet,
         latent_sampling,
         hyper_parameter_search,
