@@ -31,7 +31,7 @@ setup_python_packages="filelock typing_extensions sympy networkx jinja2 fsspec n
 # What people train with, and all that it imports. Every one is named and pinned, since pip may not look at their
 # dependencies: it would bring PyTorch's NVIDIA packages, which the stand-in replaces.
 setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 peft==0.21.2 pytorch-lightning==2.6.6
-    torchmetrics==1.9.0 transformers==5.23.0
+    torchmetrics==1.9.0 transformers==5.23.0 diffusers==0.42.1 triton==3.6.0
     annotated-doc==0.0.7 anyio==4.16.0 certifi==2026.10.18 charset-normalizer==3.5.2 click==8.5.1 h11==0.16.0
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
@@ -376,7 +376,7 @@ sys.exit(any(u.find_spec(name) is None for name in "torch torchvision numpy symp
 
 setup_install_trainers() {
     [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] && return 0
-    setup_say "installing transformers, peft, accelerate and lightning into $setup_venv"
+    setup_say "installing transformers, peft, accelerate, lightning, diffusers and triton into $setup_venv"
     "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check $setup_trainers >&2 || {
         setup_say "could not install them: the tests that train with them cannot run"
         return 1

@@ -214,6 +214,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
         error = compare_blocks(&lives);
     if (!error)
         error = vt_lives_compare_sizes(&lives);
+    if (!error)
+        vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);

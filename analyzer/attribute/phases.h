@@ -64,4 +64,8 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint32_t *lives);
 
+/* replacements.c: adds VT_LIFE_REPLACES_PARAMETER. */
+void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                          const struct vt_phases *phases, uint32_t *lives);
+
 #endif

@@ -23,6 +23,7 @@ CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
+PARTS_DEPTH = 3  # of tensors that consist of others
 CENSUS_NS = 5_000_000  # that a census gets also where the wait for the GIL has used up its time: most end in less
 CHECK_EVERY = 256  # tensors between two readings of the clock
 
@@ -242,7 +243,14 @@ def answers_itself(inspection, tensor):
     return True
 
 
-def add_tensor(inspection, role, root, path, tensor, optimizer=""):
+def add_parts(inspection, role, root, path, tensor, optimizer, depth):
+    """Of a tensor that is none of its own: those that it consists of (levels and scales of a quantized weight)."""
+    for key, part in list((attributes(tensor) or {}).items()):
+        if type(key) is str and has_class(part, inspection.tensor_class):
+            add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth)
+
+
+def add_tensor(inspection, role, root, path, tensor, optimizer="", depth=PARTS_DEPTH):
     if id(type(tensor)) not in inspection.plain:
         try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
@@ -256,6 +264,8 @@ def add_tensor(inspection, role, root, path, tensor, optimizer=""):
     if place:
         inspection.addresses.add(place[0])
         inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
+    elif depth and id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor):
+        add_parts(inspection, role, root, path, tensor, optimizer, depth - 1)
 
 
 def add_parameter(inspection, root, path, parameter):
