@@ -26,8 +26,7 @@ int vt_advise_leak(struct vt_adviser *adviser)
                                block->free_event, block->bytes);
         }
         vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif), leak->stack_id, "",
-                  "mending the leak", "It holds that much at the peak (%s). %.*s", leak->name,
-                  (int)strcspn(leak->remedy, "."), leak->remedy);
+                  leak->remedy, "A leak (%s) holds it at the peak", leak->name);
     }
     free(ends);
     return 0;
