@@ -10,6 +10,7 @@
 #define VT_OWN_TRAITS(X)                                                                                     \
     X(BACKWARD, "backward")                                                                                  \
     X(BACKWARD_CALL, "backward-call")                                                                        \
+    X(GRADIENT_CALL, "gradient-call")                                                                        \
     X(ENGINE_THREAD, "engine-thread")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
     X(CLOSURE, "closure") /* in a closure that an optimizer's step called; sites.c sets it */                \
@@ -20,9 +21,11 @@
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
+    X(UNFILLED, "unfilled")                                                                                  \
     X(ZEROS, "zeros")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
+    X(GATHERED, "gathered")                                                                                  \
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")                                                                                \
     X(INPUT_OPERATOR, "input-operator")                                                                      \

@@ -21,8 +21,9 @@ static const struct page {
     size_t timeline_columns;
 } pages[] = {
     {VT_COMMAND_REPORT, vt_text_report, &vt_report_document,
-     VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE, BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS,
-     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER, NULL, VT_TIMELINE_COLUMNS},
+     VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE | VT_FIND_GRAPH_POOLS,
+     BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER, NULL,
+     VT_TIMELINE_COLUMNS},
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_TIMELINE_COLUMNS},
     {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE,
@@ -124,7 +125,7 @@ int vt_report_page(const struct vt_command *command, const struct vt_arguments *
     int result;
 
     if (style->brief && page->command == VT_COMMAND_OOM) /* all that decides is on one page */
-        findings |= VT_FIND_ADVICE;
+        findings |= VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS;
     result = vt_try_report(loaded, &options, findings, &report, error, error_bytes);
     if (result)
         return result;

@@ -137,6 +137,25 @@ struct vt_fragmentation {
     uint64_t least_request_bytes[2], largest_request_bytes[2];
 };
 
+/* ---- CUDA graphs ---- */
+
+/* Segments that only captured graphs use, at an instant. Captures that share memory share a pool. */
+struct vt_graph_pool {
+    uint64_t bytes, block_bytes, free_bytes; /* of its segments; of the blocks in them; bytes - block_bytes */
+    uint64_t launches;                       /* of its graphs, so far */
+    uint32_t graphs;                         /* that can be launched */
+    uint32_t abandoned_graphs;               /* that were */
+    bool abandoned;                          /* no graph is left: emptying the cache returns what is free */
+    uint32_t first_event;                    /* of its first capture */
+    const struct vt_place *place;            /* of its first capture; NULL = not known */
+};
+
+struct vt_graph_pools {
+    struct vt_graph_pool *items; /* largest first */
+    size_t count;
+    uint64_t bytes, free_bytes; /* of all */
+};
+
 /* ---- Steps ---- */
 
 struct vt_step {

@@ -262,6 +262,7 @@ static void free_device(struct vt_device_report *device)
     vt_leaks_free(&device->leaks);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
+    free(device->graph_pools.items);
     free(device->steps.items);
 }
 

@@ -28,6 +28,7 @@ struct vt_device_report {
     struct vt_leaks leaks;
     struct vt_advices advices;
     struct vt_fragmentation fragmentation; /* of what is shown */
+    struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
 };
 

@@ -158,6 +158,13 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+{
+    (void)trace;
+    (void)stack_id;
+    return false;
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct fake *fake = fake_of(trace);
