@@ -87,8 +87,8 @@ Known limits:
 - a buffer that is still filling cannot be distinguished from one that never fills;
 - a list that the script clears cannot be distinguished from a call of the collector, if both happen at the same line;
 - a tensor kept without a graph, and allocated just before a kept graph, counts with the graph, which may hold it;
-- a tensor that is rebuilt larger is reported only for torch.cat in steps that go backward: otherwise a larger batch or a cache of
-  keys and values grows the same way;
+- a tensor that is rebuilt larger is reported only for torch.cat, and as a leak only in steps that go backward: a context or a
+  cache of keys and values grows the same way, and ends;
 - without inspections (`VRAMTRACE_INSPECT=0`) no holder is reported: the line shown is where the tensor was allocated;
 - several kept tensors of one forward are one entry with a line each; their holders are not assigned to single lines.
 """
