@@ -157,16 +157,29 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
+/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval.
+ */
+static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t seen_count, size_t interval)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (vt_index_get(last, seen[i]) >= interval)
+            return false;
+    return true;
+}
+
 /* Several optimizers may take turns: an iteration ends before the first of them steps again. An optimizer
- * that appears after the others went round without it begins an iteration. */
+ * that appears after the others went round without it, or when they are done, begins an iteration. */
 static int find_cycles(struct interval *intervals, size_t count)
 {
     uint64_t seen[CYCLE_LIMIT];
     size_t seen_count = 0;
-    struct vt_index known = {0};
+    struct vt_index known = {0}, last = {0};
     bool went_round = false;
     struct interval *previous = NULL;
     int error = 0;
+    for (size_t i = 0; i < count && !error; i++)
+        if (intervals[i].optimizer_event != VT_NEVER)
+            error = vt_index_put(&last, intervals[i].optimizer, (uint32_t)i);
     for (size_t i = 0; i < count && !error; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
@@ -174,7 +187,8 @@ static int find_cycles(struct interval *intervals, size_t count)
         bool again = seen_count == CYCLE_LIMIT || interval->optimizer == 0;
         for (size_t k = 0; k < seen_count; k++)
             again |= seen[k] == interval->optimizer;
-        again |= went_round && vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
+        again |= (went_round || are_done(&last, seen, seen_count, i)) &&
+                 vt_index_get(&known, interval->optimizer) == VT_INDEX_NONE;
         if (again && previous)
             previous->ends_cycle = went_round = true;
         seen_count = again ? 0 : seen_count;
@@ -184,6 +198,7 @@ static int find_cycles(struct interval *intervals, size_t count)
     }
     if (previous)
         previous->ends_cycle = true;
+    vt_index_free(&last);
     vt_index_free(&known);
     return error;
 }
@@ -302,18 +317,20 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* The code of a stack and the modules that it is in, whatever the thread: a server answers requests of one
- * kind on many. */
+/* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
+ * many. */
 static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     uint64_t key = vt_hash_bytes(stack->native, stack->native_count * sizeof *stack->native, VT_HASH_START);
+    uint64_t module = 0; /* those around it may be made for one call, such as slices */
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
         key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame));
-        key = vt_mix(key, frame->self_address);
+        if (frame->self_address && module == 0)
+            module = frame->self_address;
     }
-    return key;
+    return vt_mix(key, module);
 }
 
 /* Sets numbers, by stack: equal for equal code. */

@@ -4,30 +4,44 @@
 
 #include "diagnose/adviser.h"
 #include "diagnose/finders.h"
+#include "diagnose/leaks/verdicts.h"
 
-/* What a leak holds at the peak: all that it keeps is gone when the step that made it ends. */
-int vt_advise_leak(struct vt_adviser *adviser)
+/* The event after which nothing would need what a leak keeps of a step: a graph that no backward reaches goes
+ * once it is made; what else is kept may serve until the step ends. `ends`: by step. */
+static void find_ends(const struct vt_adviser *adviser, const struct vt_leak *leak, uint32_t *ends)
 {
     const struct vt_attribution *attribution = adviser->attribution;
-    const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
-    uint32_t *ends = leaks && leaks->leak_count ? calloc((size_t)attribution->step_count + 1, sizeof *ends)
-                                                : NULL; /* by step: the event after its last */
-    if (!ends)
-        return leaks && leaks->leak_count ? -ENOMEM : 0;
-    for (size_t i = 0; i < attribution->span_count; i++)
+    bool at_once = leak->verdict == VT_LEAK_GRAPH || leak->verdict == VT_LEAK_EVALUATION;
+
+    for (size_t i = 0; i < attribution->span_count && !at_once; i++)
         if (attribution->spans[i].step <= attribution->step_count)
             ends[attribution->spans[i].step] = attribution->spans[i].last_event + 1;
-    for (size_t i = 0; i < leaks->leak_count; i++) {
+    for (size_t i = 0; i < leak->kept_count && at_once; i++)
+        ends[attribution->labels[leak->kept[i]].step] =
+            adviser->replay->allocations[leak->kept[i]].alloc_event + 1;
+}
+
+/* What leaks hold at the peak. */
+int vt_advise_leak(struct vt_adviser *adviser)
+{
+    const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
+    uint32_t *ends = calloc((size_t)adviser->attribution->step_count + 1, sizeof *ends);
+
+    if (!ends)
+        return -ENOMEM;
+    for (size_t i = 0; leaks && i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
+
+        find_ends(adviser, leak, ends);
         for (size_t k = 0; k < leak->kept_count; k++) {
             const struct vt_allocation *block = &adviser->replay->allocations[leak->kept[k]];
+
             if (vt_whatif_counts(&adviser->whatif, block))
-                vt_whatif_less(&adviser->whatif, ends[attribution->labels[leak->kept[k]].step],
+                vt_whatif_less(&adviser->whatif, ends[adviser->attribution->labels[leak->kept[k]].step],
                                block->free_event, block->bytes);
         }
         vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif), leak->stack_id, "",
-                  "mending the leak", "It holds that much at the peak (%s). %.*s", leak->name,
-                  (int)strcspn(leak->remedy, "."), leak->remedy);
+                  leak->remedy, "A leak (%s) holds it at the peak", leak->name);
     }
     free(ends);
     return 0;

@@ -189,6 +189,8 @@ enum vt_event_flag {
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
+    VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
+                                inspection on) */
 };
 
 /* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */

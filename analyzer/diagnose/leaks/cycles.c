@@ -1,5 +1,6 @@
 /* Reference cycles: what only the collector frees. It runs once enough objects were made, in the middle of
- * anything, and frees at once what several steps left. A script that clears a list does so at one place. */
+ * anything, and frees at once what several steps left. A script that clears a list does so at one place.
+ * Where the trace marks the collector's frees, nothing has to be guessed. */
 #include "diagnose/leaks/finders.h"
 
 #include <errno.h>
@@ -10,11 +11,13 @@
 struct freed {
     uint32_t class, step;
     uint64_t bytes;
+    bool marked; /* by the collector, as recorded */
 };
 
 /* Consecutive frees, with the allocations around them. */
 struct burst {
     uint32_t before, after, step; /* events; the step that it is in */
+    bool marks_known;             /* the collector's frees are marked from here on */
     bool at_border;               /* a step ends between them: a loop of one line looks like a single call */
     struct freed *items;
     size_t count, capacity;
@@ -59,7 +62,8 @@ static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t 
             if (error)
                 return error;
             burst->items[burst->count++] =
-                (struct freed){finder->class_of[i], labels[i].step, replay->allocations[i].bytes};
+                (struct freed){finder->class_of[i], labels[i].step, replay->allocations[i].bytes,
+                               finder->trace->events[event].flags & VT_FLAG_COLLECTOR};
         }
     }
     if (burst->count > 1)
@@ -74,14 +78,20 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
     uint64_t before = script_place(finder, burst->before), after = script_place(finder, burst->after);
     uint64_t bytes = 0, place = vt_mix(before, after);
     bool inside = before != 0 && before == after && !burst->at_border;
-    uint32_t steps = 0;
-    if (items[0].step == items[count - 1].step)
+    uint32_t steps = 0, last_step = 0;
+    bool marked = false;
+    for (size_t i = 0; i < count; i++)
+        marked |= items[i].marked;
+    if (!marked && (burst->marks_known || items[0].step == items[count - 1].step))
         return;
     for (size_t i = 0; i < count && items[i].step < burst->step; i++) { /* its own step may be incomplete */
+        if (items[i].marked != marked)
+            continue;
         bytes += items[i].bytes;
-        steps += i == 0 || items[i].step != items[i - 1].step;
+        steps += steps == 0 || items[i].step != last_step;
+        last_step = items[i].step;
     }
-    if (steps < 2 && !inside) /* assigning to a variable frees what an earlier step left in it */
+    if (steps < 2 && !inside && !marked) /* assigning to a variable frees what an earlier step left in it */
         return;
     if (class->bursts++ == 0)
         class->burst_first_step = items[0].step;
@@ -89,6 +99,7 @@ static void add_burst(const struct vt_leak_finder *finder, const struct burst *b
         class->burst_moves += place != class->burst_place;
     class->burst_place = place;
     class->burst_inside |= inside;
+    class->burst_marked |= marked;
     class->burst_last_step = items[count - 1].step;
     class->burst_bytes += bytes;
     class->burst_steps += steps;
@@ -119,6 +130,8 @@ static int read_bursts(struct vt_leak_finder *finder)
         burst.step = vt_span_at(finder->attribution, event)->step;
         burst.at_border = vt_span_at(finder->attribution, burst.before)->step !=
                           vt_span_at(finder->attribution, burst.after)->step;
+        for (uint32_t i = event; i <= last; i++)
+            burst.marks_known |= (trace->events[i].flags & VT_FLAG_COLLECTOR) != 0;
         error = last > event ? gather(finder, event, last, &burst) : 0;
         for (size_t i = 0, end; i < burst.count && last > event && !error; i = end) {
             for (end = i + 1; end < burst.count && burst.items[end].class == burst.items[i].class; end++)
@@ -148,7 +161,7 @@ static uint64_t outlived(const struct vt_leak_finder *finder, const struct vt_le
 static bool is_collected(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     bool moves = class->bursts > 2 && class->burst_moves * 2 > class->bursts - 1;
-    return class->burst_steps >= VT_LEAK_BIRTHS && (class->burst_inside || moves) &&
+    return class->burst_steps >= VT_LEAK_BIRTHS && (class->burst_inside || class->burst_marked || moves) &&
            class->burst_bytes * 2 >= outlived(finder, class);
 }
 
@@ -189,10 +202,11 @@ int vt_leak_cycles_find(struct vt_leak_finder *finder)
         return error;
     vt_leak_add_lines(finder, leak, largest->stack_id, VT_LEAK_LINES);
     snprintf(leak->why, sizeof leak->why,
-             "%" PRIu32
-             " time%s, memory of several steps was freed together, %s: only Python's collector does that.",
-             bursts, bursts == 1 ? "" : "s",
-             largest->burst_inside ? "in the middle of a call that holds none of it"
-                                   : "each time at another place");
+             "%" PRIu32 " time%s, memory of earlier steps was freed together, %s.", bursts,
+             bursts == 1 ? "" : "s",
+             largest->burst_marked ? "by Python's garbage collector"
+             : largest->burst_inside
+                 ? "in the middle of a call that holds none of it: only Python's collector does that"
+                 : "each time at another place: only Python's collector does that");
     return 0;
 }

@@ -24,7 +24,7 @@ struct vt_leak_class {
     uint64_t burst_bytes, most_bytes, most_blocks;
     uint32_t bursts, burst_moves, burst_steps, burst_first_step, burst_last_step;
     uint64_t burst_place;
-    bool burst_inside;
+    bool burst_inside, burst_marked; /* in the middle of a call; recorded as the collector's */
 };
 
 /* A series of bytes by step: from each of these steps on. Steps ascend; before the first it is 0. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Early records far from the others have another cause: a buffer made at the start. */
 static uint32_t skip_stray_records(const uint32_t *records, uint32_t count)
@@ -132,6 +133,14 @@ static int class_repeats(struct vt_leak_finder *finder, const struct vt_leak_cla
 
 /* ---- Growth that ends ---- */
 
+/* Counts one more of a key. -ENOMEM. */
+static int count_one(struct vt_index *index, uint64_t key, uint32_t *count)
+{
+    *count = vt_index_get(index, key);
+    *count = *count == VT_INDEX_NONE ? 1 : *count + 1;
+    return vt_index_put(index, key, *count);
+}
+
 /* By size, how many blocks may come of those that exist once for each parameter. Parameters that themselves
  * come with the steps bound nothing. */
 static int count_parameters(const struct vt_leak_finder *finder, struct vt_index *sizes)
@@ -145,8 +154,7 @@ static int count_parameters(const struct vt_leak_finder *finder, struct vt_index
             finder->class_of[i] == VT_NO_CLASS || finder->classes[finder->class_of[i]].grows ||
             block->device_index != finder->device_index || !vt_alive_at(block, finder->last_border))
             continue;
-        count = vt_index_get(sizes, block->bytes);
-        error = vt_index_put(sizes, block->bytes, count == VT_INDEX_NONE ? 1 : count + 1);
+        error = count_one(sizes, block->bytes, &count);
     }
     return error;
 }
@@ -156,28 +164,42 @@ static bool is_one_per_parameter(uint8_t category)
     return category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE;
 }
 
+#define MODULE_PARAMETERS 4u /* of one size, that one module has at most: queries, keys, values, outputs */
+
+/* Whose it is: the hash of its owner's name or of its module, 0 = not known. */
+static uint64_t whose(const struct vt_label *label, uint32_t *limit)
+{
+    const char *name = label->owner ? label->owner : label->module;
+    *limit = label->owner ? 1 : MODULE_PARAMETERS;
+    return name ? vt_hash_bytes(name, strlen(name), VT_HASH_START) | 1 : 0;
+}
+
 /* Gradients and optimizer state of parameters that come late (experts, layers that thaw) end when each has
- * its own. What exceeds one for each parameter of that size does not end so. */
+ * its own. What exceeds one for each parameter of that size, or of that name, does not end so. */
 static int is_bounded(const struct vt_leak_finder *finder, const struct vt_leak_class *class,
                       const struct vt_index *parameters, bool *bounded)
 {
-    struct vt_index sizes = {0};
+    struct vt_index sizes = {0}, names = {0};
     int error = 0;
     *bounded = true;
     for (uint32_t i = 0; i < class->count && *bounded && !error; i++) {
-        uint32_t index = finder->order[class->first + i], count, most = 0;
+        uint32_t index = finder->order[class->first + i], count, most = 0, of_name = 0, limit;
+        const struct vt_label *label = &finder->attribution->labels[index];
+        uint64_t name = whose(label, &limit);
         uint64_t bytes = finder->replay->allocations[index].bytes;
         if (!vt_leak_is_kept(finder, index))
             continue;
-        count = vt_index_get(&sizes, bytes);
-        count = count == VT_INDEX_NONE ? 1 : count + 1;
-        error = vt_index_put(&sizes, bytes, count);
-        for (uint64_t as = bytes / 2; as <= bytes * 2 && as; as *= 2) { /* in half, the same or double precision */
+        error = count_one(&sizes, bytes, &count);
+        if (!error && name)
+            error = count_one(&names, vt_mix(name, bytes), &of_name);
+        for (uint64_t as = bytes / 2; as <= bytes * 2 && as;
+             as *= 2) { /* in half, the same or double precision */
             uint32_t parameter_count = vt_index_get(parameters, as);
             most += parameter_count == VT_INDEX_NONE ? 0 : parameter_count;
         }
-        *bounded = is_one_per_parameter(finder->attribution->labels[index].category) && count <= most;
+        *bounded = is_one_per_parameter(label->category) && count <= most && of_name <= limit;
     }
+    vt_index_free(&names);
     vt_index_free(&sizes);
     return error;
 }
@@ -226,8 +248,8 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     const struct vt_replay *replay = finder->replay;
     const uint32_t *order = finder->order + class->first;
     uint32_t handed_on = 0;
-    if (class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS ||
-        class->group != VT_NO_CLASS || class->grows)
+    if (class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS || class->group != VT_NO_CLASS ||
+        class->grows)
         return false;
     const struct vt_site *site = vt_site_of(finder->attribution, replay->allocations[order[0]].stack_id);
     if (!(site->traits & VT_TRAIT(CONCATENATION)))

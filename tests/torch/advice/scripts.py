@@ -126,6 +126,31 @@ def empty_cache(follow):
     return {"reserved": torch.cuda.memory_reserved()}
 
 
+def history(follow):
+    """The losses of an epoch, with or without their graphs."""
+    model = nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512)).cuda()
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(12):
+        data = torch.randn(2048, 512, device="cuda")
+        model(data).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss = model(data).square().mean()
+        losses.append(loss.item() if follow else loss)
+        del data, loss
+
+
+def answers(follow):
+    """No training: what was answered is remembered on the GPU, or on the CPU."""
+    model = nn.Linear(1024, 4096).cuda()
+    remembered = []
+    with torch.inference_mode():
+        for _ in range(14):
+            answer = model(torch.randn(1024, 1024, device="cuda"))
+            remembered.append(answer.cpu() if follow else answer)
+            del answer
+
+
 def main():
     told = globals()[sys.argv[1]](sys.argv[2] == "1") or {}
     print(json.dumps({"peak": torch.cuda.max_memory_allocated(), **told}))
