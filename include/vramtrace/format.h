@@ -184,6 +184,8 @@ enum vt_event_flag {
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
+    VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
+                                inspection on) */
 };
 
 /* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
@@ -316,6 +318,7 @@ struct vt_symbol {
  *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
  *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
  *                                     Without this line nothing was searched for holders
+ *   G young middle old                how often Python's garbage collector has run so far, by generation
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;

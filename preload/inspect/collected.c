@@ -23,8 +23,14 @@ struct generation {
     int threshold, count;
 };
 
+/* From the first generation: a pointer to it; of each generation three words, the first of which counts its
+ * collections; an int, not 0 while the collector runs. */
+enum { FIRST_GENERATION = 72, STATISTICS = 104, STATISTICS_BYTES = 24, COLLECTING = 176 };
+
 static const struct vt_python_api *const python = &vt_python_api;
 static struct generation *generations; /* GENERATIONS of them */
+
+const int *_Atomic vt_collecting;
 
 static struct {
     _Atomic bool is_on;
@@ -69,7 +75,16 @@ bool vt_collected_find(void)
                  are_circles(candidate);
     python->Py_DecRef(youngest);
     generations = found ? candidate : NULL;
+    if (found && vt_pointer_at(candidate, FIRST_GENERATION) == (const char *)candidate)
+        atomic_store(&vt_collecting, (const int *)(const void *)((const char *)candidate + COLLECTING));
     return found;
+}
+
+uint64_t vt_collected_runs(unsigned generation)
+{
+    return atomic_load(&vt_collecting) && generation < GENERATIONS
+               ? vt_word_at(generations, STATISTICS + (ptrdiff_t)generation * STATISTICS_BYTES)
+               : 0;
 }
 
 /* ---- the interpreter's free lists ---- */

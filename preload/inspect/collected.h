@@ -13,6 +13,9 @@
 /* Finds its lists. False if they are not where they should be: then nothing else may be called. */
 bool vt_collected_find(void);
 
+/* How often the collector has run that generation, 0 to 2, so far. */
+uint64_t vt_collected_runs(unsigned generation);
+
 /* Objects made until vt_collected_resume neither begin a collection nor bring the host's next one forward. In
  * a child forked meanwhile, vt_collected_in_child switches its collector on again. */
 void vt_collected_pause(void);

@@ -337,6 +337,7 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     found, walked = find_roots(finder)
     found_ns = now_ns()
+    inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     try:
         report_all(inspection, finder, found)
     except TooExpensive:

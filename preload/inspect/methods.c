@@ -26,6 +26,14 @@ static object *id(object *self, object *any)
     return python->PyLong_FromVoidPtr(any);
 }
 
+/* collections(generation) */
+static object *collections(object *self, object *generation)
+{
+    (void)self;
+    return python->PyLong_FromUnsignedLong(
+        vt_collected_runs((unsigned)python->PyLong_AsUnsignedLong(generation)));
+}
+
 static int append(object *referent, void *list)
 {
     return python->PyList_Append(list, referent);
@@ -204,6 +212,7 @@ static object *find_unreached(object *self, object *arguments)
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"id", id, VT_PYTHON_ONE_ARGUMENT, NULL},
+    {"collections", collections, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"referents", referents, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"own_attributes", own_attributes, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"frame_variables", frame_variables, VT_PYTHON_ONE_ARGUMENT, NULL},

@@ -182,6 +182,11 @@ int main(void)
     check("text state", VT_UNICODE_STATE, offsetof(PyASCIIObject, state));
     check("type basic size", VT_TYPE_BASIC_SIZE, offsetof(PyTypeObject, tp_basicsize));
     check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
+    const size_t first = offsetof(struct _gc_runtime_state, generations);
+    check("collector's first generation", 72, offsetof(struct _gc_runtime_state, generation0) - first);
+    check("collector's statistics", 104, offsetof(struct _gc_runtime_state, generation_stats) - first);
+    check("of one generation", 24, sizeof(struct gc_generation_stats));
+    check("collector runs", 176, offsetof(struct _gc_runtime_state, collecting) - first);
     check("generation", 24, sizeof(struct gc_generation));
     check("generation's threshold", 16, offsetof(struct gc_generation, threshold));
     check("generation's count", 20, offsetof(struct gc_generation, count));

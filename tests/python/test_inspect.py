@@ -164,7 +164,7 @@ def own_attributes(thing):
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
-    now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
+    collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
     frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached)
 
 
