@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "memory.h"
 #include "stacks/python_read.h"
 
@@ -200,9 +201,25 @@ void vt_collected_in_child(void)
 
 struct search {
     const struct vt_collected_search *wanted;
+    struct targets *targets; /* whose holders are searched */
     object *holder;
     bool failed;
 };
+
+/* A set of objects by address, open addressing; beyond its size some are left out. */
+enum { TARGETS = 4096, TARGETS_MAXIMUM = TARGETS / 2 };
+struct targets {
+    const object *at[TARGETS];
+    size_t count;
+};
+
+static const object **slot_of(struct targets *targets, const object *any)
+{
+    size_t i = vt_hash((uintptr_t)any) >> 32 & (TARGETS - 1);
+    while (targets->at[i] && targets->at[i] != any)
+        i = (i + 1) & (TARGETS - 1);
+    return &targets->at[i];
+}
 
 /* Of a visit; all but DONE end the search. */
 enum outcome { DONE, LATE, FAILED };
@@ -227,7 +244,11 @@ static bool has_id(object *set, object *any)
 
 static bool is_unreached(const struct vt_collected_search *wanted, object *any)
 {
-    return vt_pointer_at(any, VT_OBJECT_TYPE) == wanted->class && !has_id(wanted->seen, any);
+    const object *class = vt_pointer_at(any, VT_OBJECT_TYPE);
+    for (intptr_t i = 0; i < python->PyTuple_Size(wanted->classes); i++)
+        if (class == python->PyTuple_GetItem(wanted->classes, i))
+            return !has_id(wanted->seen, any);
+    return false;
 }
 
 static enum outcome note_unreached(struct search *search, object *any)
@@ -240,7 +261,7 @@ static int note_held(object *held, void *context)
 {
     struct search *search = context;
     const struct vt_collected_search *wanted = search->wanted;
-    if (is_unreached(wanted, held))
+    if (*slot_of(search->targets, held))
         search->failed = search->failed || python->PyList_Append(wanted->holders, held) ||
                          python->PyList_Append(wanted->holders, search->holder);
     return 0;
@@ -279,7 +300,19 @@ int vt_collected_find_unreached(const struct vt_collected_search *wanted)
 {
     struct search search = {.wanted = wanted};
     enum outcome outcome = visit_all(&search, note_unreached);
-    if (outcome == DONE && python->PyList_Size(wanted->unreached))
-        outcome = visit_all(&search, note_holder);
+    return outcome == FAILED ? -1 : outcome == DONE;
+}
+
+int vt_collected_find_holders(const struct vt_collected_search *wanted)
+{
+    struct targets targets = {.count = 0};
+    struct search search = {.wanted = wanted, .targets = &targets};
+    for (intptr_t i = 0; i < python->PyList_Size(wanted->unreached) && targets.count < TARGETS_MAXIMUM; i++) {
+        const object *wanted_one = python->PyList_GetItem(wanted->unreached, i);
+        const object **slot = slot_of(&targets, wanted_one);
+        targets.count += !*slot;
+        *slot = wanted_one;
+    }
+    enum outcome outcome = visit_all(&search, note_holder);
     return outcome == FAILED ? -1 : outcome == DONE;
 }

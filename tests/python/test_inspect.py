@@ -121,12 +121,19 @@ def make_torch():
 def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
     """In the place of collected.c."""
     objects = [thing for generation in range(generations) for thing in gc.get_objects(generation)]
-    unreached += [thing for thing in objects if type(thing) is wanted and id(thing) not in seen]
-    for thing in objects if unreached else ():
-        if id(type(thing)) not in plain and thing is not objects and thing is not unreached:
-            for part in gc.get_referents(thing):
-                holders += [part, thing] if type(part) is wanted and id(part) not in seen else []
+    unreached += [thing for thing in objects if any(type(thing) is kind for kind in wanted) and id(thing) not in seen]
     objects.clear()  # they hold themselves
+    return True
+
+
+def find_holders(wanted, seen, plain, generations, _, unreached, holders):
+    """In the place of collected.c."""
+    objects, targets = [thing for generation in range(generations) for thing in gc.get_objects(generation)], set(map(id, unreached))
+    for thing in objects:
+        if id(type(thing)) not in plain and thing is not objects and thing is not unreached and thing is not holders:
+            for part in gc.get_referents(thing):
+                holders += [part, thing] if id(part) in targets else []
+    objects.clear()
     return True
 
 
@@ -165,7 +172,8 @@ GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
     collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
-    frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached)
+    frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached,
+    find_holders=find_holders)
 
 
 def run(name, given):
