@@ -199,9 +199,14 @@ void vt_collected_in_child(void)
 
 /* ---- a search ---- */
 
+enum { CLASSES = 256 };
 struct search {
     const struct vt_collected_search *wanted;
     struct targets *targets; /* whose holders are searched */
+    struct {
+        const object *class;
+        bool is_plain;
+    } classes[CLASSES]; /* of objects met, by address */
     object *holder;
     bool failed;
 };
@@ -267,11 +272,21 @@ static int note_held(object *held, void *context)
     return 0;
 }
 
+static bool is_plain(struct search *search, object *class)
+{
+    size_t i = vt_hash((uintptr_t) class) >> 32 & (CLASSES - 1);
+    if (search->classes[i].class != class) {
+        search->classes[i].class = class;
+        search->classes[i].is_plain = has_id(search->wanted->plain, class);
+    }
+    return search->classes[i].is_plain;
+}
+
 static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
     if (holder == wanted->unreached || holder == wanted->holders ||
-        has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
+        is_plain(search, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);
