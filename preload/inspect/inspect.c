@@ -63,7 +63,8 @@ struct process {
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
     /* Writer thread. */
-    uint64_t first_ns, next_ns;           /* since the first, when the next is due */
+    uint64_t first_ns, next_ns; /* since the first, when the next is due */
+    uint32_t tended_inspections;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
@@ -72,7 +73,7 @@ static _Atomic bool ended; /* the interpreter's exit was seen */
 
 /* Under the GIL, one inspection at a time; kept in a forked child. */
 static struct {
-    uint32_t inspections;
+    _Atomic uint32_t inspections;
     bool registered_at_exit;
 } kept;
 
@@ -433,7 +434,9 @@ static void tend(struct vt_session *session)
     }
     if (now_ns - state->first_ns > state->next_ns) {
         state->next_ns = 2 * (now_ns - state->first_ns);
-        want(state, session, VT_INSPECTION_TIME);
+        if (state->tended_inspections == atomic_load(&kept.inspections)) /* else there were some meanwhile */
+            want(state, session, VT_INSPECTION_TIME);
+        state->tended_inspections = atomic_load(&kept.inspections);
     }
     if (waits_in_c(state, now_ns))
         begin_beside(state, session);

@@ -23,7 +23,6 @@ CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
-CENSUS_NS = 5_000_000  # that a census gets also where the wait for the GIL has used up its time: most end in less
 CHECK_EVERY = 256  # tensors between two readings of the clock
 
 Namespace = type(sys.implementation)
@@ -344,9 +343,8 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
         parts = max(2, len(walked) / max(1, len(inspection.reported)))
         return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
     if census_ns:
-        until_ns, least_ns = now_ns() + census_ns, now_ns() + CENSUS_NS
-        deadline_ns = max(least_ns, min(until_ns, inspection.deadline_ns or until_ns))
-        take_census(variables, torch, inspection, deadline_ns, handled, context)
+        until_ns = now_ns() + census_ns
+        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
     return "".join(inspection.lines)
 
 

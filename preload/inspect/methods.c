@@ -19,6 +19,12 @@ static object *now_ns(object *self, object *arguments)
     return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_MONOTONIC));
 }
 
+static object *processor_ns(object *self, object *arguments)
+{
+    (void)self, (void)arguments;
+    return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
 /* The builtin of that name raises an audit event. */
 static object *id(object *self, object *any)
 {
@@ -223,6 +229,7 @@ static object *find_holders(object *self, object *arguments)
 
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
+    {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"id", id, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"collections", collections, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"referents", referents, VT_PYTHON_ONE_ARGUMENT, NULL},

@@ -3,6 +3,7 @@ import concurrent.futures
 import pathlib
 import re
 import sys
+import time
 
 import pytest
 
@@ -41,6 +42,17 @@ def test_not_looking(tmp_path):
     unlooked = run(command, tmp_path / "unlooked.vrt", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0")
     assert unlooked.stdout == run(command, preload=False).stdout
     assert looks(tmp_path / "unlooked.vrt") == 0
+
+
+def test_cost(tmp_path):
+    """Of a run over 10 s all inspections take 1 % at most; the last to begin within that may have had to wait for a processor."""
+    began = time.monotonic()
+    run([PYTHON, SCRIPT, "long"], tmp_path / "long.vrt")
+    life_ns = (time.monotonic() - began) * 1e9
+    each = info(tmp_path / "long.vrt")["looks"]["each"]
+    durations = [look["duration_ns"] for look in each]
+    assert sum(durations) - max(durations) <= life_ns / 100, durations
+    assert any(look.get("census_ended") and look["holders"] > 1 for look in each), each
 
 
 def test_failures_end(tmp_path):

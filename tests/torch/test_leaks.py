@@ -70,7 +70,7 @@ HOLDERS = {
     "leak_worker_thread": "list Loader.seen",
 }
 LIMITS = """A line is right if it is among the first three shown; bytes per step are right within 1 %. "Held by" is the Python
-name, from the census of an inspection that the script requests near its end (a process that lives for a second gets none
+name, from the census of an inspection that the script requests near its end (a process that lives for a second gets few
 unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too; only holders are missing.
 
 Known limits:
