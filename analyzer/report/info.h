@@ -26,6 +26,8 @@ struct vt_inspection_facts {
     char reasons[96]; /* words, apart by ", " */
     uint64_t tensors, holders;
     bool census, census_ended; /* it had one; which saw everything */
+    bool knows_collections;
+    uint64_t collections; /* runs of Python's garbage collector so far */
     uint64_t census_objects;
     const char *failure; /* "" = none */
 };

@@ -325,6 +325,7 @@ struct vt_symbol {
  *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
  *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
  *                                     Without this line nothing was searched for holders
+ *   G young middle old                how often Python's garbage collector has run so far, by generation
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;

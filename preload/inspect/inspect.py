@@ -24,7 +24,6 @@ TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "
                    "storage_offset", "untyped_storage")
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
 PARTS_DEPTH = 3  # of tensors that consist of others
-CENSUS_NS = 5_000_000  # that a census gets also where the wait for the GIL has used up its time: most end in less
 CHECK_EVERY = 256  # tensors between two readings of the clock
 
 Namespace = type(sys.implementation)
@@ -362,6 +361,7 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     found, walked = find_roots(finder)
     found_ns = now_ns()
+    inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     try:
         report_all(inspection, finder, found)
     except TooExpensive:
@@ -369,9 +369,8 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
         return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
     report_written(inspection)
     if census_ns:
-        until_ns, least_ns = now_ns() + census_ns, now_ns() + CENSUS_NS
-        deadline_ns = max(least_ns, min(until_ns, inspection.deadline_ns or until_ns))
-        take_census(variables, torch, inspection, deadline_ns, handled, context)
+        until_ns = now_ns() + census_ns
+        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
     return "".join(inspection.lines)
 
 

@@ -87,6 +87,17 @@ def test_waits_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("minor", SUPPORTED)
+def test_beside_a_main_thread_that_waits(tmp_path, minor):
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    said, looks = run_program(tmp_path, minor, "main_waits")
+    assert said[0] == said[1] == (0, "2 True\n", "")
+    assert [(each["census_ended"], each["t_ns"] < 1_500_000_000) for each in looks["each"] if "asked" in each["reasons"]] == [(True, True)]
+    said, _ = run_program(tmp_path, minor, "main_waits_to_the_end")
+    assert said[0] == said[1] == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_audited(tmp_path, minor):
     """An audit hook is told that our code is compiled, once, and nothing else of three inspections."""
     if minor not in FOUND:
