@@ -30,10 +30,9 @@ bool vt_python_api_find(void *scope)
 #undef X
     if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
         return false;
-    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
+    void *enter = dlsym(scope, "PyThreadState_EnterTracing"),
          *leave = dlsym(scope, "PyThreadState_LeaveTracing");
-    if (get && enter && leave) {
-        memcpy(&api->PyThreadState_Get, &get, sizeof get);
+    if (enter && leave) {
         memcpy(&api->PyThreadState_EnterTracing, &enter, sizeof enter);
         memcpy(&api->PyThreadState_LeaveTracing, &leave, sizeof leave);
     }
@@ -53,9 +52,9 @@ enum { FILES = 2 };
 static object *codes;             /* of the whole source */
 static object *file_codes[FILES]; /* constants of `codes` */
 
-enum { MEMORIES = 4 };
+enum { MEMORIES = 5 };
 static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers",
-                                                   "optimizer_holders"};
+                                                   "optimizer_holders", "written"};
 static object *memory[MEMORIES];
 
 static bool is_held_by_one(const object *any)
@@ -70,7 +69,7 @@ static void hide_memory(void)
     for (int i = 0; i < MEMORIES && memory[i]; i++) {
         python->PyObject_GC_UnTrack(memory[i]);
         for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
-            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, or text */
+            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, text, or a number */
             if (python->PyObject_IS_GC(item) && is_held_by_one(item))
                 python->PyObject_GC_UnTrack(item);
         }

@@ -129,6 +129,16 @@ static object *frame_variables(object *self, object *frame)
     return variables;
 }
 
+/* generator_variables(generator or coroutine): the same. */
+static object *generator_variables(object *self, object *generator)
+{
+    object *variables = python->PyList_New(0);
+    (void)self;
+    if (variables)
+        vt_python_visit_generator(generator, vt_inspect_add_variable, variables);
+    return variables;
+}
+
 /* Gives up the reference to what it appends. */
 static bool append_own(object *list, object *item)
 {
@@ -198,6 +208,7 @@ struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"referents", referents, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"own_attributes", own_attributes, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"frame_variables", frame_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
+    {"generator_variables", generator_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"function_parts", function_parts, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
 };

@@ -306,19 +306,24 @@ static bool visit_frame(struct visit *visit, const struct frame *frame)
     return visit_slots(visit, names, locals, kinds + layout->bytes_data, false);
 }
 
-/* The calling thread's state, NULL where nothing can be read. Where cells cannot be read, the chain may also
- * hold frames whose locals are being freed. */
-static const char *begin(struct visit *visit)
+/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals
+ * are being freed. */
+static bool begin(struct visit *visit)
 {
-    const char *thread = vt_python_current_thread(&visit->python);
-    return thread && visit->python->cells_readable ? thread : NULL;
+    return vt_python_current_thread(&visit->python) && visit->python->cells_readable;
 }
 
-void vt_python_visit_locals(size_t frames, vt_python_local_visit function, void *context)
+static void visit_at(struct visit *visit, const char *at)
+{
+    struct frame frame;
+    if (vt_is_plausible(at) && read_frame(visit->python, visit->python->layout, at, &frame) == FRAME_READABLE)
+        visit_frame(visit, &frame);
+}
+
+void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    const char *thread = begin(&visit);
-    if (!thread)
+    if (!begin(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
     const char *at = first_frame(layout, thread);
@@ -337,13 +342,22 @@ void vt_python_visit_locals(size_t frames, vt_python_local_visit function, void 
 void vt_python_visit_frame(const void *frame_object, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    struct frame frame;
+    if (begin(&visit))
+        visit_at(&visit, visit.python->layout->chain == VT_CHAIN_OBJECTS
+                             ? frame_object
+                             : vt_pointer_at(frame_object, visit.python->layout->frame_object_frame));
+}
+
+void vt_python_visit_generator(const void *generator, vt_python_local_visit function, void *context)
+{
+    struct visit visit = {.visit = function, .context = context};
     if (!begin(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
-    const char *at = layout->chain == VT_CHAIN_OBJECTS
-                         ? frame_object
-                         : vt_pointer_at(frame_object, layout->frame_object_frame);
-    if (vt_is_plausible(at) && read_frame(visit.python, layout, at, &frame) == FRAME_READABLE)
-        visit_frame(&visit, &frame);
+    const char *at = (const char *)generator + layout->generator_frame;
+    if (layout->chain == VT_CHAIN_OBJECTS)
+        at = vt_pointer_at(at, 0); /* NULL once it has ended */
+    else if ((signed char)at[VT_GENERATOR_STATE] >= (signed char)layout->generator_running)
+        return;
+    visit_at(&visit, at);
 }

@@ -46,17 +46,22 @@ struct vt_python_code_view {
 bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
 
 /* Local variables, read raw: `frame.f_locals` would leave a dict behind that keeps the objects alive for as
- * long as the frame runs. Threads: the one whose frames they are, holding the GIL, so that objects stay alive
+ * long as the frame runs. Threads: one that holds the GIL, so that objects stay alive and no frame runs
  * during the visit.
  *
  * `function` (the qualified name from 3.11 on) and `name` are Python strings, `value` a Python object; all
  * borrowed. False ends the visit. */
 typedef bool vt_python_local_visit(void *context, const void *function, const void *name, const void *value);
 
-/* Innermost frame first, at most `frames` of them. Nothing is visited where the layout is not known. */
-void vt_python_visit_locals(size_t frames, vt_python_local_visit visit, void *context);
+/* Of a thread, by its PyThreadState: innermost frame first, at most `frames` of them. Nothing is visited
+ * where the layout is not known. */
+void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit visit, void *context);
 
 /* The same for one frame object, of any thread, whether it runs, waits or has ended. */
 void vt_python_visit_frame(const void *frame_object, vt_python_local_visit visit, void *context);
+
+/* The same for a generator, a coroutine or an asynchronous generator that has not begun or waits; nothing for
+ * one that runs or has ended. */
+void vt_python_visit_generator(const void *generator, vt_python_local_visit visit, void *context);
 
 #endif

@@ -36,6 +36,8 @@ static const struct vt_python_layout vt_python_layouts[] __attribute__((unused))
 };
 #define VT_PYTHON_LAYOUTS (sizeof vt_python_layouts / sizeof vt_python_layouts[0])
 
+enum { VT_GENERATOR_STATE = -5 }; /* from 3.11, from a generator's frame: a char */
+
 /* NULL: none. */
 static inline const struct vt_python_layout *vt_python_find_layout(unsigned minor, bool is_free_threaded)
 {

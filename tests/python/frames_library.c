@@ -165,7 +165,8 @@ static bool append_local(void *list, const void *function, const void *name, con
 
 void test_locals(size_t frames, void *list)
 {
-    vt_python_visit_locals(frames, append_local, list);
+    const struct vt_python *python;
+    vt_python_visit_locals(vt_python_current_thread(&python), frames, append_local, list);
 }
 
 int test_unsupported_minor(void)

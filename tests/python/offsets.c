@@ -53,6 +53,7 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(frame_previous, PyFrameObject, f_back);
     OFFSET(frame_instruction, PyFrameObject, f_lasti);
     OFFSET(frame_locals, PyFrameObject, f_localsplus);
+    OFFSET(generator_frame, PyGenObject, gi_frame);
     ABSENT(frame_owner);
     SIZE(frame_basic_bytes, sizeof(PyFrameObject));
 
@@ -93,6 +94,10 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(frame_owner, _PyInterpreterFrame, owner);
     OFFSET(frame_locals, _PyInterpreterFrame, localsplus);
     SIZE(owner_generator, FRAME_OWNED_BY_GENERATOR);
+    OFFSET(generator_frame, PyGenObject, gi_iframe);
+    check("generator's state", VT_GENERATOR_STATE,
+          (int)offsetof(PyGenObject, gi_frame_state) - (int)offsetof(PyGenObject, gi_iframe));
+    SIZE(generator_running, FRAME_EXECUTING);
 #if PY_VERSION_HEX >= 0x030c0000
 #if PY_VERSION_HEX >= 0x030e0000
     SIZE(owner_interpreter, FRAME_OWNED_BY_INTERPRETER);

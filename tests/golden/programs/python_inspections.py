@@ -351,6 +351,34 @@ def counts():
     print(after[1:] == before[1:], abs(after[0] - before[0]) < 3)
 
 
+def collections_in_time():
+    """The collector runs in the same iterations, whatever is freed and made anew in between."""
+    things, ran, kept, iteration = make_things(), [], [], -1  # noqa: F841
+    gc.callbacks.append(lambda phase, seen: ran.append((iteration, seen["generation"], phase)))
+
+    def work(depth):
+        mixed = [((number,), (number, depth), {number: depth}, [depth], slice(number)) for number in range(5)]
+        kept.append(mixed if depth % 3 else [dict(a=1), (1, 2, 3)])
+        return work(depth - 1) if depth else None
+
+    looks = {3: 1, 40: 2, 41: 1, 90: 1}
+    look_again(2)  # what is compiled and found once
+    for order in range(2):  # the second with free lists that the first has filled
+        gc.collect()
+        kept.clear(), ran.clear()
+        for iteration in range(120):
+            work(6)
+            for _ in range(looks.get(iteration, 0)):
+                before = gc.get_count()
+                ask()
+                for _ in range(1000):  # the inspection is between two of these
+                    pass
+                after = gc.get_count()
+                if before != after:
+                    print(order, iteration, "counts differ by", [b - a for a, b in zip(before, after)])
+        print(ran)
+
+
 def traced():
     """Memory that stays: tracemalloc's, and the interpreter's own count of blocks."""
     import tracemalloc
