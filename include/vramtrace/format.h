@@ -80,6 +80,7 @@ struct vt_file_header {
     struct vt_live_device live[VT_MAX_DEVICES];
     uint64_t after_end;     /* events that came once recording had ended or stopped */
     uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
+    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
 };
 
 enum vt_feature {

@@ -79,7 +79,8 @@ static struct {
 
 static void look_up(void)
 {
-    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor())
+    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor() ||
+        vt_python_is_free_threaded()) /* nothing there stops the other threads while objects are read */
         return;
     if (!vt_python_api_find(vt_python_scope()))
         return;

@@ -10,6 +10,7 @@ import pytest
 
 from harness import BUILD, HERE, environment
 
+ROOT = HERE.parents[1]
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
@@ -108,6 +109,29 @@ def test_looks_audited(tmp_path, minor):
     events.remove("compile ('<vramtrace>',)")
     assert events == alone.splitlines() and events[-1] == "done"
     assert all(event.startswith("ctypes.call_function") for event in events[:-1])  # from 3.14 on: how the program calls us
+
+
+@pytest.fixture(scope="module")
+def fake_interpreter(tmp_path_factory):
+    stacks, program = ROOT / "preload" / "stacks", tmp_path_factory.mktemp("fake") / "fake"
+    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-rdynamic", f"-I{ROOT}/preload", f"-I{ROOT}/analyzer/trace", "-o", program,
+                    ROOT / "tests" / "python" / "fake_interpreter.c", *stacks.glob("python*.c"), "-pthread", "-ldl"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("minor", [13, 14, 15])
+def test_free_threaded(tmp_path, fake_interpreter, minor):
+    """An interpreter made by hand as the headers of the free-threaded build say: frames, no inspection, and `info` says why."""
+    done = subprocess.run([fake_interpreter, str(minor)], env=environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt"), timeout=60)
+    assert done.returncode == 0
+    lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", "--stacks", tmp_path / "run.vrt"], text=True)
+    event, = (event for event in map(json.loads, lines.splitlines()) if event["kind"] == "alloc")
+    frames = [frame for frame in event["stack"] if frame["kind"] == "python"]
+    assert [(frame["function"], frame["file"]) for frame in frames] == [("Layer1.forward", "/tmp/generated 1.py")] * 3
+    information = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"]))
+    assert information["trace"]["python_free_threaded"] == 1 and information["looks"]["count"] == 0
+    text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
+    assert f"3.{minor}.10 free-threaded (its objects are not inspected" in text
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])
