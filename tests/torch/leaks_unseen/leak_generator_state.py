@@ -17,7 +17,7 @@ def main(probe):
     model = small_net()
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(STEPS):
-        views = augment(batch())
+        views = augment(batch())  # LEAK
         train_step(model, opt, next(views))
         OPEN.append(views)
         probe.step()
