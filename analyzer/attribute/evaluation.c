@@ -5,22 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
- * no module. */
-static uint64_t inner_key(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    uint64_t key = 0, result = 0;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        const struct vt_python_frame *frame = &stack->python[i];
-        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
-        key = vt_mix(key, frame->self_address);
-        if (frame->self_address)
-            result = key | 1;
-    }
-    return result;
-}
-
 /* Each operator of forward that makes nodes at some time votes: did it make one this time? */
 struct votes {
     struct vt_finder *finder;
@@ -116,7 +100,7 @@ int vt_evaluation_find(struct vt_finder *finder)
     votes.cast = calloc(trace->event_count + 1, 1);
     int error = votes.keys && votes.cast ? 0 : -ENOMEM;
     for (uint32_t id = 1; id < trace->stack_count && !error; id++)
-        votes.keys[id] = inner_key(trace, id);
+        votes.keys[id] = vt_module_code(trace, id);
     if (!error)
         error = cast_votes(&votes);
     for (uint32_t i = 0; i < trace->event_count && !error;) {

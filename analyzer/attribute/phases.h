@@ -8,6 +8,9 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
+    uint32_t work_event; /* the engine's first allocation: what its threads free before is the pass before's */
+    bool makes_nodes;    /* create_graph: what it makes is part of a graph, and another pass may need it */
+    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
 };
 
 /* A maximal run of allocations that a checkpoint makes again in backward. */
@@ -43,6 +46,8 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
 int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 
+/* True if a backward pass freed the block, whichever made it. */
+bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block);
 /* Index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);

@@ -43,11 +43,26 @@ HOLDERS = {
     "leak_forward_hook": "list 'seen' of main()",
     "leak_gradient_hook": "list Watcher.signs",
     "leak_gradient_norms": "list 'norms' of main()",
+    "leak_held_async_tasks": "local 'request' of Service.handle()",
+    "leak_held_cached_method": "cache of Encoder.encode()",
+    "leak_held_closure_counter": "closure cell 'calls' of evaluate, list",
+    "leak_held_exception_chain": "traceback of JobFailed, local 'predictions' of Queue.score()",
+    "leak_held_generator_local": "list 'shown' of remember()",
+    "leak_held_history_dict": "list 'history['outputs']' of main()",
+    "leak_held_linked_slots": "attribute Log.newest",
+    "leak_held_numbered_attributes": "attributes feature_* of Net",
+    "leak_held_old_teachers": "list Distiller.rounds['teachers']",
+    "leak_held_registry": "set Run.registry",
+    "leak_held_replay_deques": "deque Replay.buffers['easy']",
+    "leak_held_result_queue": "deque Queue.queue",
+    "leak_held_thread_local": "list 'pending' of write_metrics()",
+    "leak_held_trainer_cycle": "reference cycle ",
     "leak_hessian_products": "local 'curvature' of main()",
     "leak_hidden_state": "local 'state' of main()",
     "leak_hook_keeps_output": "list 'seen' of main()",
     "leak_loss_parts": "list 'history' of main()",
-    "leak_lru_cache": "variable 'normalized' in leak_lru_cache",
+    "leak_lru_cache": "cache of normalized()",
+    "leak_model_copies": "list 'averages' of main()",
     "leak_object_array": "local 'table' of main()",
     "leak_outputs_list": "list 'outputs' of main()",
     "leak_samples_now_and_then": "list 'samples' of main()",
@@ -105,7 +120,7 @@ def judge(name, truth, answer, tolerance=TOLERANCE):
     if not leaks:
         return "not found"
     wrong = []
-    if len(leaks) != truth["entries"]:
+    if truth["entries"] not in (None, len(leaks)):
         wrong.append(f"{len(leaks)} leaks: {[(leak['verdict'], leak['bytes_per_step']) for leak in leaks]}")
     leak = leaks[0]
     if leak["verdict"] not in truth["verdicts"]:

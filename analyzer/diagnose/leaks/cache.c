@@ -47,11 +47,14 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
 
 static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
-    uint64_t reserved = vt_growth_per_step(growth), more;
+    uint64_t reserved = vt_growth_per_step(growth), more, blocks = finder->bounded_per_step;
     uint32_t grown = 0, holes = 0;
-    if (finder->leaks->bytes_per_step * 5 >= reserved * 4)
+    for (size_t i = 0; i < finder->leaks->count; i++)
+        blocks += finder->leaks->items[i].is_leak ? 0 : finder->leaks->items[i].bytes_per_step;
+    blocks += finder->leaks->bytes_per_step;
+    if (blocks * 5 >= reserved * 4)
         return 0; /* the blocks need what is reserved */
-    more = reserved - finder->leaks->bytes_per_step;
+    more = reserved - blocks;
     for (uint32_t step = growth->first_step; step < finder->step_count; step++) {
         grown += walk->segments[step].bytes > walk->segments[step - 1].bytes;
         holes += walk->segments[step].bytes > walk->segments[step - 1].bytes && walk->holes[step];
@@ -72,7 +75,7 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     snprintf(leak->why, sizeof leak->why,
              "Reserved memory grows%s. In %" PRIu32 " of the %" PRIu32
              " steps in which it grew, the cache had enough free bytes, %s.",
-             finder->leaks->bytes_per_step ? " by this much more than allocated memory"
+             blocks ? " by this much more than allocated memory"
                                            : ", allocated memory does not",
              holes, grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
     return 0;

@@ -51,6 +51,7 @@ struct vt_leak_finder {
     uint8_t *made_node;            /* by event: an autograd node was made for it */
     struct vt_index ran;           /* nodes that backward ran */
     struct vt_index engine;        /* threads that run backward */
+    uint64_t bounded_per_step;     /* growth that provably ends */
     struct vt_leak_change *series; /* scratch */
     size_t series_count, series_capacity;
     struct vt_leaks *leaks;

@@ -130,6 +130,76 @@ static int class_repeats(struct vt_leak_finder *finder, const struct vt_leak_cla
                                      growth, repeats);
 }
 
+/* ---- Growth that ends ---- */
+
+/* By size, how many blocks may come of those that exist once for each parameter. Parameters that themselves
+ * come with the steps bound nothing. */
+static int count_parameters(const struct vt_leak_finder *finder, struct vt_index *sizes)
+{
+    const struct vt_replay *replay = finder->replay;
+    int error = 0;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        uint32_t count;
+        if (finder->attribution->labels[i].category != VT_CATEGORY_PARAMETER ||
+            finder->class_of[i] == VT_NO_CLASS || finder->classes[finder->class_of[i]].grows ||
+            block->device_index != finder->device_index || !vt_alive_at(block, finder->last_border))
+            continue;
+        count = vt_index_get(sizes, block->bytes);
+        error = vt_index_put(sizes, block->bytes, count == VT_INDEX_NONE ? 1 : count + 1);
+    }
+    return error;
+}
+
+static bool is_one_per_parameter(uint8_t category)
+{
+    return category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_OPTIMIZER_STATE;
+}
+
+/* Gradients and optimizer state of parameters that come late (experts, layers that thaw) end when each has
+ * its own. What exceeds one for each parameter of that size does not end so. */
+static int is_bounded(const struct vt_leak_finder *finder, const struct vt_leak_class *class,
+                      const struct vt_index *parameters, bool *bounded)
+{
+    struct vt_index sizes = {0};
+    int error = 0;
+    *bounded = true;
+    for (uint32_t i = 0; i < class->count && *bounded && !error; i++) {
+        uint32_t index = finder->order[class->first + i], count, most = 0;
+        uint64_t bytes = finder->replay->allocations[index].bytes;
+        if (!vt_leak_is_kept(finder, index))
+            continue;
+        count = vt_index_get(&sizes, bytes);
+        count = count == VT_INDEX_NONE ? 1 : count + 1;
+        error = vt_index_put(&sizes, bytes, count);
+        for (uint64_t as = bytes / 2; as <= bytes * 2 && as; as *= 2) { /* in half, the same or double precision */
+            uint32_t parameter_count = vt_index_get(parameters, as);
+            most += parameter_count == VT_INDEX_NONE ? 0 : parameter_count;
+        }
+        *bounded = is_one_per_parameter(finder->attribution->labels[index].category) && count <= most;
+    }
+    vt_index_free(&sizes);
+    return error;
+}
+
+static int drop_bounded(struct vt_leak_finder *finder)
+{
+    struct vt_index parameters = {0};
+    int error = count_parameters(finder, &parameters);
+    for (size_t i = 0; i < finder->class_count && !error; i++) {
+        struct vt_leak_class *class = &finder->classes[i];
+        bool bounded = false;
+        if (class->grows)
+            error = is_bounded(finder, class, &parameters, &bounded);
+        if (!bounded)
+            continue;
+        class->grows = false;
+        finder->bounded_per_step += class->bytes_per_step;
+    }
+    vt_index_free(&parameters);
+    return error;
+}
+
 int vt_leak_growth_find(struct vt_leak_finder *finder)
 {
     int error = 0;
@@ -144,20 +214,19 @@ int vt_leak_growth_find(struct vt_leak_finder *finder)
         class->since = growth.first_step;
         class->bytes_per_step = vt_growth_per_step(&growth);
     }
-    return error;
+    return error ? error : drop_bounded(finder);
 }
 
 /* ---- One tensor made anew: predictions = torch.cat([predictions, new]) ---- */
 
 /* Whether each allocation of the class was alive when the next one was made, and was freed in that step: no
- * step keeps anything, yet the live bytes grow. Without backward passes steps are calls, and a cache of keys
- * and values grows with each: that is no leak. */
+ * step keeps anything, yet the live bytes grow. */
 static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak_class *class)
 {
     const struct vt_replay *replay = finder->replay;
     const uint32_t *order = finder->order + class->first;
     uint32_t handed_on = 0;
-    if (finder->ran.count == 0 || class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS ||
+    if (class->kind != VT_ALLOCATION_BLOCK || class->count < VT_LEAK_STEPS ||
         class->group != VT_NO_CLASS || class->grows)
         return false;
     const struct vt_site *site = vt_site_of(finder->attribution, replay->allocations[order[0]].stack_id);
@@ -185,9 +254,12 @@ static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *clas
         bytes += last->bytes;
         blocks++;
     }
-    struct vt_leak *leak = last ? vt_leak_add(finder, VT_LEAK_TENSOR) : NULL;
+    if (!last || vt_label_of(finder->attribution, last)->category == VT_CATEGORY_KV_CACHE)
+        return 0;
+    /* Without backward passes steps are calls, and what grows with each may be a context that ends. */
+    struct vt_leak *leak = vt_leak_add(finder, finder->ran.count > 0 ? VT_LEAK_TENSOR : VT_LEAK_GROWING);
     if (!leak)
-        return last ? -ENOMEM : 0;
+        return -ENOMEM;
     const struct vt_label *label = vt_label_of(finder->attribution, last);
     class->stack_id = leak->stack_id = last->stack_id;
     class->bytes_per_step = vt_growth_per_step(growth);

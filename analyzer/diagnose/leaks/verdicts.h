@@ -12,7 +12,7 @@
     X(EVALUATION, "eval with gradients on", true,                                                            \
       "Run evaluation under torch.no_grad() or torch.inference_mode(), and keep .item() of its results.")    \
     X(TENSOR, "kept tensor", true,                                                                           \
-      "Find what collects it (a list, a dict, an attribute): clear or bound it, or keep .cpu() copies.")     \
+      "Clear or bound what keeps it (a list, a dict, an attribute), or keep .cpu() copies.")                 \
     X(HOOK, "hook or closure", true,                                                                         \
       "Remove the hook when it is no longer needed (handle.remove()), or bound what it collects.")           \
     X(EXCEPTION, "held by an exception", true,                                                               \
@@ -23,6 +23,8 @@
       "Free in each step what the step allocates; no framework frees driver memory.")                        \
     X(HOST_PINNED, "host pinned growth", true,                                                               \
       "Allocate pinned buffers once and reuse them, or drop what holds them.")                               \
+    X(GROWING, "growing tensor", false,                                                                      \
+      "If nothing ends it (a context, a history), cut it, or move its old part to the CPU.")                 \
     X(FRAGMENTATION, "fragmentation", false,                                                                 \
       "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or pad to fewer different sizes.")              \
     X(CACHE, "cache growth", false,                                                                          \

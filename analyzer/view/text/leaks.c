@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SENTENCES 3u /* in the report; the page has all */
 #define PARTS 6u
@@ -14,6 +15,11 @@
 static bool holds_view(const struct vt_leak_holder *holder)
 {
     return holder->bytes > 0 && holder->bytes * 2 <= holder->storage_bytes;
+}
+
+static bool is_cycle(const struct vt_leak *leak)
+{
+    return strcmp(leak->name, "reference cycle") == 0;
 }
 
 static void print_nothing(struct vt_print *print, const struct vt_leaks *leaks)
@@ -47,7 +53,9 @@ static void print_sentence(struct vt_print *print, const struct vt_leak *leak)
         fprintf(out, ", known as %.100s … %.100s", leak->first_owner, leak->last_owner);
     if (leak->collected)
         fprintf(out, ", %s at most, until the collector ran", VT_BYTES(leak->bytes));
-    fputs(leak->is_leak ? "." : " (reserved, not allocated).", out);
+    else if (is_cycle(leak))
+        fprintf(out, ", %s so far; no collection seen", VT_BYTES(leak->bytes));
+    fputs(leak->blocks ? "." : " (reserved, not allocated).", out);
     put_forecast(print, leak);
     vt_end_paragraph(print, 0, 0);
 }
@@ -147,9 +155,11 @@ static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_
             leak->is_leak ? VT_ALARM : VT_BOLD, toupper((unsigned char)leak->name[0]), leak->name + 1,
             leak->is_leak ? "" : " (no leak)", VT_BYTES(leak->bytes_per_step), VT_COUNT(leak->first_step),
             VT_BYTES(leak->bytes));
-    if (leak->is_leak)
+    if (leak->blocks)
         fprintf(out, " in %s block%s %s.", VT_COUNT(leak->blocks), leak->blocks == 1 ? "" : "s",
-                leak->collected ? "at most, until the collector ran" : "so far");
+                leak->collected  ? "at most, until the collector ran"
+                : is_cycle(leak) ? "so far; no collection seen"
+                                 : "so far");
     else
         fputs(" now reserved and not in use.", out);
     put_forecast(print, leak);
@@ -157,6 +167,8 @@ static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_
     vt_print_paragraph(print, 3, 3, "Why: %s", leak->why);
     if (leak->holder.name)
         print_holder(print, &leak->holder);
+    if (leak->holder_unknown)
+        vt_print_paragraph(print, 3, 3, "Held by: not known; %s.", leak->holder_unknown);
     if (leak->first_owner)
         vt_print_paragraph(print, 3, 3, "Known as: %s … %s, %s of its blocks.", leak->first_owner,
                            leak->last_owner, VT_COUNT(leak->owned_blocks));

@@ -17,8 +17,8 @@ class Probe:
     verdicts: what may be said; () = the script has no leak. every: it grows every so many steps. collected: the
     collector takes it back now and then, so that the median of the differences is what one step leaves. counter: what
     is sampled. first: the first sample that counts. entries: how many leaks there are; lines and bytes are those of the
-    largest and of all together. growth: what is said of reserved memory that grows without a leak. holder: a word that names the
-    Python holder, for scripts outside of test_leaks.py's table.
+    largest and of all together (entries=None: any number). growth: what is said of reserved memory that grows without a leak.
+    holder: a word that names the Python holder, for scripts outside of test_leaks.py's table.
     """
 
     def __init__(self, script, path):

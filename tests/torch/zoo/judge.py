@@ -5,8 +5,8 @@ A block is right if its category is one that the truth allows:
     truth        allowed
     parameter    parameter (by rules alone, buffer too: only an inspection separates them)
     buffer       buffer (by rules alone, parameter too)
-    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer and
-                 input too; in a process killed in backward, gradient too: it could not put it into .grad
+    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer, input
+                 and communication too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
 
 A name is right if the block's owner has it, one of those that the script knows for the block (without what wrappers put before
@@ -88,7 +88,7 @@ class Truth:
         if true == "":
             allowed = {"activation", "temporary"}
             if self.document["lives"][number - 1][2] < self.marks[0]["position"]:
-                allowed |= {"buffer", "input"}
+                allowed |= {"buffer", "input", "communication"}
             if self.document["killed"]:
                 allowed.add("gradient")
             return reported in allowed

@@ -305,7 +305,7 @@ def fully_sharded(record):
     end_process_group()
 
 
-REAL = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         resnet50,

@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import children  # noqa: E402
-from zoo import catalogue, real, truth  # noqa: E402
+from zoo import catalogue, truth  # noqa: E402
 
 
 def main():
@@ -32,8 +32,7 @@ def main():
     unknown = set(names) - set(catalogue.ALL)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    if set(names) & catalogue.NEED_PACKAGES:
-        real.imported()
+    catalogue.import_packages(names)
     truth.Record.with_inspections = arguments.inspect
     jobs = {name: functools.partial(catalogue.run, name, str(folder / f"{name}.truth")) for name in names}
     codes = children.run(jobs, folder, arguments.jobs, functools.partial(print, flush=True))

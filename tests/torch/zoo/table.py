@@ -9,7 +9,6 @@ between the lines `<!-- table -->` and `<!-- end of table -->` of a file; withou
 of unseen/ instead, which nobody looked at while mending rules; then the tables are those of classes, too.
 """
 import argparse
-import ast
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -22,19 +21,10 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
+from sources import SOURCES, UNSEEN, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
-SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py")
-UNSEEN = tuple(sorted((HERE / "unseen").glob("*.py")))
 RIGHT = 0.999  # a program is right if this share of its bytes is, at its worst moment
-
-
-def names(source):
-    """The trainings in a file, parsed from its text: the Python that runs the tests may lack torch."""
-    for node in ast.parse(source.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
-            return [name.id for name in node.value.generators[0].iter.elts]
-    raise AssertionError(f"no table of trainings in {source}")
 
 
 def all_names():

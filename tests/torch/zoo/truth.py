@@ -13,7 +13,8 @@ blocks the allocator had handed out when it made this one (torch.cuda.memory_sta
                   at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
                   life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
                   trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
-                  what is sent is told by Record.note.
+                  what is sent, and copies of weights, are told by Record.note or
+                  Record.hold. A buffer of a module that is a cache of keys and values is kv_cache.
     activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
                   or torch.utils.checkpoint put it aside when it ran a forward again.
     temporary     else, if it was alive at no mark, no backward began at it, and it was not made while
@@ -71,6 +72,15 @@ def tensors_in(value):
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item)
+
+
+def flat(tensors):
+    """A sparse tensor has two others inside."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.sparse_coo:
+            yield from (tensor._indices(), tensor._values())
+        else:
+            yield tensor
 
 
 class Saved:
@@ -169,6 +179,14 @@ class Record:
         yield
         self.free_choices.append((first, self.made()))
 
+    @contextlib.contextmanager
+    def without_hooks(self):
+        """torch.func's gradients refuse hooks of saved tensors: what they keep on the way is left open."""
+        self.hooks.__exit__(None, None, None)
+        with self.free_choice():
+            yield
+        self.hooks.__enter__()
+
     def made(self):
         """The number of the block that was made last."""
         return torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["allocated"]
@@ -240,7 +258,7 @@ class Record:
         return sorted(blocks)
 
     def addresses(self, tensors):
-        for tensor in tensors:
+        for tensor in flat(tensors):
             if hasattr(tensor, "__tensor_flatten__"):  # of others: a shard (DTensor), quantized weights and their scales
                 yield from self.addresses(getattr(tensor, inner) for inner in tensor.__tensor_flatten__()[0])
             elif isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == self.device:
