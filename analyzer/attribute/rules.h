@@ -58,6 +58,7 @@
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
+    X(UNSEEN, "unseen")                   /* an inspection that saw all parameters did not see it */         \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
     X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
 
@@ -151,6 +152,7 @@ struct vt_rules {
     X(STACK, "stack")       /* whose code made it, and in which phase */                                     \
     X(LIFE, "life")         /* how long it lives */                                                          \
     X(SIZES, "sizes")       /* a set of blocks has the sizes of another */                                   \
+    X(OBJECT, "object")     /* inspections of live objects saw all parameters, and it is none */             \
     X(AUTOGRAD, "autograd") /* autograd made a node for it */                                                \
     X(LAYER, "kind")        /* taken from a framework or from the driver */
 
