@@ -21,6 +21,7 @@ struct vt_adviser {
 #define VT_ADVICE_KINDS(X)                                                                                   \
     X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
     X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
+    X(COPIES, "checkpoint_copy", vt_advise_copies)                                                           \
     X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
     X(FOREACH, "foreach", vt_advise_foreach)                                                                 \
     X(IN_PLACE, "in_place", vt_advise_in_place)                                                              \
