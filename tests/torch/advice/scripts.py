@@ -101,8 +101,8 @@ class Scaled:
     def step(self):
         self.optimizer.step()
 
-    def zero_grad(self):
-        self.optimizer.zero_grad()
+    def zero_grad(self, set_to_none=True):
+        self.optimizer.zero_grad(set_to_none=set_to_none)
 
 
 def wrapped_optimizer(follow):
