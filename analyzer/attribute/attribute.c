@@ -61,30 +61,45 @@ static bool is_judged(const struct vt_allocation *allocation)
             allocation->kind == VT_ALLOCATION_POOLED);
 }
 
+static void judge_one(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint32_t *lives,
+                      size_t i)
+{
+    const struct vt_allocation *allocation = &attribution->replay->allocations[i];
+    struct vt_label *label = &attribution->tables->labels[i];
+    struct vt_rule_subject subject = {
+        .life = lives[i],
+        .phase = label->phase,
+        .kind = allocation->kind,
+        .holds_tensors = vt_holds_tensors(&attribution->tables->phases, allocation),
+        .bytes = allocation->bytes,
+    };
+    struct vt_verdict verdict;
+    label_by_kind(attribution->trace, allocation, label);
+    label->gathered = subject.holds_tensors &&
+                      ((lives[i] & VT_LIFE_GATHERED) ||
+                       (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
+    if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
+        return;
+    label->rule = verdict.rule;
+    label->category = verdict.category;
+    label->evidence = verdict.evidence;
+}
+
 static void judge_all(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint32_t *lives)
 {
-    const struct vt_replay *replay = attribution->replay;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *allocation = &replay->allocations[i];
-        struct vt_label *label = &attribution->tables->labels[i];
-        struct vt_rule_subject subject = {
-            .life = lives[i],
-            .phase = label->phase,
-            .kind = allocation->kind,
-            .holds_tensors = vt_holds_tensors(&attribution->tables->phases, allocation),
-            .bytes = allocation->bytes,
-        };
-        struct vt_verdict verdict;
-        label_by_kind(attribution->trace, allocation, label);
-        label->gathered =
-            subject.holds_tensors &&
-            ((lives[i] & VT_LIFE_GATHERED) ||
-             (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
-        if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
-            continue;
-        label->rule = verdict.rule;
-        label->category = verdict.category;
-        label->evidence = verdict.evidence;
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++)
+        judge_one(attribution, matcher, lives, i);
+}
+
+/* What rules only guessed to be a parameter, and no inspection saw, is judged again. */
+static void judge_unseen(struct vt_attribution *attribution, struct vt_matcher *matcher,
+                         const uint32_t *lives)
+{
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
+        const struct vt_label *label = &attribution->labels[i];
+        if (lives[i] & VT_LIFE_UNSEEN && label->category == VT_CATEGORY_PARAMETER &&
+            label->evidence == VT_EVIDENCE_WEAK)
+            judge_one(attribution, matcher, lives, i);
     }
 }
 
@@ -270,14 +285,18 @@ static int list_held(struct vt_attribution *attribution)
     return error;
 }
 
-static int set_names(struct vt_attribution *attribution)
+static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint32_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
     int error = vt_owners_place(attribution->replay, &tables->phases, tables->names, tables->labels, &placed);
     if (!error)
-        error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, tables->labels,
-                                &placed);
+        error = vt_unseen_find(attribution->replay, &tables->phases, tables->labels, &placed, lives);
+    if (!error) {
+        judge_unseen(attribution, matcher, lives);
+        error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
+                                tables->labels, &placed);
+    }
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
@@ -332,7 +351,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
         error = vt_join_backward(replay, &tables->sites, tables->labels);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
-        error = set_names(attribution);
+        error = set_names(attribution, *matcher, *lives);
     return error;
 }
 

@@ -41,9 +41,15 @@ int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *ph
 int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                     struct vt_label *labels, struct vt_placed *placed);
 
+/* unseen.c: adds VT_LIFE_UNSEEN to the bits in `lives`, by allocation. `labels` are those of rules and
+ * owners. Returns 0 or -ENOMEM. */
+int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
+                   const struct vt_label *labels, const struct vt_placed *placed, uint32_t *lives);
+
 /* repeats.c: sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
  * no inspection saw them, and corrects categories that rules only guessed. Returns 0 or -ENOMEM. */
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                    struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed);
+                    struct vt_module_tree *modules, const uint32_t *lives, struct vt_label *labels,
+                    struct vt_placed *placed);
 
 #endif

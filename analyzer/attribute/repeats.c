@@ -2,6 +2,7 @@
  * a block from the same stack, of the same size, with the same ordinal among as many in its pass, is the same
  * tensor. So are parameters and buffers that each step replaces. */
 #include "attribute/owners.h"
+#include "attribute/rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -363,7 +364,7 @@ static uint64_t kind_key(const struct vt_allocation *block)
 /* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
  * Inspections may have seen only one step; rules guess the others, which are corrected here. */
 static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
-                           const struct vt_placed *placed, struct vt_label *labels)
+                           const struct vt_placed *placed, const uint32_t *lives, struct vt_label *labels)
 {
     struct vt_index seen = {0}; /* place → category */
     int error = 0;
@@ -378,7 +379,7 @@ static int correct_guesses(const struct vt_replay *replay, const struct vt_phase
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
-            !vt_holds_tensors(phases, block))
+            lives[i] & VT_LIFE_UNSEEN || !vt_holds_tensors(phases, block))
             continue;
         uint32_t category = vt_index_get(&seen, kind_key(block));
         if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
@@ -400,12 +401,13 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 /* ---- All ---- */
 
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                    struct vt_module_tree *modules, struct vt_label *labels, struct vt_placed *placed)
+                    struct vt_module_tree *modules, const uint32_t *lives, struct vt_label *labels,
+                    struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
     uint64_t *stack_keys = calloc(replay->trace->stack_count, sizeof *stack_keys);
     placed->like = malloc(count * sizeof *placed->like);
-    int error = placed->like && stack_keys ? correct_guesses(replay, phases, placed, labels) : -ENOMEM;
+    int error = placed->like && stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
     if (!error)
         memset(placed->like, 0xff, count * sizeof *placed->like);
     for (enum level level = 0; level < LEVELS && placed->owner_count > 0 && !error; level++) {

@@ -253,11 +253,13 @@ static enum witness witness_of(const struct vt_condition *condition)
         return condition->negated ? WITNESS_COUNT : WITNESS_STACK;
     if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE_NO_BACKWARD)
         return WITNESS_COUNT;
-    if (condition->bits & ~(sizes | VT_LIFE_GRAD_MODE))
+    if (condition->bits & ~(sizes | VT_LIFE_GRAD_MODE | VT_LIFE_UNSEEN))
         return WITNESS_LIFE;
     if (condition->negated)
         return WITNESS_COUNT;
-    return condition->bits & sizes ? WITNESS_SIZES : WITNESS_AUTOGRAD;
+    return condition->bits & sizes            ? WITNESS_SIZES
+           : condition->bits & VT_LIFE_UNSEEN ? WITNESS_OBJECT
+                                              : WITNESS_AUTOGRAD;
 }
 
 static int check_witnesses(const struct parser *parser)
@@ -274,7 +276,8 @@ static int check_witnesses(const struct parser *parser)
     if (parser->clause->evidence != VT_EVIDENCE_STRONG || found & (found - 1))
         return 0;
     return fail(
-        parser, "rule '%s' has %s%s: strong takes two of stack, life, sizes, autograd, kind; else write weak",
+        parser,
+        "rule '%s' has %s%s: strong takes two of stack, life, sizes, object, autograd, kind; else write weak",
         parser->clause->name, found ? "only the witness " : "no witness", found ? witness_names[only] : "");
 }
 

@@ -67,6 +67,7 @@
     X(GATHERED, "gathered") /* in forward or backward, unfilled, again and again, as large as a set of */    \
                             /* parameters */                                                                 \
     X(ENDS_PASS, "ends-pass")         /* the last that its pass leaves behind */                             \
+    X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
     X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
@@ -163,6 +164,7 @@ struct vt_rules {
     X(STACK, "stack")       /* whose code made it, and in which phase */                                     \
     X(LIFE, "life")         /* how long it lives */                                                          \
     X(SIZES, "sizes")       /* a set of blocks has the sizes of another */                                   \
+    X(OBJECT, "object")     /* inspections of live objects saw all parameters, and it is none */             \
     X(AUTOGRAD, "autograd") /* autograd made a node for it */                                                \
     X(LAYER, "kind")        /* taken from a framework or from the driver */
 

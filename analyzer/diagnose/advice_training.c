@@ -193,11 +193,30 @@ static const char *optimizer_file(const struct vt_adviser *adviser, uint32_t sta
     return NULL;
 }
 
-/* The class of the trace's only optimizer that inspections recorded; NULL = unknown, or several. */
+/* The number of a known optimizer, by its class or file. */
+static size_t known_optimizer(const char *name)
+{
+    size_t i = 0;
+    while (i < sizeof optimizers / sizeof *optimizers && !begins(name, optimizers[i].name))
+        i++;
+    return i;
+}
+
+/* The class of the optimizers that inspections recorded; those that only wrap one have no known name. NULL =
+ * unknown, or several. */
 static const char *optimizer_class(const struct vt_trace *trace)
 {
-    return trace->optimizer_count == 1 && trace->optimizers[0].class_name[0] ? trace->optimizers[0].class_name
-                                                                             : NULL;
+    const char *found = NULL;
+    for (size_t i = 0; i < trace->optimizer_count; i++) {
+        const char *name = trace->optimizers[i].class_name;
+        size_t number = known_optimizer(name);
+        if (number == sizeof optimizers / sizeof *optimizers && trace->optimizer_count > 1)
+            continue;
+        if (found && known_optimizer(found) != number)
+            return NULL;
+        found = name[0] ? name : found;
+    }
+    return found;
 }
 
 /* The most that was ever alive of a category. 0 without memory. */
@@ -251,18 +270,15 @@ int vt_advise_optimizer(struct vt_adviser *adviser)
     uint64_t saved = vt_whatif_saves(&adviser->whatif);
     const char *name = optimizer_class(replay->trace);
     name = name ? name : optimizer_file(adviser, stack_id);
-    for (size_t i = 0; name && trained && i < sizeof optimizers / sizeof *optimizers; i++) {
-        if (!begins(name, optimizers[i].name))
-            continue;
+    size_t known = name && trained ? known_optimizer(name) : sizeof optimizers / sizeof *optimizers;
+    if (known < sizeof optimizers / sizeof *optimizers)
         vt_advise(
             adviser, VT_ADVICE_OPTIMIZER, saved, stack_id, "",
             "an optimizer with one state per parameter instead of two (SGD with momentum, Lion)",
             "%.*s keeps %s at the peak, %.1f bytes per four bytes of parameters (%u by definition). One "
             "state takes half of that, an optimizer with 8-bit states a quarter. Either changes the training",
             (int)strcspn(name, "."), name, vt_format_bytes(state, bytes),
-            4.0 * (double)state / (double)trained, optimizers[i].bytes);
-        break;
-    }
+            4.0 * (double)state / (double)trained, optimizers[known].bytes);
     return 0;
 }
 

@@ -22,6 +22,7 @@ struct vt_adviser {
     X(LEAK, "leak", vt_advise_leak)                                                                          \
     X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
     X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
+    X(COPIES, "checkpoint_copy", vt_advise_copies)                                                           \
     X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
     X(FOREACH, "foreach", vt_advise_foreach)                                                                 \
     X(IN_PLACE, "in_place", vt_advise_in_place)                                                              \

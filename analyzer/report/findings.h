@@ -71,8 +71,8 @@ struct vt_leaks {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char *kind; /* "leak", "checkpoint", "zero_grad", "no_grad", "optimizer", "foreach", "in_place",
-                         "empty_cache" */
+    const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer", "foreach",
+                         "in_place", "empty_cache" */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */

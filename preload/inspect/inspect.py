@@ -22,6 +22,8 @@ OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the in
 CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
+WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes of what wraps an optimizer
+STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of one
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
 PARTS_DEPTH = 3  # of tensors that consist of others
 CHECK_EVERY = 256  # tensors between two readings of the clock
@@ -101,7 +103,7 @@ def text(value):
 
 def make_finder(module_class, optimizer_class, tensor_class):
     modules, found, tensors = {}, {}, {}  # id: (object, holder)
-    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(),
+    return Namespace(modules=modules, optimizers=found, tensors=tensors, seen=set(), owners={id(module_class), id(optimizer_class)},
                      wanted={id(module_class): modules, id(optimizer_class): found, id(tensor_class): tensors})
 
 
@@ -115,6 +117,34 @@ def take(finder, name, value):
             known = found.get(id(value))
             if known is None or not known[1]:
                 found[id(value)] = (value, name)
+            return True
+    return False
+
+
+def take_optimizers(finder, name, value):
+    """Those that VALUE wraps, or VALUE itself, if it steps and has parameters although its class is not PyTorch's."""
+    inside = attributes(value)
+    if inside is None:
+        return
+    for attribute in WRAPPED:
+        if id(type(inside.get(attribute))) not in PLAIN:
+            take(finder, f"{name}.{attribute}", inside[attribute])
+    if not any(find_class(item, finder.wanted) in finder.owners for item in list(inside.values())) and \
+            has_method(value, "step") and (has_method(value, "zero_grad") or "param_groups" in inside):
+        finder.optimizers.setdefault(id(value), (value, name))
+
+
+def find_class(thing, wanted):
+    """The first of its classes that is in WANTED, by id; or None."""
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        if id(parent) in wanted:
+            return id(parent)
+    return None
+
+
+def has_method(thing, name):
+    for parent in type.__getattribute__(type(thing), "__mro__"):
+        if name in type.__getattribute__(parent, "__dict__"):
             return True
     return False
 
@@ -133,11 +163,16 @@ def search_inside(finder, name, value):
     inside = attributes(value)
     if inside is None or len(inside) > ITEMS_MAXIMUM:
         return
+    take_optimizers(finder, name, value)
     for key, item in list(inside.items()):
         if type(key) is not str:
             continue
         path = key if name == "self" else f"{name}.{key}"
-        if not take(finder, path, item) and id(type(item)) in CONTAINERS and len(item) <= ITEMS_MAXIMUM:
+        if take(finder, path, item):
+            continue
+        if id(type(item)) not in CONTAINERS:
+            take_optimizers(finder, path, item)
+        elif len(item) <= ITEMS_MAXIMUM:
             for inner, part in list(item.items() if type(item) is dict else enumerate(item)):
                 take(finder, item_name(path, inner), part)
 
@@ -201,8 +236,8 @@ def remember(references, holders, value, holder):
 TooExpensive = TimeoutError
 
 
-def make_inspection(torch, deadline_ns):
-    return Namespace(lines=[], deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TENSOR_FUNCTIONS),
+def make_inspection(torch, deadline_ns, owners):
+    return Namespace(lines=[], owners=owners, deadline_ns=deadline_ns, asked=0, ask=tensor_functions(torch, TENSOR_FUNCTIONS),
                      address_of=getattr(torch._C, "_data_address", None), tensor_class=torch.Tensor,
                      plain={id(torch.Tensor), id(torch.nn.Parameter)}, hidden={id(roots), id(optimizers), id(globals())},
                      shown={},  # (dtype, shape): as text
@@ -246,10 +281,10 @@ def add_parts(inspection, role, root, path, tensor, optimizer, depth):
     """Of a tensor that is none of its own: those that it consists of (levels and scales of a quantized weight)."""
     for key, part in list((attributes(tensor) or {}).items()):
         if type(key) is str and has_class(part, inspection.tensor_class):
-            add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth)
+            add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth=depth)
 
 
-def add_tensor(inspection, role, root, path, tensor, optimizer="", depth=PARTS_DEPTH):
+def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False, depth=PARTS_DEPTH):
     if id(type(tensor)) not in inspection.plain:
         try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
@@ -260,7 +295,7 @@ def add_tensor(inspection, role, root, path, tensor, optimizer="", depth=PARTS_D
     inspection.asked += 1
     if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and now_ns() > inspection.deadline_ns:
         raise TooExpensive
-    if place:
+    if place and not (if_new and place[0] in inspection.addresses):
         inspection.addresses.add(place[0])
         inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
     elif depth and id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor):
@@ -312,11 +347,51 @@ def add_optimizer(inspection, number, optimizer, variables):
             path = text(known[1] if known and known[1] else f"optimizer.param_groups.{index}.params.{position}")
             inspection.names[id(parameter)] = (-1, path)
             add_parameter(inspection, -1, path, parameter)
+    state = Namespace(number=number, seen={id(optimizer)}, owner=optimizer,
+                      parameters=[id(parameter) for group in items(inside.get("param_groups")) for parameter in parameters_of(group)])
     for parameter, values in entries(inside.get("state")):
-        root, path = inspection.names.get(id(parameter), (-1, ""))
-        for key, value in entries(values):
-            if has_class(value, inspection.tensor_class):
-                add_tensor(inspection, f"optimizer_state:{text(key_name(key))}", root, path, value, number)
+        place = inspection.names.get(id(parameter), (-1, ""))
+        for key, value in parts_of(inspection, state, values):
+            add_state(inspection, state, text(key_name(key)), place, value, 1)
+    for key, value in list(inside.items()):
+        if type(key) is str and key not in ("state", "param_groups", "defaults"):
+            add_state(inspection, state, text(key), (-1, ""), value, 0)
+
+
+def add_state(inspection, state, role, place, value, level):
+    """A tensor, or those in containers and objects of the optimizer's own. What is another's (a parameter, a gradient) is
+    reported already. PLACE: the parameter that it belongs to, if that is known."""
+    if id(type(value)) in PLAIN:
+        return
+    if has_class(value, inspection.tensor_class):
+        add_tensor(inspection, f"optimizer_state:{role}", *place, value, state.number, level == 0 or place[0] < 0)
+        return
+    parts = parts_of(inspection, state, value)
+    if level >= STATE_LEVELS or not parts or len(parts) > STATE_ITEMS or id(value) in state.seen:
+        return
+    state.seen.add(id(value))
+    aligned = place == (-1, "") and len(parts) == len(state.parameters) and not has_class(value, dict)
+    for index, (key, item) in enumerate(parts):
+        owner = state.parameters[index] if aligned else id(key)
+        known = inspection.names.get(owner, place)
+        shown = role if known != place else f"{role}.{text(key)}" if type(key) is str else item_name(role, key)
+        add_state(inspection, state, shown, known, item, level + 1)
+
+
+def parts_of(inspection, state, value):
+    """(key, item) of a container, or of an object that is made for the state: a dataclass, or a class from the
+    optimizer's file that holds no module."""
+    if has_class(value, dict):
+        return entries(value)
+    if has_class(value, list) or has_class(value, tuple):
+        return list(enumerate(items(value) if has_class(value, list) else tuple.__getitem__(value, slice(None))))
+    inside = attributes(value)
+    if not inside or find_class(value, inspection.owners):
+        return ()
+    files = [type.__getattribute__(type(thing), "__dict__").get("__module__") for thing in (value, state.owner)]
+    if not has_method(value, "__dataclass_fields__") and (files[0] != files[1] or has_method(value, "__call__")):
+        return ()
+    return () if any(find_class(item, inspection.owners) for item in list(inside.values())) else list(inside.items())
 
 
 def parameters_of(group):
@@ -358,7 +433,7 @@ def find(variables, torch):
 def report(variables, torch, started_ns, budget_ns, census_ns, handled, context):
     """The lines; or "expensive NANOSECONDS", an estimate, if there is a budget and it is spent before the end."""
     finder = find(variables, torch)
-    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
+    inspection = make_inspection(torch, budget_ns and started_ns + budget_ns, finder.owners)
     found, walked = find_roots(finder)
     found_ns = now_ns()
     inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
@@ -378,6 +453,8 @@ def report_all(inspection, finder, found):
     for number, root in found:
         inspection.lines.append(f"R\t{number}\t{id(root)}\t{text(class_name(root))}\t{text(root_holders[number])}\n")
         add_module(inspection, number, root, "")
+    for optimizer, holder in list(finder.optimizers.values()):
+        take_optimizers(finder, holder, optimizer)
     known = {id(optimizer) for _, optimizer in alive(optimizers)}
     for identity, (optimizer, holder) in finder.optimizers.items():
         if identity not in known:

@@ -3,6 +3,7 @@
     scripts.py NAME 0|1
 
 1 follows the advice. Prints {"peak": torch.cuda.max_memory_allocated(), ...}."""
+import io
 import json
 import sys
 
@@ -87,6 +88,61 @@ def optimizer(follow):
     else:
         made = torch.optim.AdamW(model.parameters(), foreach=False)
     train(model, made, 4096, 1024)
+
+
+class Scaled:
+    """A trainer's optimizer round PyTorch's, with a state that is a property."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    state = property(lambda self: self.optimizer.state)
+
+    def step(self):
+        self.optimizer.step()
+
+    def zero_grad(self, set_to_none=True):
+        self.optimizer.zero_grad(set_to_none=set_to_none)
+
+
+def wrapped_optimizer(follow):
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) if follow else torch.optim.AdamW(
+        model.parameters(), foreach=False)
+    train(model, Scaled(inner), 4096, 1024)
+
+
+class Keeper:
+    def __init__(self):
+        self.best = None
+
+    def keep(self, model, follow):
+        self.best = {name: value.detach().cpu() if follow else value.detach().clone()
+                     for name, value in model.state_dict().items()}
+
+
+def best_state(follow):
+    """The best weights so far, kept when the first epoch is over."""
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    keeper = Keeper()
+    for _ in range(2):
+        train(model, optimizer, 4096, 1024)
+        keeper.keep(model, follow)
+    train(model, optimizer, 4096, 1024)
+
+
+def leftover(follow):
+    """A checkpoint that is still a variable while the model trains."""
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)])
+    file = io.BytesIO()
+    torch.save({"model": model.state_dict()}, file)
+    file.seek(0)
+    checkpoint = torch.load(file, map_location="cpu" if follow else "cuda")
+    model = model.cuda()
+    model.load_state_dict(checkpoint["model"])
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), 4096, 1024)
+    assert checkpoint
 
 
 def foreach(follow):

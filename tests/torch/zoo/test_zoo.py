@@ -52,6 +52,15 @@ KNOWN_WRONG = {
     # A quotient of a few bytes on the way to a gradient.
     ("rules", "projected_gradients", "gradients"): 0.9999,
     ("inspections", "projected_gradients", "gradients"): 0.9999,
+    # Clones of gradients, by an object that has no step: they resemble copies of the weights.
+    **{(mode, "momentum_updater", group): share for mode in ("rules", "inspections")
+       for group, share in ((None, 0.87), ("optimizer state", 0), ("checkpoint copies", 0))},
+    # Gradients of masters that are made within the step and stay.
+    **{("rules", "fp16_optimizer", group): share
+       for group, share in ((None, 0.95), ("gradients", 0), ("optimizer state", 0))},
+    # Copies that an optimizer made of the weights become the weights.
+    **{(mode, "sam_with_closure", group): share for mode in ("rules", "inspections")
+       for group, share in ((None, 0.89), ("parameters and buffers", 0), ("optimizer state", 0))},
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},
@@ -59,6 +68,7 @@ KNOWN_WRONG = {
 # Trainings whose steps we count differently from the script.
 KNOWN_STEPS = {
     "generate": 12,  # without backward, a step is a call of the model
+    "sam_with_closure": 6,
     "sharpness_aware": 6,  # two passes a step, with the gradients dropped between them
 }
 
