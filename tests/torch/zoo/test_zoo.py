@@ -17,7 +17,6 @@ REQUIRED = {
     "communication": 1,
     "checkpoint copies": 1,
     "workspaces": 0.9999,
-    "KV cache": 0.999,
     "activations": 0.99,
     "inputs": 0.99,
     "temporaries": 0.99,
@@ -48,7 +47,7 @@ KNOWN_WRONG = {
     ("inspections", "picture_trained", "inputs"): 0.5,
     # Sums of gradients that outlive the step resemble other values that the script keeps.
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0))},
+       for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0), ("checkpoint copies", 0))},
     # A quotient of a few bytes on the way to a gradient.
     ("rules", "projected_gradients", "gradients"): 0.9999,
     ("inspections", "projected_gradients", "gradients"): 0.9999,
