@@ -8,9 +8,10 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
-    uint32_t work_event; /* the engine's first allocation: what its threads free before is the pass before's */
-    bool makes_nodes;    /* create_graph: what it makes is part of a graph, and another pass may need it */
-    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
+    uint32_t
+        work_event;   /* the engine's first allocation: what its threads free before is the pass before's */
+    bool makes_nodes; /* create_graph: what it makes is part of a graph, and another pass may need it */
+    bool is_inner;    /* autograd.grad called it, for the forward of another pass */
 };
 
 /* A maximal run of allocations that a checkpoint makes again in backward. */
