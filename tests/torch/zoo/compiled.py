@@ -336,20 +336,6 @@ def aot_eager_checkpointed(record):
     simple(record, model, torch.compile(model, backend="aot_eager"))
 
 
-def inductor_inference(record):
-    """A compiled model that only answers."""
-    compiler_settings(record)
-    model = Tower(depth=2).cuda().eval()
-    compiled = torch.compile(model, dynamic=False)
-    record.watch([model])
-    with torch.inference_mode(), record.free_choice():
-        for step in range(4):
-            (inputs,) = models.on_device(torch.randn(192, 256))
-            answers = compiled(inputs).argmax(-1)
-            record.take("answer", step, (inputs,))
-    del answers
-
-
 # ---- CUDA graphs ----
 
 
@@ -502,7 +488,6 @@ PROGRAMS = {
         inductor_step,
         inductor_by_block,
         aot_eager_checkpointed,
-        inductor_inference,
         graphed_step,
         graph_without_optimizer,
         graphed_trunk,

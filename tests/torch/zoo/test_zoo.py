@@ -63,11 +63,26 @@ KNOWN_WRONG = {
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},
+    # The static input of a graph, which asks for a gradient and never changes, is like a parameter; zeros for one, like a buffer.
+    **{(mode, name, group): share for mode in ("rules", "inspections")
+       for name, group, share in (("graphed_trunk", None, 0.994), ("graphed_trunk", "parameters and buffers", 0.95),
+                                  ("graphed_trunk", "inputs", 0.8), ("graph_without_optimizer", None, 0.992),
+                                  ("graph_without_optimizer", "parameters and buffers", 0.95),
+                                  ("graph_without_optimizer", "inputs", 0.45))},
+    # Weights that hooks copy to the device in forward, and that go after it.
+    **{(mode, "weights_streamed", group): share for mode in ("rules", "inspections")
+       for group, share in ((None, 0.84), ("parameters and buffers", 0.3), ("activations", 0))},
+    # State that helpers of a script's own optimizer pack, before an inspection has seen it.
+    **{("rules", "eight_bit_optimizer", group): share
+       for group, share in ((None, 0.86), ("optimizer state", 0.02), ("inputs", 0), ("activations", 0.9))},
 }
 # Trainings whose steps we count differently from the script.
 KNOWN_STEPS = {
     "generate": 12,  # without backward, a step is a call of the model
     "sam_with_closure": 6,
+    "graphed_trunk": 5, "graph_without_optimizer": 6,  # passes before and while a graph is captured are steps too
+    "graphed_inference": 3, "weights_streamed": 12, "latent_sampling": 10,  # calls, as for generate
+    "trials_kept": 8, "ensemble_in_turn": 4,  # several models take turns
     "sharpness_aware": 6,  # two passes a step, with the gradients dropped between them
 }
 
