@@ -69,6 +69,7 @@ if [ "$mode" = all ]; then
 else
     setup_workers=()
 fi
+[ "$mode" = quick ] || [ -e /dev/nvidiactl ] || step "newest Pythons" ./tests/torch/pythons.sh
 step pytest "$VRAMTRACE_PYTHON" -m pytest -q --durations=12 "${setup_workers[@]}" --ignore=tests/faults/test_unnoticed.py "${suites[@]}"
 
 if [ ${#failures[@]} -gt 0 ]; then

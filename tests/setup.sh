@@ -15,6 +15,7 @@
 # setup_packaging      sets VRAMTRACE_PACKAGING: an interpreter with what builds our wheel and runs notebooks; and installs the
 #                      shells whose completions are tested
 # setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
+# setup_new_torch      PyTorch for each of these, in virtual environments beside them: tests/torch/pythons.sh trains with them
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -31,7 +32,7 @@ setup_python_packages="filelock typing_extensions sympy networkx jinja2 fsspec n
 # What people train with, and all that it imports. Every one is named and pinned, since pip may not look at their
 # dependencies: it would bring PyTorch's NVIDIA packages, which the stand-in replaces.
 setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 peft==0.21.2 pytorch-lightning==2.6.6
-    torchmetrics==1.9.0 transformers==5.23.0
+    torchmetrics==1.9.0 transformers==5.23.0 diffusers==0.42.1 triton==3.6.0
     annotated-doc==0.0.7 anyio==4.16.0 certifi==2026.10.18 charset-normalizer==3.5.2 click==8.5.1 h11==0.16.0
     hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 huggingface_hub==2.4.0 idna==3.20 markdown-it-py==4.3.0 mdurl==0.1.2
     psutil==7.2.2 Pygments==2.21.0 PyYAML==6.0.3 regex==2026.11.15 requests==2.34.2 rich==15.0.0 safetensors==0.8.0
@@ -49,6 +50,7 @@ setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 
     pyarrow==26.0.1 pypdfium2==5.15.2 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_new_pythons="3.14 3.15"
+setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"
@@ -186,6 +188,33 @@ setup_relocate_pythons() {
                 --add-needed libutil.so.1 "$folder/usr/bin/python$program" || return 1
         "$folder/usr/bin/python$program" -c 'import ctypes, ssl' || { setup_say "Python $program does not run"; return 1; }
     done
+}
+
+setup_new_torch() {
+    local version
+    setup_pythons || return 1
+    set -- $setup_new_torch_versions
+    for version in $setup_new_pythons; do
+        [ -e "$VRAMTRACE_CACHE/venv-torch-$1-py$version/.done" ] ||
+            setup_locked setup_install_new_torch "$version" "$VRAMTRACE_CACHE/venv-torch-$1-py$version" "$1" || return 1
+        shift
+    done
+}
+
+setup_install_new_torch() { # PYTHON_VERSION FOLDER TORCH_VERSION
+    local pip
+    pip=$(ls "$setup_pythons_folder"/usr/share/python-wheels/pip-*.whl) || return 1
+    setup_say "installing PyTorch $3 for Python $1 into $2"
+    "$setup_pythons_folder/usr/bin/python$1" -m venv --without-pip "$2" >&2 &&
+        PYTHONPATH=$pip timeout 600 "$2/bin/python" -m pip install -q --no-cache-dir --no-deps "torch==$3" >&2 &&
+        PYTHONPATH=$pip timeout 300 "$2/bin/python" -m pip install -q ${setup_python_packages% pillow pytest} 2>&1 |
+        grep -v 'dependency resolver\|^torch .* requires' >&2
+    "$2/bin/python" -c 'import importlib.util as u, sys
+sys.exit(any(u.find_spec(name) is None for name in "torch numpy sympy".split()))' || {
+        setup_say "PyTorch $3 is not to be had for Python $1"
+        return 1
+    }
+    touch "$2/.done"
 }
 
 setup_packaging() {
@@ -376,7 +405,7 @@ sys.exit(any(u.find_spec(name) is None for name in "torch torchvision numpy symp
 
 setup_install_trainers() {
     [ "$(cat "$setup_venv/.trainers" 2>/dev/null)" = "$setup_trainers" ] && return 0
-    setup_say "installing transformers, peft, accelerate and lightning into $setup_venv"
+    setup_say "installing transformers, peft, accelerate, lightning, diffusers and triton into $setup_venv"
     "$setup_venv/bin/python" -m pip install -q --no-deps --disable-pip-version-check $setup_trainers >&2 || {
         setup_say "could not install them: the tests that train with them cannot run"
         return 1
@@ -389,7 +418,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_new_torch | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
             sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2

@@ -88,25 +88,54 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
     }
 }
 
+/* The event that made the last block that holds tensors. */
+static uint32_t last_made_event(const struct vt_attribution *attribution)
+{
+    const struct vt_replay *replay = attribution->replay;
+    uint32_t last = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (vt_holds_tensors(&attribution->tables->phases, &replay->allocations[i]) &&
+            replay->allocations[i].alloc_event > last)
+            last = replay->allocations[i].alloc_event;
+    return last;
+}
+
+/* Events that a block is known to have lived, up to the last block of the trace. */
+static uint32_t known_life(const struct vt_allocation *block, uint32_t last_made)
+{
+    uint32_t end = block->free_event < last_made ? block->free_event : last_made;
+    return end > block->alloc_event ? end - block->alloc_event : 0;
+}
+
 /* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
- * have. */
+ * have. Temporaries that lived shorter than it has already are not like it: one line makes a few, then its
+ * result. */
 static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_label *labels = attribution->tables->labels;
     const struct vt_phases *phases = &attribution->tables->phases;
+    uint32_t last_made = last_made_event(attribution);
     struct siblings {
         uint32_t counts[VT_CATEGORY_COUNT];
+        uint32_t least_life; /* of those that are cut: of the first */
         uint16_t rule;
         bool guessed; /* some of them have weak evidence */
     } *siblings = calloc(attribution->trace->stack_count, sizeof *siblings);
     if (!siblings)
         return -ENOMEM;
+    for (size_t i = replay->allocation_count; i-- > 0;) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (vt_holds_tensors(phases, block) && (lives[i] & VT_LIFE_CUT))
+            siblings[block->stack_id].least_life = known_life(block, last_made);
+    }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
             continue;
         struct siblings *own = &siblings[block->stack_id];
+        if (labels[i].category == VT_CATEGORY_TEMPORARY && known_life(block, last_made) < own->least_life)
+            continue;
         own->counts[labels[i].category]++;
         own->rule = labels[i].rule;
         own->guessed |= labels[i].evidence == VT_EVIDENCE_WEAK;
@@ -289,6 +318,8 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
     error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
+    if (!error)
+        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives);
     if (error)
         return error;
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);

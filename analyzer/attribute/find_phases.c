@@ -16,8 +16,9 @@ static int begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
         asked = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
     finder->engine_seen = false;
     finder->asks = asked;
-    return VT_APPEND(phases->passes, phases->pass_count, phases->pass_capacity,
-                     (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
+    return VT_APPEND(
+        phases->passes, phases->pass_count, phases->pass_capacity,
+        (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
 }
 
 /* Sets the label after an event; begins and extends passes. */
@@ -68,7 +69,7 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
             *label = VT_PHASE_DATA;
         return 0;
     case SIGN_SCRIPT:
-        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD)
+        if (*label != VT_PHASE_INIT && *label != VT_PHASE_FORWARD && *label != VT_PHASE_DATA)
             *label = VT_PHASE_OTHER;
         return 0;
     default:

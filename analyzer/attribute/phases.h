@@ -8,9 +8,10 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
-    uint32_t work_event; /* the engine's first allocation: what its threads free before is the pass before's */
-    bool makes_nodes;    /* create_graph: what it makes is part of a graph, and another pass may need it */
-    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
+    uint32_t
+        work_event;   /* the engine's first allocation: what its threads free before is the pass before's */
+    bool makes_nodes; /* create_graph: what it makes is part of a graph, and another pass may need it */
+    bool is_inner;    /* autograd.grad called it, for the forward of another pass */
 };
 
 /* A maximal run of allocations that a checkpoint makes again in backward. */
@@ -56,8 +57,15 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
+/* caches.c: adds the life bits outlives-call, grown and several. Returns 0 or -ENOMEM. */
+int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                   const struct vt_phases *phases, uint32_t *lives);
 /* lives.c: life bits (rules.h) of every allocation of the replay. Returns 0 or -ENOMEM. */
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint32_t *lives);
+
+/* replacements.c: adds VT_LIFE_REPLACES_PARAMETER. */
+void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
+                          const struct vt_phases *phases, uint32_t *lives);
 
 #endif

@@ -100,7 +100,7 @@ static enum vt_sign sign_of_alloc(const struct vt_finder *finder, uint64_t trait
         return SIGN_FORWARD;
     if (traits & VT_TRAIT(DATA))
         return SIGN_DATA;
-    return traits & VT_TRAIT(SOURCE) ? SIGN_SOURCE : SIGN_SCRIPT;
+    return traits & (VT_TRAIT(SOURCE) | VT_TRAIT(ROWS)) ? SIGN_SOURCE : SIGN_SCRIPT;
 }
 
 /* Each thread has a node counter. Its values are even outside of backward (format.h). */

@@ -130,27 +130,91 @@ static void find_buffers(struct vt_sites *sites)
     }
 }
 
+/* The frames of an optimizer's step in a stack, as indices of its Python frames (0 = innermost). */
+struct step_frames {
+    uint32_t step;  /* where the innermost step begins; python_count = none */
+    uint32_t owner; /* the first function in it that is the optimizer's own */
+};
+
+static bool frame_is(const struct vt_sites *sites, const struct vt_trace_stack *stack, uint32_t at,
+                     enum vt_code_class code_class)
+{
+    return vt_sites_code_is(sites, stack->python[at].code_id, code_class);
+}
+
+static struct step_frames find_step(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    struct step_frames found = {stack->python_count, 0};
+    for (uint32_t i = 0; i < stack->python_count && found.step == stack->python_count; i++)
+        if (frame_is(sites, stack, i, VT_CODE_OPTIMIZER_STEP))
+            found.step = found.owner = i;
+    while (found.owner > 0 && found.step < stack->python_count &&
+           frame_is(sites, stack, found.owner, VT_CODE_WRAPPER))
+        found.owner--;
+    return found;
+}
+
+/* A method of the same class, or a function within one: "LBFGS.step", "LBFGS.step.<locals>.obj_func". Before
+ * Python 3.11 names have no class; a library has its optimizer in a file of its own. */
+static bool of_same_class(const struct vt_sites *sites, uint32_t code_id, uint32_t other_id)
+{
+    const struct vt_trace *trace = sites->trace;
+    if (code_id >= trace->code_count || other_id >= trace->code_count)
+        return false;
+    const struct vt_trace_code *code = &trace->codes[code_id], *other = &trace->codes[other_id];
+    if (code_id == other_id)
+        return true;
+    if (!code->file || !other->file || strcmp(code->file, other->file) != 0)
+        return false;
+    size_t bytes = strcspn(code->name, ".");
+    if (!code->name[bytes])
+        return vt_trace_code_is_library(trace, code_id);
+    return strncmp(code->name, other->name, bytes + 1) == 0;
+}
+
+/* A function that an optimizer's step calls is a closure if, at some time, it runs a forward or a backward.
+ */
+static void mark_passes(struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    struct step_frames found = find_step(sites, stack);
+    if (found.step == stack->python_count)
+        return;
+    for (uint32_t i = found.owner; i-- > 0;) {
+        if (!frame_is(sites, stack, i, VT_CODE_PASS))
+            continue;
+        for (uint32_t k = i + 1; k < found.owner; k++)
+            if (!frame_is(sites, stack, k, VT_CODE_WRAPPER) &&
+                stack->python[k].code_id < sites->trace->code_count)
+                sites->code_classes[stack->python[k].code_id] |= 1u << VT_CODE_RUNS_PASS;
+        return;
+    }
+}
+
 const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
                                                  bool *closure)
 {
     const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
+    struct step_frames found = find_step(sites, stack);
     *closure = false;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        uint32_t code_id = stack->python[i].code_id;
-        if (code_id >= sites->trace->code_count || !sites->trace->codes[code_id].file)
-            continue;
-        if (vt_sites_code_is(sites, code_id, VT_CODE_OPTIMIZER_STEP))
-            return &stack->python[i];
-        /* a trainer wraps the script's steps in closures of its own */
-        *closure |= !vt_trace_code_is_library(sites->trace, code_id) ||
-                    vt_sites_code_is(sites, code_id, VT_CODE_CLOSURE);
+    if (found.step == stack->python_count)
+        return NULL;
+    uint32_t owner_id = stack->python[found.owner].code_id, own = found.owner;
+    for (uint32_t i = found.owner; i-- > 0 && !*closure;) {
+        *closure = frame_is(sites, stack, i, VT_CODE_PASS) ||
+                   (frame_is(sites, stack, i, VT_CODE_RUNS_PASS) &&
+                    !of_same_class(sites, stack->python[i].code_id, owner_id));
+        if (!*closure && !frame_is(sites, stack, i, VT_CODE_WRAPPER))
+            own = i;
     }
-    return NULL;
+    return &stack->python[own];
 }
 
-/* The script wrote the closure that an optimizer's step calls: what that does is not the optimizer's work. */
+/* What the closure does that an optimizer's step calls is not the optimizer's work. */
 static void find_closures(struct vt_sites *sites)
 {
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        if (sites->items[id].traits & VT_TRAIT(OPTIMIZER))
+            mark_passes(sites, &sites->trace->stacks[id]);
     for (uint32_t id = 1; id < sites->trace->stack_count; id++) {
         uint64_t *traits = &sites->items[id].traits;
         bool closure;
@@ -192,16 +256,21 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
     return code_id < sites->trace->code_count && sites->code_classes[code_id] >> code_class & 1;
 }
 
-uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    uint64_t key = 0, result = 0;
+    uint64_t key = 0, result = 0, rest = 0;
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
-        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
-        key = vt_mix(key, frame->self_address);
-        if (frame->self_address)
+        uint64_t place = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
+        key = vt_mix(vt_mix(key, place), frame->self_address);
+        rest = vt_mix(vt_mix(rest, place), frame->self_address);
+        if (frame->self_address) {
             result = key | 1;
+            rest = frame->self_address;
+        }
     }
+    if (outer)
+        *outer = rest;
     return result;
 }

@@ -22,7 +22,10 @@
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
     X(UNFILLED, "unfilled")                                                                                  \
+    X(ROWS, "rows")                                                                                          \
+    X(COPY, "copy")                                                                                          \
     X(ZEROS, "zeros")                                                                                        \
+    X(BLANK, "blank")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
     X(GATHERED, "gathered")                                                                                  \
@@ -48,11 +51,12 @@ enum vt_own_trait {
     X(CHECKPOINT, "checkpoint")                                                                              \
     X(HOOK_CALLER, "hook-caller")                                                                            \
     X(EVALUATION, "evaluation")                                                                              \
-    X(OPTIMIZER, "optimizer")                                                                                \
+    X(STEP, "step")                                                                                          \
     X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
-    X(OPTIMIZER_FOLDER, "optimizer-folder")                                                                  \
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
-    X(CLOSURE, "closure")                                                                                    \
+    X(PASS, "pass")                                                                                          \
+    X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
+    X(WRAPPER, "wrapper")                                                                                    \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,
@@ -72,8 +76,8 @@ const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint3
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
 
 /* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
- * no module. */
-uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
+ * no module. *outer (NULL: not wanted): of the frames beyond it, and that module. */
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer);
 
 /* ---- Private to attribution ---- */
 
@@ -97,7 +101,8 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
 /* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
 int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);
 
-/* The innermost frame of an optimizer's own code, NULL if there is none; *closure: whether it called one. */
+/* The innermost frame of an optimizer's own code, NULL if there is no step; *closure: whether a closure that
+ * it called runs. */
 const struct vt_python_frame *vt_optimizer_frame(const struct vt_sites *sites, uint32_t stack_id,
                                                  bool *closure);
 

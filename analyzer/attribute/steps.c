@@ -24,7 +24,7 @@ static uint64_t optimizer_address(const struct vt_finder *finder, uint32_t stack
     const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
-        if (frame->self_address && vt_sites_code_is(finder->sites, frame->code_id, VT_CODE_OPTIMIZER))
+        if (frame->self_address && vt_sites_code_is(finder->sites, frame->code_id, VT_CODE_STEP))
             return frame->self_address;
     }
     return 0;
@@ -157,7 +157,8 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
-/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval. */
+/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval.
+ */
 static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t seen_count, size_t interval)
 {
     for (size_t i = 0; i < seen_count; i++)
@@ -316,7 +317,8 @@ static int find_boundaries(struct vt_finder *finder, uint8_t *begins_step)
     return error;
 }
 
-/* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on many. */
+/* The code of a stack and its innermost module, whatever the thread: a server answers requests of one kind on
+ * many. */
 static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];

@@ -27,6 +27,7 @@ struct vt_leak_holder {
     const char *dtype, *shape;
     const char *node; /* of autograd that made the tensor, "" = none */
     uint64_t bytes, storage_bytes;
+    uint32_t step; /* in which an inspection saw it: the number of items in `name` is that of then */
 };
 
 struct vt_leak {

@@ -79,14 +79,17 @@ static int list_inspections(const struct vt_trace *trace, struct vt_info *info)
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
 
-        info->inspections[i] = (struct vt_inspection_facts){.t_ns = vt_event_time(trace, seen->event_index),
-                                                            .duration_ns = seen->duration_ns,
-                                                            .tensors = seen->tensor_count,
-                                                            .holders = seen->holder_count,
-                                                            .census = seen->census,
-                                                            .census_ended = seen->census_ended,
-                                                            .census_objects = seen->census_objects,
-                                                            .failure = seen->failure};
+        info->inspections[i] = (struct vt_inspection_facts){
+            .t_ns = vt_event_time(trace, seen->event_index),
+            .duration_ns = seen->duration_ns,
+            .tensors = seen->tensor_count,
+            .holders = seen->holder_count,
+            .census = seen->census,
+            .census_ended = seen->census_ended,
+            .census_objects = seen->census_objects,
+            .knows_collections = seen->knows_collections,
+            .collections = seen->collections[0] + seen->collections[1] + seen->collections[2],
+            .failure = seen->failure};
         put_reasons(info->inspections[i].reasons, sizeof info->inspections[i].reasons, seen->reason);
         info->census_count += seen->census;
         info->census_ended_count += seen->census_ended;
@@ -127,6 +130,7 @@ static void read_header(const struct vt_trace *trace, struct vt_info *info)
     info->executable = trace->executable;
     info->python_version = trace->python_version;
     info->python_unsupported_minor = header->python_unsupported_minor;
+    info->python_free_threaded = header->python_free_threaded != 0;
 }
 
 int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
@@ -169,9 +173,9 @@ uint32_t vt_event_flag_names(uint8_t flags, const char **names)
         uint8_t flag;
         const char *name;
     } known[] = {
-        {VT_FLAG_HOST, "host"},        {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
-        {VT_FLAG_FOREIGN, "foreign"},  {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
-        {VT_FLAG_ESTIMATE, "estimate"}};
+        {VT_FLAG_HOST, "host"},         {VT_FLAG_MANAGED, "managed"},       {VT_FLAG_ASYNC, "async"},
+        {VT_FLAG_FOREIGN, "foreign"},   {VT_FLAG_REGISTERED, "registered"}, {VT_FLAG_CAPTURED, "captured"},
+        {VT_FLAG_ESTIMATE, "estimate"}, {VT_FLAG_COLLECTOR, "collector"}};
     uint32_t count = 0;
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -26,6 +26,8 @@ struct vt_inspection_facts {
     char reasons[96]; /* words, apart by ", " */
     uint64_t tensors, holders;
     bool census, census_ended; /* it had one; which saw everything */
+    bool knows_collections;
+    uint64_t collections; /* runs of Python's garbage collector so far */
     uint64_t census_objects;
     const char *failure; /* "" = none */
 };
@@ -37,7 +39,8 @@ struct vt_info {
     uint64_t disk_bytes; /* without holes, such as the ring of a process that ended in order */
     uint64_t ring_bytes;
     const char *program_version, *host, *working_folder, *executable; /* NULL = not known */
-    uint32_t format_version, parent_pid, stop_reason, python_version, python_unsupported_minor;
+    uint32_t format_version, parent_pid, stop_reason, python_version, python_unsupported_minor,
+        python_free_threaded;
     struct vt_device_facts *devices;
     size_t device_count;
     uint64_t layers[VT_LAYERS];
@@ -77,8 +80,8 @@ struct vt_event_facts {
     int device_index;
     char address_text[24]; /* "0x…" */
     uint64_t address, bytes, detail, total_bytes, sequence;
-    int64_t change_bytes;         /* of a measured difference, instead of bytes */
-    bool is_change, is_plain;     /* one of them: which of the two it has */
+    int64_t change_bytes;     /* of a measured difference, instead of bytes */
+    bool is_change, is_plain; /* one of them: which of the two it has */
     struct vt_event_names names;
     const char *flags[VT_EVENT_FLAGS];
     uint32_t flag_count;

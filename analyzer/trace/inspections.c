@@ -283,6 +283,16 @@ static int read_census(struct reading *reading, struct field *fields, size_t cou
     return 0;
 }
 
+static int read_collections(struct reading *reading, struct field *fields, size_t count)
+{
+    uint64_t *collections = reading->inspection->collections;
+    if (count < 4 || !take_number(&fields[1], &collections[0]) || !take_number(&fields[2], &collections[1]) ||
+        !take_number(&fields[3], &collections[2]))
+        return -EBADMSG;
+    reading->inspection->knows_collections = true;
+    return 0;
+}
+
 static int read_line(struct reading *reading, char *line, char *end)
 {
     struct field fields[FIELDS] = {{0}};
@@ -310,6 +320,8 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_written(reading, fields, count);
     case 'C':
         return read_census(reading, fields, count);
+    case 'G':
+        return read_collections(reading, fields, count);
     case 'E':
         return read_failure(reading, fields, count);
     default:

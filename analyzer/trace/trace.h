@@ -85,6 +85,8 @@ struct vt_inspection {
     const char *failure; /* "" = none */
     bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
     uint64_t census_objects;
+    bool knows_collections;
+    uint64_t collections[3]; /* runs of Python's garbage collector so far, by generation */
     const struct vt_inspection_module *modules;
     size_t module_count;
     const struct vt_inspection_tensor *tensors;

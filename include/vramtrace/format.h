@@ -80,6 +80,7 @@ struct vt_file_header {
     struct vt_live_device live[VT_MAX_DEVICES];
     uint64_t after_end;     /* events that came once recording had ended or stopped */
     uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
+    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
 };
 
 enum vt_feature {
@@ -325,6 +326,7 @@ struct vt_symbol {
  *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
  *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
  *                                     Without this line nothing was searched for holders
+ *   G young middle old                how often Python's garbage collector has run so far, by generation
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;

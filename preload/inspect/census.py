@@ -10,9 +10,11 @@ OBJECTS_MAXIMUM = 200_000  # that one census visits
 TENSORS_MAXIMUM = 4096
 NODES_MAXIMUM = 4096  # of one tensor's autograd graph
 LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
-CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors reported, objects visited for one of them
+CYCLE_OBJECTS_MAXIMUM = 2000  # visited for one holder
+UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched, and the holders of these, and so on
 YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
 YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 20_000_000, 100_000_000  # time left for a census that also searches these
+LEAST_NS = 5_000_000  # of a processor, that a census gets also where waits have used up its time: most end in less
 CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
@@ -30,11 +32,11 @@ def make_census(torch, inspection, deadline_ns):
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
-        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, complete=True, queue=queue, sized=sized,
+        inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, least_ns=processor_ns() + LEAST_NS, complete=True, queue=queue, sized=sized,
         seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
         cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
-        tensor_class=torch.Tensor, module_class=module_class,
+        tensor_class=torch.Tensor, parameter_class=torch.nn.Parameter, module_class=module_class,
         wanted={id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE, id(type): CLASS},
         array_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
         found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
@@ -212,7 +214,7 @@ def search(census):
 
 
 def is_late(census):
-    late = now_ns() > census.deadline_ns
+    late = now_ns() > census.deadline_ns and processor_ns() > census.least_ns
     census.complete = census.complete and not late
     return late
 
@@ -434,27 +436,53 @@ def cycle_of(thing):
 
 def report_unreached(census, lines):
     """Tensors that no name reaches: in a cycle that waits for the collector, or held by C. Returns whether all were searched."""
-    unreached, holders = [], []
+    left_ns = census.deadline_ns - now_ns()
+    if left_ns < YOUNG_GENERATIONS_NS:
+        return False
+    old = left_ns > OLD_GENERATION_NS
+    classes, plain = (census.tensor_class, census.parameter_class), SEARCHED_PLAIN | {id(FRAME)}
+    tensors, held, holders, holder_of = [], [], [], {}  # in order: what holds each tensor, or holds that; holder_of: by id
+    own = {id(tensors), id(held), id(holders), id(holder_of)}
+
+    def search(function):  # collected.h
+        generations = ALL_GENERATIONS if old else YOUNG_GENERATIONS
+        return function(classes, census.seen, plain, generations, census.deadline_ns, held, holders)
+
     try:
-        left_ns = census.deadline_ns - now_ns()
-        if left_ns < YOUNG_GENERATIONS_NS:
+        if not search(find_unreached):
             return False
-        old = left_ns > OLD_GENERATION_NS
-        if not find_unreached(census.tensor_class, census.seen, SEARCHED_PLAIN, ALL_GENERATIONS if old else YOUNG_GENERATIONS,
-                              census.deadline_ns, unreached, holders):  # collected.h
-            return False
-        holder_of_tensor = {}
-        for tensor, holder in zip(holders[::2], holders[1::2]):
-            holder_of_tensor.setdefault(id(tensor), holder)
-        for tensor in unreached[:CYCLES_MAXIMUM]:
-            holder = holder_of_tensor.get(id(tensor))
-            names = cycle_of(holder) if holder is not None else None
-            if names:
-                loop = "reference cycle " + " -> ".join(names + names[:1])
-                report_holder(census, lines, tensor, "cycle", loop, loop, True)
+        held[UNREACHED_MAXIMUM:] = []
+        tensors[:] = held
+        for _ in range(LEVELS_MAXIMUM):
+            if not held or not search(find_holders):
+                break
+            for part, holder in zip(holders[::2], holders[1::2]):
+                if id(holder) not in own and id(holder) not in census.seen:
+                    holder_of.setdefault(id(part), holder)
+            holders.clear()
+            report_cycles(census, lines, tensors, held, holder_of)
+            holder_of.clear()
         return old
-    finally:
-        unreached.clear(), holders.clear()
+    finally:  # lists of all objects hold themselves
+        tensors.clear(), held.clear(), holders.clear(), holder_of.clear()
+
+
+def report_cycles(census, lines, tensors, held, holder_of):
+    """Leaves those whose holders are in no cycle, and their holders in the place of what they hold."""
+    cycles, rest = {}, []
+    for tensor, part in zip(tensors, held):
+        holder = holder_of.get(id(part))
+        if holder is None or is_late(census):
+            continue
+        if id(holder) not in cycles:
+            cycles[id(holder)] = cycle_of(holder)
+        names = cycles[id(holder)]
+        if names:
+            loop = "reference cycle " + " -> ".join(names + names[:1])
+            report_holder(census, lines, tensor, "cycle", loop, loop, True)
+        else:
+            rest += tensor, holder
+    tensors[:], held[:] = rest[::2], rest[1::2]
 
 
 def put_class(census, kind, module):

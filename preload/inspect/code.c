@@ -53,8 +53,8 @@ static object *codes;             /* of the whole source */
 static object *file_codes[FILES]; /* constants of `codes` */
 
 enum { MEMORIES = 5 };
-static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers",
-                                                   "optimizer_holders", "written"};
+static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers", "optimizer_holders",
+                                                   "written"};
 static object *memory[MEMORIES];
 
 static bool is_held_by_one(const object *any)
@@ -69,7 +69,8 @@ static void hide_memory(void)
     for (int i = 0; i < MEMORIES && memory[i]; i++) {
         python->PyObject_GC_UnTrack(memory[i]);
         for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
-            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, text, or a number */
+            object *item =
+                python->PyList_GetItem(memory[i], k); /* a weak reference, None, text, or a number */
             if (python->PyObject_IS_GC(item) && is_held_by_one(item))
                 python->PyObject_GC_UnTrack(item);
         }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "hash.h"
 #include "memory.h"
 #include "stacks/python_read.h"
 
@@ -23,8 +24,14 @@ struct generation {
     int threshold, count;
 };
 
+/* From the first generation: a pointer to it; of each generation three words, the first of which counts its
+ * collections; an int, not 0 while the collector runs. */
+enum { FIRST_GENERATION = 72, STATISTICS = 104, STATISTICS_BYTES = 24, COLLECTING = 176 };
+
 static const struct vt_python_api *const python = &vt_python_api;
 static struct generation *generations; /* GENERATIONS of them */
+
+const int *_Atomic vt_collecting;
 
 static struct {
     _Atomic bool is_on;
@@ -69,7 +76,16 @@ bool vt_collected_find(void)
                  are_circles(candidate);
     python->Py_DecRef(youngest);
     generations = found ? candidate : NULL;
+    if (found && vt_pointer_at(candidate, FIRST_GENERATION) == (const char *)candidate)
+        atomic_store(&vt_collecting, (const int *)(const void *)((const char *)candidate + COLLECTING));
     return found;
+}
+
+uint64_t vt_collected_runs(unsigned generation)
+{
+    return atomic_load(&vt_collecting) && generation < GENERATIONS
+               ? vt_word_at(generations, STATISTICS + (ptrdiff_t)generation * STATISTICS_BYTES)
+               : 0;
 }
 
 /* ---- the interpreter's free lists ---- */
@@ -188,11 +204,32 @@ static const char *type_of(object *any)
     return vt_pointer_at(any, vt_python_known()->layout->object_type);
 }
 
+enum { CLASSES = 256 };
 struct search {
     const struct vt_collected_search *wanted;
+    struct targets *targets; /* whose holders are searched */
+    struct {
+        const object *class;
+        bool is_plain;
+    } classes[CLASSES]; /* of objects met, by address */
     object *holder;
     bool failed;
 };
+
+/* A set of objects by address, open addressing; beyond its size some are left out. */
+enum { TARGETS = 4096, TARGETS_MAXIMUM = TARGETS / 2 };
+struct targets {
+    const object *at[TARGETS];
+    size_t count;
+};
+
+static const object **slot_of(struct targets *targets, const object *any)
+{
+    size_t i = vt_hash((uintptr_t)any) >> 32 & (TARGETS - 1);
+    while (targets->at[i] && targets->at[i] != any)
+        i = (i + 1) & (TARGETS - 1);
+    return &targets->at[i];
+}
 
 /* Of a visit; all but DONE end the search. */
 enum outcome { DONE, LATE, FAILED };
@@ -217,7 +254,11 @@ static bool has_id(object *set, object *any)
 
 static bool is_unreached(const struct vt_collected_search *wanted, object *any)
 {
-    return type_of(any) == wanted->class && !has_id(wanted->seen, any);
+    const object *class = type_of(any);
+    for (intptr_t i = 0; i < python->PyTuple_Size(wanted->classes); i++)
+        if (class == python->PyTuple_GetItem(wanted->classes, i))
+            return !has_id(wanted->seen, any);
+    return false;
 }
 
 static enum outcome note_unreached(struct search *search, object *any)
@@ -230,17 +271,27 @@ static int note_held(object *held, void *context)
 {
     struct search *search = context;
     const struct vt_collected_search *wanted = search->wanted;
-    if (is_unreached(wanted, held))
+    if (*slot_of(search->targets, held))
         search->failed = search->failed || python->PyList_Append(wanted->holders, held) ||
                          python->PyList_Append(wanted->holders, search->holder);
     return 0;
+}
+
+static bool is_plain(struct search *search, object *class)
+{
+    size_t i = vt_hash((uintptr_t) class) >> 32 & (CLASSES - 1);
+    if (search->classes[i].class != class) {
+        search->classes[i].class = class;
+        search->classes[i].is_plain = has_id(search->wanted->plain, class);
+    }
+    return search->classes[i].is_plain;
 }
 
 static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
     if (holder == wanted->unreached || holder == wanted->holders ||
-        has_id(wanted->plain, (object *)type_of(holder)))
+        is_plain(search, (object *)type_of(holder)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);
@@ -269,7 +320,19 @@ int vt_collected_find_unreached(const struct vt_collected_search *wanted)
 {
     struct search search = {.wanted = wanted};
     enum outcome outcome = visit_all(&search, note_unreached);
-    if (outcome == DONE && python->PyList_Size(wanted->unreached))
-        outcome = visit_all(&search, note_holder);
+    return outcome == FAILED ? -1 : outcome == DONE;
+}
+
+int vt_collected_find_holders(const struct vt_collected_search *wanted)
+{
+    struct targets targets = {.count = 0};
+    struct search search = {.wanted = wanted, .targets = &targets};
+    for (intptr_t i = 0; i < python->PyList_Size(wanted->unreached) && targets.count < TARGETS_MAXIMUM; i++) {
+        const object *wanted_one = python->PyList_GetItem(wanted->unreached, i);
+        const object **slot = slot_of(&targets, wanted_one);
+        targets.count += !*slot;
+        *slot = wanted_one;
+    }
+    enum outcome outcome = visit_all(&search, note_holder);
     return outcome == FAILED ? -1 : outcome == DONE;
 }

@@ -13,6 +13,9 @@
 /* Finds its lists. False if they are not where they should be: then nothing else may be called. */
 bool vt_collected_find(void);
 
+/* How often the collector has run that generation, 0 to 2, so far. */
+uint64_t vt_collected_runs(unsigned generation);
+
 /* Objects made until vt_collected_resume neither begin a collection nor bring the host's next one forward. In
  * a child forked meanwhile, vt_collected_in_child switches its collector on again. */
 void vt_collected_pause(void);
@@ -25,7 +28,7 @@ int vt_collected_visit_referents(void *object, vt_collected_visit visit, void *c
 
 /* A search among all objects that the collector knows. */
 struct vt_collected_search {
-    const void *class;    /* objects of exactly this class are wanted … */
+    void *classes;        /* a tuple: objects of exactly one of these classes are wanted … */
     void *seen;           /* … whose ids are not in this set */
     void *plain;          /* a set: ids of classes whose objects hold nothing */
     int generations;      /* to search, from the youngest */
@@ -37,5 +40,8 @@ struct vt_collected_search {
 
 /* 1 = done, 0 = the deadline passed, -1 = an exception is set. No other Python code runs meanwhile. */
 int vt_collected_find_unreached(const struct vt_collected_search *search);
+
+/* What refers to the objects of the list `unreached`: only fills `holders`. */
+int vt_collected_find_holders(const struct vt_collected_search *search);
 
 #endif

@@ -6,9 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +14,8 @@
 #include "clock.h"
 #include "hash.h"
 #include "inspect/collected.h"
-#include "inspect/code.h"
+#include "inspect/errand.h"
+#include "inspect/python_api.h"
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
 #include "memory.h"
@@ -35,14 +34,13 @@ enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that
 enum { CENSUS_SHARE = 4 };
 enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then at twice the time */
 enum { WAITS_NS = 100 * 1000 * 1000 }; /* a main thread that has not run an inspection by then waits in C */
-enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
+enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 
 /* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
 
 /* Python's and PyTorch's modules that must be there already: an import would show. */
-static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit",
-                  context_variables[] = "_contextvars";
+static const char torch_modules[] = "torch.nn.modules.module", exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
 
@@ -65,7 +63,8 @@ struct process {
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
     /* Writer thread. */
-    uint64_t first_ns, next_ns;           /* since the first, when the next is due */
+    uint64_t first_ns, next_ns; /* since the first, when the next is due */
+    uint32_t tended_inspections;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
@@ -74,13 +73,14 @@ static _Atomic bool ended; /* the interpreter's exit was seen */
 
 /* Under the GIL, one inspection at a time; kept in a forked child. */
 static struct {
-    uint32_t inspections;
+    _Atomic uint32_t inspections;
     bool registered_at_exit;
 } kept;
 
 static void look_up(void)
 {
-    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor())
+    if (atomic_load(&process) || !vt_python_loaded() || vt_python_unsupported_minor() ||
+        vt_python_is_free_threaded()) /* nothing there stops the other threads while objects are read */
         return;
     if (!vt_python_api_find(vt_python_scope()))
         return;
@@ -223,11 +223,6 @@ static void ask_for(struct vt_session *session, unsigned reason)
 
 /* ---- inspecting: the main thread, and the one that it waits for; the one that runs holds the GIL ---- */
 
-static bool is_imported(const char *module)
-{
-    return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
-}
-
 /* Since the last census that saw everything: then a census at exit may find what holds it. */
 static bool has_grown(const struct process *state, const struct vt_session *session)
 {
@@ -267,7 +262,7 @@ static struct vt_python_method last_inspection = {"last_inspection", inspection_
 /* Once, and only where the program has imported atexit. */
 static void register_at_exit(object *globals)
 {
-    if (kept.registered_at_exit || !is_imported(exit_functions))
+    if (kept.registered_at_exit || !vt_errand_is_imported(exit_functions))
         return;
     kept.registered_at_exit = true;
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
@@ -293,118 +288,6 @@ static uint64_t census_ns(struct process *state, const struct vt_session *sessio
     return reason & ~(unsigned)VT_INSPECTION_NEW_OBJECT ? left / CENSUS_SHARE : 0;
 }
 
-/* The input and the result of an inspection. */
-struct errand {
-    struct process *state;
-    object *variables;             /* of the running frames: function, name, value in turn */
-    object *handled;               /* an exception that the host is handling, or None */
-    object *context;               /* the main thread's context variables, or None */
-    uint64_t started_ns;           /* CLOCK_MONOTONIC: the main thread waits from then on */
-    uint64_t budget_ns, census_ns; /* budget 0 = no limit; census 0 = none */
-    bool on_own_thread;            /* not on one of the host's, so that no further one is needed */
-    uint64_t processor_ns;         /* that it took */
-    object *result;
-    const char *text; /* of the result, or a line that says why there is none */
-    intptr_t bytes;
-    char failure[256];
-};
-
-/* Makes a line of the current exception, and clears it. */
-static void take_failure(struct errand *errand)
-{
-    object *type, *value, *traceback;
-    python->PyErr_Fetch(&type, &value, &traceback);
-    object *words = value ? python->PyObject_Str(value) : type ? python->PyObject_Str(type) : NULL;
-    const char *message = words ? python->PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
-    snprintf(errand->failure, sizeof errand->failure, "E\t%s", message ? message : "");
-    for (char *c = errand->failure + 2; *c; c++)
-        if ((unsigned char)*c < ' ')
-            *c = ' ';
-    vt_python_drop(words);
-    vt_python_drop(type);
-    vt_python_drop(value);
-    vt_python_drop(traceback);
-    python->PyErr_Clear();
-}
-
-static object *call_inspection(struct errand *errand, object *globals)
-{
-    object *started = python->PyLong_FromUnsignedLong(errand->started_ns),
-           *budget = python->PyLong_FromUnsignedLong(errand->budget_ns),
-           *census = python->PyLong_FromUnsignedLong(errand->census_ns), *result = NULL;
-    if (started && budget && census)
-        result = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect"),
-                                                      errand->variables, started, budget, census,
-                                                      errand->handled, errand->context, NULL);
-    vt_python_drop(started);
-    vt_python_drop(budget);
-    vt_python_drop(census);
-    return result;
-}
-
-static void *run(void *context)
-{
-    struct errand *errand = context;
-    int gil = python->PyGILState_Ensure();
-    const uint64_t began_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
-    if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
-        python->PyThreadState_EnterTracing(thread);
-    bool is_refused = false;
-    struct vt_inspect_code code;
-    if (vt_inspect_code_make(&code, &is_refused)) {
-        register_at_exit(code.inspect);
-        errand->result = call_inspection(errand, code.inspect);
-    }
-    if (is_refused)
-        atomic_store(&errand->state->failures, FAILURES_MAXIMUM);
-    if (errand->result)
-        errand->text = python->PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
-    if (!errand->text)
-        take_failure(errand);
-    vt_inspect_code_end(&code);
-    if (thread)
-        python->PyThreadState_LeaveTracing(thread);
-    errand->processor_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-    python->PyGILState_Release(gil);
-    return NULL;
-}
-
-/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
- * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
- * memory made at the first touch). */
-static void block_signals(sigset_t *before)
-{
-    static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
-    sigset_t others;
-    sigfillset(&others);
-    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++)
-        sigdelset(&others, caused[i]);
-    pthread_sigmask(SIG_BLOCK, &others, before);
-}
-
-/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
- * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
- * the depth of recursion, torch's modes and its compiler. */
-static void run_beside(struct errand *errand)
-{
-    sigset_t before;
-    pthread_t thread;
-    int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    block_signals(&before);
-    int error = pthread_create(&thread, NULL, run, errand);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) {
-        object *own = python->PyEval_SaveThread();
-        pthread_join(thread, NULL);
-        python->PyEval_RestoreThread(own);
-    } else {
-        snprintf(errand->failure, sizeof errand->failure, "E\tno thread: %s", strerror(error));
-    }
-    pthread_setcancelstate(cancel_state, NULL);
-}
-
 /* Roots and optimizers that an inspection has reported need none of their own when they are called; and how
  * the census went. */
 static void remember_reported(struct process *state, const struct vt_session *session, const char *text,
@@ -427,62 +310,11 @@ static void remember_reported(struct process *state, const struct vt_session *se
     }
 }
 
-/* Where _contextvars is not imported, reading the context would create one. */
-static object *copy_context(void)
-{
-    if (is_imported(context_variables))
-        return python->PyContext_CopyCurrent();
-    python->Py_IncRef(python->none);
-    return python->none;
-}
-
-/* Of the functions that run: those of other threads, which wait for the GIL or in C, then this one's (read in
- * reverse by inspect.py). States are added without the GIL, but before the first, and freed with it. */
-static void list_variables(object *variables)
-{
-    object *own = python->PyThreadState_Get();
-    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
-    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
-        if (thread != own)
-            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
-    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
-    python->PyErr_Clear(); /* no memory for all of them */
-}
-
-static void run_errand(struct errand *errand)
-{
-    object *type = NULL, *value = NULL, *traceback = NULL;
-    if (!vt_collected_find()) {
-        snprintf(errand->failure, sizeof errand->failure,
-                 "E\tthe collector's lists are not where they should be");
-    } else {
-        vt_collected_pause();
-        errand->variables = python->PyList_New(0);
-        python->PyErr_GetExcInfo(&type, &value, &traceback);
-        errand->handled = value ? value : python->none;
-        errand->context = copy_context();
-        if (errand->variables && errand->context) {
-            list_variables(errand->variables);
-            errand->on_own_thread ? run(errand) : run_beside(errand);
-        }
-        vt_python_drop(errand->variables);
-        vt_python_drop(errand->context);
-        vt_python_drop(type);
-        vt_python_drop(value);
-        vt_python_drop(traceback);
-        vt_collected_resume();
-    }
-    if (errand->text)
-        return;
-    atomic_fetch_add(&errand->state->failures, 1);
-    errand->text = errand->failure;
-    errand->bytes = (intptr_t)strlen(errand->failure);
-}
-
-static void record_inspection(struct errand *errand, const struct vt_session *session, unsigned reason)
+static void record_inspection(struct process *state, struct vt_errand *errand,
+                              const struct vt_session *session, unsigned reason)
 {
     kept.inspections++;
-    remember_reported(errand->state, session, errand->text, (size_t)errand->bytes);
+    remember_reported(state, session, errand->text, (size_t)errand->bytes);
     vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
 }
 
@@ -492,21 +324,23 @@ static void inspection_at_modules(struct process *state, const struct vt_session
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
-    struct errand errand = {.state = state,
-                            .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
-                            .census_ns = census_ns(state, session, reason),
-                            .budget_ns = reason & VT_INSPECTION_ASKED
-                                             ? 0
-                                             : budget_ns(state, session, reason & VT_INSPECTION_EXIT) + 1,
-                            .on_own_thread = on_own_thread};
+    struct vt_errand errand = {.started_ns = vt_clock_ns(CLOCK_MONOTONIC),
+                               .census_ns = census_ns(state, session, reason),
+                               .budget_ns = reason & VT_INSPECTION_ASKED
+                                                ? 0
+                                                : budget_ns(state, session, reason & VT_INSPECTION_EXIT) + 1,
+                               .on_own_thread = on_own_thread,
+                               .prepare = register_at_exit};
     python->PyErr_Fetch(&type, &value, &traceback);
-    run_errand(&errand);
+    vt_errand_run(&errand);
+    if (errand.has_failed)
+        atomic_fetch_add(&state->failures, errand.is_refused ? FAILURES_MAXIMUM : 1);
     if (errand.bytes > (intptr_t)sizeof expensive &&
         memcmp(errand.text, expensive, sizeof expensive - 1) == 0) {
         needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
         atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
     } else if (errand.bytes > 0) {
-        record_inspection(&errand, session, reason);
+        record_inspection(state, &errand, session, reason);
     }
     vt_python_drop(errand.result);
     python->PyErr_Restore(type, value, traceback);
@@ -525,7 +359,7 @@ static bool inspect_now(struct process *state, struct vt_session *session, bool 
     if (atomic_exchange(&state->pending, RUNS) == RUNS)
         return false;
     unsigned reason = atomic_exchange(&state->wanted, 0);
-    if (is_imported(torch_modules))
+    if (vt_errand_is_imported(torch_modules))
         inspection_at_modules(state, session, reason, on_own_thread);
     atomic_store(&state->pending, IDLE);
     if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
@@ -580,7 +414,7 @@ static void begin_beside(struct process *state, struct vt_session *session)
     pthread_t thread;
     if (atomic_exchange(&state->beside, 1))
         return;
-    block_signals(&before);
+    vt_errand_block_signals(&before);
     if (pthread_create(&thread, NULL, inspect_beside, session))
         atomic_store(&state->beside, 0);
     else
@@ -601,7 +435,9 @@ static void tend(struct vt_session *session)
     }
     if (now_ns - state->first_ns > state->next_ns) {
         state->next_ns = 2 * (now_ns - state->first_ns);
-        want(state, session, VT_INSPECTION_TIME);
+        if (state->tended_inspections == atomic_load(&kept.inspections)) /* else there were some meanwhile */
+            want(state, session, VT_INSPECTION_TIME);
+        state->tended_inspections = atomic_load(&kept.inspections);
     }
     if (waits_in_c(state, now_ns))
         begin_beside(state, session);

@@ -23,7 +23,7 @@ CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
-CENSUS_NS = 5_000_000  # that a census gets also where the wait for the GIL has used up its time: most end in less
+PARTS_DEPTH = 3  # of tensors that consist of others
 CHECK_EVERY = 256  # tensors between two readings of the clock
 
 Namespace = type(sys.implementation)
@@ -242,7 +242,14 @@ def answers_itself(inspection, tensor):
     return True
 
 
-def add_tensor(inspection, role, root, path, tensor, optimizer=""):
+def add_parts(inspection, role, root, path, tensor, optimizer, depth):
+    """Of a tensor that is none of its own: those that it consists of (levels and scales of a quantized weight)."""
+    for key, part in list((attributes(tensor) or {}).items()):
+        if type(key) is str and has_class(part, inspection.tensor_class):
+            add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth)
+
+
+def add_tensor(inspection, role, root, path, tensor, optimizer="", depth=PARTS_DEPTH):
     if id(type(tensor)) not in inspection.plain:
         try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
@@ -256,6 +263,8 @@ def add_tensor(inspection, role, root, path, tensor, optimizer=""):
     if place:
         inspection.addresses.add(place[0])
         inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
+    elif depth and id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor):
+        add_parts(inspection, role, root, path, tensor, optimizer, depth - 1)
 
 
 def add_parameter(inspection, root, path, parameter):
@@ -352,6 +361,7 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     found, walked = find_roots(finder)
     found_ns = now_ns()
+    inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     try:
         report_all(inspection, finder, found)
     except TooExpensive:
@@ -359,9 +369,8 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
         return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
     report_written(inspection)
     if census_ns:
-        until_ns, least_ns = now_ns() + census_ns, now_ns() + CENSUS_NS
-        deadline_ns = max(least_ns, min(until_ns, inspection.deadline_ns or until_ns))
-        take_census(variables, torch, inspection, deadline_ns, handled, context)
+        until_ns = now_ns() + census_ns
+        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
     return "".join(inspection.lines)
 
 

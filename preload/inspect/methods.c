@@ -19,11 +19,25 @@ static object *now_ns(object *self, object *arguments)
     return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_MONOTONIC));
 }
 
+static object *processor_ns(object *self, object *arguments)
+{
+    (void)self, (void)arguments;
+    return python->PyLong_FromUnsignedLong(vt_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+}
+
 /* The builtin of that name raises an audit event. */
 static object *id(object *self, object *any)
 {
     (void)self;
     return python->PyLong_FromVoidPtr(any);
+}
+
+/* collections(generation) */
+static object *collections(object *self, object *generation)
+{
+    (void)self;
+    return python->PyLong_FromUnsignedLong(
+        vt_collected_runs((unsigned)python->PyLong_AsUnsignedLong(generation)));
 }
 
 static int append(object *referent, void *list)
@@ -181,34 +195,49 @@ static object *function_parts(object *self, object *function)
     return NULL;
 }
 
-/* find_unreached(class, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False if
- * the deadline passed. */
-static object *find_unreached(object *self, object *arguments)
+static object *search_collected(object *arguments, int (*search)(const struct vt_collected_search *))
 {
     enum { ARGUMENTS = 7 };
     object *given[ARGUMENTS];
-    (void)self;
     for (int i = 0; i < ARGUMENTS; i++)
         if (!(given[i] = python->PyTuple_GetItem(arguments, i)))
             return NULL;
-    int done = vt_collected_find_unreached(
-        &(struct vt_collected_search){.class = given[0],
-                                      .seen = given[1],
-                                      .plain = given[2],
-                                      .generations = (int)python->PyLong_AsUnsignedLong(given[3]),
-                                      .deadline_ns = python->PyLong_AsUnsignedLong(given[4]),
-                                      .unreached = given[5],
-                                      .holders = given[6]});
+    int done =
+        search(&(struct vt_collected_search){.classes = given[0],
+                                             .seen = given[1],
+                                             .plain = given[2],
+                                             .generations = (int)python->PyLong_AsUnsignedLong(given[3]),
+                                             .deadline_ns = python->PyLong_AsUnsignedLong(given[4]),
+                                             .unreached = given[5],
+                                             .holders = given[6]});
     return done < 0 ? NULL : python->PyBool_FromLong(done);
+}
+
+/* find_unreached(classes, seen, plain, generations, deadline_ns, unreached, holders): collected.h. False if
+ * the deadline passed. */
+static object *find_unreached(object *self, object *arguments)
+{
+    (void)self;
+    return search_collected(arguments, vt_collected_find_unreached);
+}
+
+/* find_holders: the same arguments. */
+static object *find_holders(object *self, object *arguments)
+{
+    (void)self;
+    return search_collected(arguments, vt_collected_find_holders);
 }
 
 struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"now_ns", now_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
+    {"processor_ns", processor_ns, VT_PYTHON_NO_ARGUMENTS, NULL},
     {"id", id, VT_PYTHON_ONE_ARGUMENT, NULL},
+    {"collections", collections, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"referents", referents, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"own_attributes", own_attributes, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"frame_variables", frame_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"generator_variables", generator_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"function_parts", function_parts, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
+    {"find_holders", find_holders, VT_PYTHON_ARGUMENTS, NULL},
 };

@@ -313,6 +313,15 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
     return id;
 }
 
+/* It runs with the GIL, so a thread without Python frees for itself. */
+static bool frees_for_collector(const struct vt_observation *seen)
+{
+    const int *collecting = atomic_load_explicit(&vt_collecting, memory_order_acquire);
+    const struct vt_python *interpreter;
+    return seen->kind == VT_EVENT_FREE && collecting && __atomic_load_n(collecting, __ATOMIC_RELAXED) &&
+           vt_python_current_thread(&interpreter);
+}
+
 void vt_record(const struct vt_observation *seen)
 {
     struct vt_session *session = vt_session_get();
@@ -332,6 +341,8 @@ void vt_record(const struct vt_observation *seen)
                              .flags = seen->flags};
     event.stack_id = stack_id_of(session, seen);
     if (seen->layer == VT_LAYER_FRAMEWORK) {
+        if (frees_for_collector(seen))
+            event.flags |= VT_FLAG_COLLECTOR;
         vt_live_framework(session, &event);
     } else if (seen->layer != VT_LAYER_NONE) {
         vt_live_driver(session, &event);

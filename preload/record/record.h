@@ -74,6 +74,10 @@ void vt_record_missed_free(void);
 /* True while this process records. */
 bool vt_recording(void);
 
+/* Where the interpreter says that its garbage collector runs, NULL while that is not known
+ * (inspect/collected.c). */
+extern const int *_Atomic vt_collecting __attribute__((visibility("hidden")));
+
 /* Recording asks for inspections without knowing how they are made; inspect/inspect.c defines this. */
 struct vt_inspector {
     /* Writer thread: finds the interpreter's functions once it is there. */

@@ -272,6 +272,7 @@ static void close_file(struct vt_session *session)
     struct vt_file_header *header = session->ring.header;
     header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     header->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
+    header->python_free_threaded = vt_python_is_free_threaded();
     if (vt_ring_pending(&session->ring) == 0) {
         __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);
         vt_session_release_ring_space(session);

@@ -28,7 +28,8 @@ void vt_native_find_interpreter(void);
 void vt_native_note_symbol(uint64_t return_address, const char *linkage_name);
 
 /* Return addresses of the calling thread's frames outside of this library, innermost first, at most
- * VT_NATIVE_DEPTH. Stops before the interpreter's frame, and where no table knows the code. Mixes into *hash.
+ * VT_NATIVE_DEPTH. Stops before the interpreter's frame (its function, or the one that has `entry_frame` on
+ * its stack: vt_python_walk; 0 = not known), and where no table knows the code. Mixes into *hash.
  */
 size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, uint64_t *hash,
                       bool *truncated);

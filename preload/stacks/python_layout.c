@@ -274,6 +274,12 @@ uint32_t vt_python_hex_version(void)
     return atomic_load_explicit(&hex_version, memory_order_relaxed);
 }
 
+bool vt_python_is_free_threaded(void)
+{
+    const int now = atomic_load_explicit(&state, memory_order_acquire);
+    return (now == UNPROVEN || now == KNOWN) && found.layout->free_threaded;
+}
+
 int vt_python_unsupported_minor(void)
 {
     return atomic_load_explicit(&unsupported_minor, memory_order_relaxed);

@@ -88,6 +88,9 @@ bool vt_python_loaded(void);
 /* PY_VERSION_HEX of the interpreter found; 0 while there is none. */
 uint32_t vt_python_hex_version(void);
 
+/* True for an interpreter without a global lock whose frames can be read. */
+bool vt_python_is_free_threaded(void);
+
 /* 0, or the minor version of an interpreter found whose frames are not recorded. */
 int vt_python_unsupported_minor(void);
 

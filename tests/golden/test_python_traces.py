@@ -10,6 +10,7 @@ import pytest
 
 from harness import BUILD, HERE, environment
 
+ROOT = HERE.parents[1]
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
@@ -87,6 +88,17 @@ def test_waits_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("minor", SUPPORTED)
+def test_beside_a_main_thread_that_waits(tmp_path, minor):
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    said, looks = run_program(tmp_path, minor, "main_waits")
+    assert said[0] == said[1] == (0, "2 True\n", "")
+    assert [(each["census_ended"], each["t_ns"] < 1_500_000_000) for each in looks["each"] if "asked" in each["reasons"]] == [(True, True)]
+    said, _ = run_program(tmp_path, minor, "main_waits_to_the_end")
+    assert said[0] == said[1] == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_audited(tmp_path, minor):
     """An audit hook is told that our code is compiled, once, and nothing else of three inspections."""
     if minor not in FOUND:
@@ -97,6 +109,29 @@ def test_looks_audited(tmp_path, minor):
     events.remove("compile ('<vramtrace>',)")
     assert events == alone.splitlines() and events[-1] == "done"
     assert all(event.startswith("ctypes.call_function") for event in events[:-1])  # from 3.14 on: how the program calls us
+
+
+@pytest.fixture(scope="module")
+def fake_interpreter(tmp_path_factory):
+    stacks, program = ROOT / "preload" / "stacks", tmp_path_factory.mktemp("fake") / "fake"
+    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-rdynamic", f"-I{ROOT}/preload", f"-I{ROOT}/analyzer/trace", "-o", program,
+                    ROOT / "tests" / "python" / "fake_interpreter.c", *stacks.glob("python*.c"), "-pthread", "-ldl"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("minor", [13, 14, 15])
+def test_free_threaded(tmp_path, fake_interpreter, minor):
+    """An interpreter made by hand as the headers of the free-threaded build say: frames, no inspection, and `info` says why."""
+    done = subprocess.run([fake_interpreter, str(minor)], env=environment(LIBRARY, VRAMTRACE_OUT=tmp_path / "run.vrt"), timeout=60)
+    assert done.returncode == 0
+    lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", "--stacks", tmp_path / "run.vrt"], text=True)
+    event, = (event for event in map(json.loads, lines.splitlines()) if event["kind"] == "alloc")
+    frames = [frame for frame in event["stack"] if frame["kind"] == "python"]
+    assert [(frame["function"], frame["file"]) for frame in frames] == [("Layer1.forward", "/tmp/generated 1.py")] * 3
+    information = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"]))
+    assert information["trace"]["python_free_threaded"] == 1 and information["looks"]["count"] == 0
+    text = subprocess.check_output([PROGRAM, "info", tmp_path / "run.vrt"], text=True)
+    assert f"3.{minor}.10 free-threaded (its objects are not inspected" in text
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

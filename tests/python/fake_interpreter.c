@@ -1,7 +1,9 @@
 /* A program that exports what CPython exports, with objects made by hand: versions that do not exist, builds
  * that lie about themselves, frame chains that are garbage, code objects that change in place.
  *
- * Each case runs in a child process, since an interpreter is looked for once per process. */
+ * Each case runs in a child process, since an interpreter is looked for once per process. With a minor
+ * version as its argument it allocates in a free-threaded interpreter instead, for the shim. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +56,7 @@ int _Py_IsFinalizing(void)
 }
 
 static const struct vt_python_layout *layout;
+static bool free_threaded;
 
 static void put(char *base, size_t offset, uint64_t value)
 {
@@ -113,7 +116,7 @@ static void link_frames(int count)
 {
     for (int i = 0; i < count; i++) {
         char *frame = frame_memory[i];
-        put_pointer(frame, layout->frame_code, code_memory[i]);
+        put_pointer(frame, layout->frame_code, code_memory[i] + layout->reference_tag);
         put_pointer(frame, layout->frame_previous, i + 1 < count ? frame_memory[i + 1] : NULL);
         if (layout->chain == VT_CHAIN_OBJECTS)
             put_int(frame, layout->frame_instruction, 6 / layout->instruction_scale);
@@ -138,44 +141,50 @@ static void set_version(int minor)
 #endif
 }
 
-static void make_debug_offsets(void)
+static void make_debug_offsets(int minor)
 {
     memcpy(_PyRuntime, "xdebugpy", 8);
-    const uint64_t values[][2] = {{1, 0x030d0af0},
-                                  {23, layout->thread_frame},
-                                  {24, layout->thread_thread_id},
-                                  {29, layout->frame_previous},
-                                  {30, layout->frame_code},
-                                  {31, layout->frame_instruction},
-                                  {32, layout->frame_locals},
-                                  {33, layout->frame_owner},
-                                  {35, layout->code_file_name},
-                                  {36, layout->code_name},
-                                  {37, layout->code_qualified_name},
-                                  {38, layout->code_line_table},
-                                  {39, layout->code_first_line},
-                                  {40, layout->code_argument_count},
-                                  {41, layout->code_local_names},
-                                  {42, layout->code_local_kinds},
-                                  {43, layout->code_instructions},
-                                  {45, layout->object_type}};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
-        _PyRuntime[values[i][0]] = values[i][1];
+    const uint64_t values[][2] = {{1, 0x03000af0u | (unsigned)minor << 16},
+                                  {2, layout->free_threaded},
+                                  {layout->debug_thread_frame, layout->thread_frame},
+                                  {layout->debug_thread_id, layout->thread_thread_id},
+                                  {layout->debug_frame, layout->frame_previous},
+                                  {layout->debug_frame + 1u, layout->frame_code},
+                                  {layout->debug_frame + 2u, layout->frame_instruction},
+                                  {layout->debug_frame + 3u, layout->frame_locals},
+                                  {layout->debug_frame + 4u, layout->frame_owner},
+                                  {layout->debug_frame + 6u, layout->frame_instructions_index},
+                                  {layout->debug_code, layout->code_file_name},
+                                  {layout->debug_code + 1u, layout->code_name},
+                                  {layout->debug_code + 2u, layout->code_qualified_name},
+                                  {layout->debug_code + 3u, layout->code_line_table},
+                                  {layout->debug_code + 4u, layout->code_first_line},
+                                  {layout->debug_code + 5u, layout->code_argument_count},
+                                  {layout->debug_code + 6u, layout->code_local_names},
+                                  {layout->debug_code + 7u, layout->code_local_kinds},
+                                  {layout->debug_code + 8u, layout->code_instructions},
+                                  {layout->debug_code + 9u, layout->code_thread_instructions},
+                                  {layout->debug_object_type, layout->object_type}};
+    for (size_t i = 0; minor >= 13 && i < sizeof values / sizeof values[0]; i++)
+        if (values[i][0] != layout->debug_code + 9u || minor >= 14) /* in 3.13 something else is there */
+            _PyRuntime[values[i][0]] = values[i][1];
 }
 
 /* A whole interpreter of the given minor version, with `count` frames. */
 static void make(int minor, int count)
 {
-    layout = &vt_python_layouts[minor >= 9 && minor <= 13 ? minor - 9 : 3];
+    layout = vt_python_find_layout((unsigned)minor, free_threaded);
+    if (!layout)
+        layout = vt_python_find_layout(12, false);
     set_version(minor);
     make_type(PyType_Type, 0);
     make_type(PyCode_Type, layout->code_basic_bytes);
     make_type(PyFrame_Type, layout->frame_basic_bytes);
     make_type(PyUnicode_Type, layout->unicode_basic_bytes);
-    make_type(PyCell_Type, 24);
-    make_type(PyTuple_Type, 24);
-    make_type(PyBytes_Type, 33);
-    make_debug_offsets();
+    make_type(PyCell_Type, layout->cell_contents + 8u);
+    make_type(PyTuple_Type, layout->tuple_items);
+    make_type(PyBytes_Type, layout->bytes_data + 1u);
+    make_debug_offsets(minor);
     put(thread_state, layout->thread_thread_id, (uint64_t)pthread_self());
     make_text(text_memory[0], "/tmp/generated 1.py");
     make_text(text_memory[1], "forward");
@@ -223,7 +232,7 @@ static int is_walked(int minor)
     uint64_t hash;
     make(minor, 3);
     CHECK(walk(&hash) == 3 && hash != 1 && !truncated && !unreadable);
-    CHECK(vt_python_unsupported_minor() == 0);
+    CHECK(vt_python_unsupported_minor() == 0 && vt_python_is_free_threaded() == free_threaded);
     return 0;
 }
 
@@ -277,8 +286,8 @@ static int version_from_text(void)
 
 static int newer_version(void)
 {
-    make(14, 0);
-    return is_declined(14);
+    make(16, 0);
+    return is_declined(16);
 }
 
 static int wrong_size(uint64_t *type, int minor)
@@ -301,6 +310,50 @@ static int wrong_debug_offset(int index)
     make(13, 2);
     _PyRuntime[index] += 1;
     return is_declined(13);
+}
+
+/* A tagged integer where a frame has its code, or a frame of the interpreter itself. */
+static int not_of_functions(int minor)
+{
+    make(minor, 4);
+    uint64_t hash;
+    frame_memory[1][layout->frame_owner] = (char)layout->owner_interpreter;
+    put(frame_memory[1], layout->frame_code, 3);
+    CHECK(walk(&hash) == 3 && !unreadable && entry_frame == (uintptr_t)frame_memory[1]);
+    put_pointer(frame_memory[2], layout->frame_code, code_memory[2] + 3);
+    CHECK(walk(&hash) == 1 && unreadable);
+    return 0;
+}
+
+/* Free-threaded: a thread's own copies of the instructions, in a list that may be garbage. */
+static int copied_instructions(int minor)
+{
+    make(minor, 2);
+    struct vt_raw_python_frame frames[4];
+    static char copy[64];
+    static uint64_t list[4];
+    list[0] = 3;
+    list[1] = (uintptr_t)code_memory[0] + layout->code_instructions;
+    list[3] = (uintptr_t)copy;
+    uint64_t hash = 0;
+    put_pointer(code_memory[0], layout->code_thread_instructions, list);
+    put_int(frame_memory[0], layout->frame_instructions_index, 2);
+    put_pointer(frame_memory[0], layout->frame_instruction, copy + 8);
+    vt_python_look_up();
+    CHECK(vt_python_walk(frames, 4, &hash, &truncated, &unreadable, &entry_frame) == 2);
+    CHECK(frames[0].instruction_offset == 8 && frames[1].instruction_offset == 6);
+    const uint64_t lists[] = {0, 7, (uintptr_t)list + 1};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        put(code_memory[0], layout->code_thread_instructions, lists[i]);
+        CHECK(walk(&hash) <= 2);
+    }
+    put_pointer(code_memory[0], layout->code_thread_instructions, list);
+    list[0] = 2; /* shorter than the index */
+    CHECK(walk(&hash) <= 2);
+    list[0] = 3;
+    list[3] = UINT64_C(0x123456789abc);
+    CHECK(walk(&hash) <= 2);
+    return 0;
 }
 
 static int wrong_thread_id(void)
@@ -400,9 +453,9 @@ static int garbage_descriptions(void)
 }
 
 /* A module's self in a cell, and what stands there when it is none. */
-static int cells(void)
+static int cells(int minor)
 {
-    make(12, 1);
+    make(minor, 1);
     static _Alignas(16) char kinds[64], names[64], cell[64];
     make_text(text_memory[3], "self");
     put_pointer(names, layout->object_type, PyTuple_Type);
@@ -450,12 +503,36 @@ static int passed, failed;
         }                                                                                                    \
     } while (0)
 
-int main(void)
+#ifndef FAKE_OLD
+/* A free-threaded interpreter under the shim, with an allocation in three frames. */
+static int allocate(int minor)
 {
+    void *context = NULL;
+    uint64_t address;
+    int (*initialise)(unsigned), (*create)(void **, unsigned, int), (*allocate_bytes)(uint64_t *, size_t);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    free_threaded = true;
+    make(minor, 3);
+    if (!driver)
+        return 2;
+    *(void **)&initialise = dlsym(driver, "cuInit");
+    *(void **)&create = dlsym(driver, "cuCtxCreate_v2");
+    *(void **)&allocate_bytes = dlsym(driver, "cuMemAlloc_v2");
+    return initialise(0) || create(&context, 0, 0) || allocate_bytes(&address, 4096);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+#ifndef FAKE_OLD
+    if (argc > 1)
+        return allocate(atoi(argv[1]));
+#endif
+    (void)argc, (void)argv;
 #ifdef FAKE_OLD
     (void)newer_version, (void)other_object_header, (void)wrong_debug_offset, (void)wrong_thread_id;
     (void)foreign_thread_first, (void)no_thread_or_ending, (void)garbage_descriptions, (void)cells;
-    (void)hash_follows_version;
+    (void)hash_follows_version, (void)not_of_functions, (void)copied_instructions;
     RUN(version_from_text());
     for (int minor = 9; minor <= 10; minor++) {
         RUN(is_walked(minor));
@@ -465,13 +542,21 @@ int main(void)
     }
 #else
     (void)version_from_text;
-    for (int minor = 11; minor <= 13; minor++) {
+    for (size_t i = 2; i < VT_PYTHON_LAYOUTS; i++) {
+        const int minor = vt_python_layouts[i].minor;
+        free_threaded = vt_python_layouts[i].free_threaded;
         RUN(is_walked(minor));
         RUN(garbage_chains(minor));
         RUN(wrong_size(PyCode_Type, minor));
         RUN(wrong_size(PyFrame_Type, minor));
         RUN(wrong_size(PyUnicode_Type, minor));
+        RUN(cells(minor));
+        if (vt_python_layouts[i].reference_tag)
+            RUN(not_of_functions(minor));
+        if (vt_python_layouts[i].code_thread_instructions)
+            RUN(copied_instructions(minor));
     }
+    free_threaded = false;
     RUN(hash_follows_contents(11));
     RUN(hash_follows_version());
     RUN(newer_version());
@@ -484,7 +569,6 @@ int main(void)
     RUN(foreign_thread_first());
     RUN(no_thread_or_ending());
     RUN(garbage_descriptions());
-    RUN(cells());
 #endif
     printf("%-51s %d passed, %d failed\n", "fake interpreter", passed, failed);
     return failed != 0;

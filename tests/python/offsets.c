@@ -227,6 +227,11 @@ int main(void)
     OFFSET(type_flags, PyTypeObject, tp_flags);
     OFFSET(type_traverse, PyTypeObject, tp_traverse);
     check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
+    const size_t first = offsetof(struct _gc_runtime_state, generations);
+    check("collector's first generation", 72, offsetof(struct _gc_runtime_state, generation0) - first);
+    check("collector's statistics", 104, offsetof(struct _gc_runtime_state, generation_stats) - first);
+    check("of one generation", 24, sizeof(struct gc_generation_stats));
+    check("collector runs", 176, offsetof(struct _gc_runtime_state, collecting) - first);
     check("generation", 24, sizeof(struct gc_generation));
     check("generation's threshold", 16, offsetof(struct gc_generation, threshold));
     check("generation's count", 20, offsetof(struct gc_generation, count));

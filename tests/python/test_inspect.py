@@ -1,5 +1,6 @@
 """What inspect.py and census.py find, with classes in the place of torch's: on every Python, without torch."""
-import collections  # noqa: F401  (as torch does)
+import asyncio
+import collections  # as torch does
 import functools
 import gc
 import itertools
@@ -121,12 +122,19 @@ def make_torch():
 def find_unreached(wanted, seen, plain, generations, _, unreached, holders):
     """In the place of collected.c."""
     objects = [thing for generation in range(generations) for thing in gc.get_objects(generation)]
-    unreached += [thing for thing in objects if type(thing) is wanted and id(thing) not in seen]
-    for thing in objects if unreached else ():
-        if id(type(thing)) not in plain and thing is not objects and thing is not unreached:
-            for part in gc.get_referents(thing):
-                holders += [part, thing] if type(part) is wanted and id(part) not in seen else []
+    unreached += [thing for thing in objects if any(type(thing) is kind for kind in wanted) and id(thing) not in seen]
     objects.clear()  # they hold themselves
+    return True
+
+
+def find_holders(wanted, seen, plain, generations, _, unreached, holders):
+    """In the place of collected.c."""
+    objects, targets = [thing for generation in range(generations) for thing in gc.get_objects(generation)], set(map(id, unreached))
+    for thing in objects:
+        if id(type(thing)) not in plain and thing is not objects and thing is not unreached and thing is not holders:
+            for part in gc.get_referents(thing):
+                holders += [part, thing] if id(part) in targets else []
+    objects.clear()
     return True
 
 
@@ -164,8 +172,10 @@ def own_attributes(thing):
 GIVEN = dict(
     CELL=types.CellType, CODE=types.CodeType, FRAME=types.FrameType, FUNCTION=types.FunctionType, GENERATOR=types.GeneratorType,
     COROUTINE=types.CoroutineType, ASYNC_GENERATOR=types.AsyncGeneratorType, METHOD=types.MethodType, MODULE=types.ModuleType, TRACEBACK=types.TracebackType, ref=weakref.ref, sys=sys,
-    now_ns=time.perf_counter_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
-    frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached)
+    collections=lambda generation: gc.get_stats()[generation]["collections"], now_ns=time.perf_counter_ns,
+    processor_ns=time.thread_time_ns, referents=lambda thing: gc.get_referents(thing), own_attributes=own_attributes,
+    frame_variables=frame_variables, generator_variables=generator_variables, function_parts=function_parts, find_unreached=find_unreached,
+    find_holders=find_holders)
 
 
 def run(name, given):
@@ -313,6 +323,59 @@ def test_holders():
     assert holders["6"] == ["cycle", "reference cycle Node -> Node"]
     assert "5" in holders
     gc.enable()
+
+
+class Record:
+    __slots__ = ("tensor", "before")
+
+    def __init__(self, tensor, before):
+        self.tensor, self.before = tensor, before
+
+
+class Log:
+    def __init__(self):
+        self.newest = None
+
+
+@functools.lru_cache(maxsize=None)
+def cached(number):
+    return Tensor(number)
+
+
+def collect():
+    shown = []
+    while True:
+        shown.append(Tensor(41))
+        yield shown[-1]
+
+
+async def serve(request):
+    await asyncio.sleep(0)
+    return request
+
+
+def test_holders_of_other_kinds():
+    """Keys, slots, numbered attributes, caches, generators, coroutines; several models."""
+    log, net, stream, reply = Log(), types.SimpleNamespace(), collect(), serve(Tensor(42))
+    log.newest = Record(Tensor(31), Record(Tensor(32), Record(Tensor(32), None)))
+    for number in range(4):
+        setattr(net, f"feature_{number}", Tensor(33))
+    runs = {"train": {"loss": [1.0], "outputs": collections.deque([Tensor(34), Tensor(35)])}}
+    many = {f"step {number}": [Tensor(36)] for number in range(20)}
+    cached(37), next(stream)
+    models = [Module(weight=Parameter(38)) for _ in range(3)]
+    lines = inspect(CENSUS_TIME, log=log, net=net, runs=runs, many=many, cached=cached, stream=stream, reply=reply, models=models)
+    reply.close()
+    holders = {line[8]: line[1] for line in kinds(lines, "H")}
+    assert holders["31"] == holders["32"] == "attribute Log.newest"
+    assert holders["33"] == "attributes feature_* of SimpleNamespace, 4 items"
+    assert holders["34"] == "deque 'runs['train']['outputs']' of main(), 2 items"
+    assert holders["36"] == "dict 'many' of main(), 20 items"
+    assert holders["37"] == "cache of cached(), 1 item"
+    assert holders["38"] == "list 'models' of main(), 3 items"
+    assert holders["41"] == "list 'shown' of collect(), 1 item" and holders["42"] == "local 'request' of serve()"
+    (objects, ended, cycles), = kinds(lines, "C")
+    assert int(objects) > 20 and ended == cycles == "1"
 
 
 class State:

@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import threading
+import time
 import warnings
 import weakref
 
@@ -272,6 +273,18 @@ def forked():
     print(sum(len(batch) for batch in loader))
 
 
+def long():
+    """Trains for longer than a short life, and keeps more and more."""
+    model = make_net().cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    kept, end = [], time.monotonic() + 10
+    while time.monotonic() < end:
+        train(model, optimizer, 1)
+        kept.append(torch.zeros(1024, device="cuda"))
+        time.sleep(0.02)
+    print("done")
+
+
 def broken():
     """torch is not what it was."""
     model = make_net().cuda()
@@ -286,5 +299,5 @@ def broken():
 
 if __name__ == "__main__":
     {function.__name__: function for function in (results, objects, lifetimes, user_code, subclasses, modes, tracers, strict, threads,
-                                                  compiled, forked, broken)}[sys.argv[1]]()
+                                                  compiled, forked, long, broken)}[sys.argv[1]]()
     finish_backward()

@@ -3,6 +3,7 @@ import concurrent.futures
 import pathlib
 import re
 import sys
+import time
 
 import pytest
 
@@ -43,9 +44,21 @@ def test_not_looking(tmp_path):
     assert looks(tmp_path / "unlooked.vrt") == 0
 
 
+def test_cost(tmp_path):
+    """Of a run over 10 s all inspections take 1 % at most; the last to begin within that may have had to wait for a processor."""
+    began = time.monotonic()
+    run([PYTHON, SCRIPT, "long"], tmp_path / "long.vrt")
+    life_ns = (time.monotonic() - began) * 1e9
+    each = info(tmp_path / "long.vrt")["looks"]["each"]
+    durations = [look["duration_ns"] for look in each]
+    assert sum(durations) - max(durations) <= life_ns / 100, durations
+    assert any(look.get("census_ended") and look["holders"] > 1 for look in each), each
+
+
 def test_failures_end(tmp_path):
     """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")
-    assert looks(tmp_path / "broken.vrt") == 3
     told = info(tmp_path / "broken.vrt")["looks"]
+    failed = [bool(each["failure"]) for each in told["each"]]  # those before it broke torch did not
+    assert failed == sorted(failed) and looks(tmp_path / "broken.vrt") == len(failed)
     assert told["failed"] == 3 and "'NoneType' object is not callable" in told["failure"]

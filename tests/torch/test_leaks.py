@@ -94,7 +94,7 @@ HOLDERS = {
     "leak_worker_thread": "list Loader.seen",
 }
 LIMITS = """A line is right if it is among the first three shown; bytes per step are right within 1 %. "Held by" is the Python
-name, from the census of an inspection that the script requests near its end (a process that lives for a second gets none
+name, from the census of an inspection that the script requests near its end (a process that lives for a second gets few
 unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too; only holders are missing.
 
 Known limits:
@@ -151,9 +151,9 @@ def judge(name, truth, answer, tolerance=TOLERANCE):
 
 
 def holder_is_right(name, truth, holder):
-    """In HOLDERS: how the text begins; in the script: a word of it."""
+    """In HOLDERS: how the text begins; in the script: words of which it has one, with | between."""
     if truth["holder"] is not None:
-        return truth["holder"] in (holder or "")
+        return any(word in (holder or "") for word in truth["holder"].split("|"))
     return (holder or "").startswith(HOLDERS[name]) if name in HOLDERS else not holder
 
 
@@ -188,13 +188,12 @@ def test_view(tmp_path):
 
 
 def test_names_of_parameters(tmp_path):
-    """Tensors without another holder have the names that modules give them: copies of a model, in a list."""
+    """Copies of a model have names that modules give them; who keeps the copies is told, with the step in which that was seen."""
     answer = run_scripts(["leak_model_copies"], tmp_path)["leak_model_copies"][1]
-    known = answer["devices"][0]["leaks"][0]["known_as"]
-    assert known == {"first": "averages[0].0.weight", "last": "averages[7].4.bias", "blocks": 8 * 6}
+    leak = answer["devices"][0]["leaks"][0]
+    assert leak["holder"].startswith("list 'averages' of main()") and leak["holder_step"] > leak["since_step"]
     for command in ("leaks", "report"):
-        shown = vramtrace(command, "--width", "200", tmp_path / "leak_model_copies.vrt").stdout
-        assert "averages[0].0.weight … averages[7].4.bias" in shown
+        assert "list 'averages' of main()" in " ".join(vramtrace(command, tmp_path / "leak_model_copies.vrt").stdout.split())
 
 
 def test_report(tmp_path):

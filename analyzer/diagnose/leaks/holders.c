@@ -9,6 +9,7 @@
 
 struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
+    uint32_t inspection;
     struct vt_leak_hold direct, by_graph;
 };
 
@@ -131,7 +132,7 @@ static bool is_better(const struct candidate *candidate, const struct candidate 
 }
 
 /* The best of one leak among the shares of an inspection, [first, end). */
-static int judge_leak(struct search *search, size_t first, size_t end)
+static int judge_leak(struct search *search, uint32_t inspection, size_t first, size_t end)
 {
     uint32_t leak = search->shares[first].leak;
     struct candidate *best = &search->best[leak];
@@ -141,6 +142,7 @@ static int judge_leak(struct search *search, size_t first, size_t end)
         struct candidate *candidate = candidate_of(search, leak, share->holder);
         if (!candidate)
             return -ENOMEM;
+        candidate->inspection = inspection;
         vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
     }
     for (size_t i = own; i < search->count; i++)
@@ -165,7 +167,7 @@ static int judge_inspection(struct search *search, uint32_t inspection, size_t *
         for (end = i + 1; end < search->share_count && search->shares[end].leak == search->shares[i].leak;
              end++)
             ;
-        error = judge_leak(search, i, end);
+        error = judge_leak(search, inspection, i, end);
     }
     return error;
 }
@@ -250,6 +252,9 @@ static int find_holders(struct search *search)
         const struct candidate *best = &search->best[i];
         if (best->holder && (leak->rebuilt || best_of(best)->first_step != best_of(best)->last_step)) {
             leak->holder = holder_of(best->holder);
+            leak->holder.step =
+                vt_span_at(finder->attribution, finder->trace->inspections[best->inspection].event_index)
+                    ->step;
             refine(leak);
         }
     }

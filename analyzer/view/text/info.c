@@ -59,7 +59,10 @@ static void print_process(FILE *out, const struct vt_info *info)
     put_line(out, "began", "%s", when);
     if (python)
         put_line(out, "python", "%u.%u.%u%s", python >> 24, python >> 16 & 0xff, python >> 8 & 0xff,
-                 info->python_unsupported_minor ? " (not supported: its frames are not recorded)" : "");
+                 info->python_unsupported_minor ? " (not supported: its frames are not recorded)"
+                 : info->python_free_threaded
+                     ? " free-threaded (its objects are not inspected: no names by looking)"
+                     : "");
     else
         put_line(out, "python", "none");
     for (size_t i = 0; i < info->device_count; i++)

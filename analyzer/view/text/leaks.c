@@ -133,12 +133,17 @@ static void print_parts(struct vt_print *print, const struct vt_leak *leak)
 }
 
 /* A small view keeps its whole storage alive. */
-static void print_holder(struct vt_print *print, const struct vt_leak_holder *holder)
+static void print_holder(struct vt_print *print, const struct vt_leak *leak)
 {
+    const struct vt_leak_holder *holder = &leak->holder;
+    bool ends_with_it = strstr(holder->way, holder->name) != NULL;
     FILE *out = print->paragraph;
 
-    fprintf(out, "Held by: %s%s%s%s%s%s%s", holder->way, holder->dtype[0] ? " (" : "", holder->dtype,
-            holder->shape[0] ? " " : "", holder->shape, holder->node[0] ? ", " : "", holder->node);
+    fprintf(out, "Held by: %s%s%s", ends_with_it ? "" : holder->name, ends_with_it ? "" : ": ", holder->way);
+    if (holder->step < leak->last_step)
+        fprintf(out, ", in step %s", VT_COUNT(holder->step));
+    fprintf(out, "%s%s%s%s%s%s", holder->dtype[0] ? " (" : "", holder->dtype, holder->shape[0] ? " " : "",
+            holder->shape, holder->node[0] ? ", " : "", holder->node);
     if (holds_view(holder))
         fprintf(out, ", a view of %s that keeps all %s of its storage: clone() it", VT_BYTES(holder->bytes),
                 VT_BYTES(holder->storage_bytes));
@@ -166,7 +171,7 @@ static void print_leak(struct vt_print *print, const struct vt_leak *leak, size_
     vt_end_paragraph(print, 0, 3);
     vt_print_paragraph(print, 3, 3, "Why: %s", leak->why);
     if (leak->holder.name)
-        print_holder(print, &leak->holder);
+        print_holder(print, leak);
     if (leak->holder_unknown)
         vt_print_paragraph(print, 3, 3, "Held by: not known; %s.", leak->holder_unknown);
     if (leak->first_owner)

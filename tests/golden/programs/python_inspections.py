@@ -467,6 +467,27 @@ def waits():
     print("done")
 
 
+def main_waits():
+    """The main thread waits in C, as a server's does, while another works."""
+    def work():
+        ask()
+        time.sleep(1.5)
+        print(threading.active_count(), gc.isenabled())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def main_waits_to_the_end():
+    """And then ends at once, while an inspection may have begun."""
+    things = [make_things() for _ in range(2000)]  # noqa: F841  (a census takes its time)
+    thread = threading.Thread(target=lambda: (ask(), time.sleep(0.25)))
+    thread.start()
+    thread.join()
+    print("done")
+
+
 class Layer:
     def __init__(self, cuda):
         self.cuda = cuda

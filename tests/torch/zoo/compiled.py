@@ -58,7 +58,7 @@ def adamw(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
-def wide_batch(rows=256):
+def wide_batch(rows=192):
     return models.on_device(torch.randn(rows, 256), torch.zeros(rows, dtype=torch.long))
 
 
@@ -336,6 +336,20 @@ def aot_eager_checkpointed(record):
     simple(record, model, torch.compile(model, backend="aot_eager"))
 
 
+def inductor_inference(record):
+    """A compiled model that only answers."""
+    compiler_settings(record)
+    model = Tower(depth=2).cuda().eval()
+    compiled = torch.compile(model, dynamic=False)
+    record.watch([model])
+    with torch.inference_mode(), record.free_choice():
+        for step in range(4):
+            (inputs,) = models.on_device(torch.randn(192, 256))
+            answers = compiled(inputs).argmax(-1)
+            record.take("answer", step, (inputs,))
+    del answers
+
+
 # ---- CUDA graphs ----
 
 
@@ -369,13 +383,60 @@ def graphed_step(record):
         record.take("replay", step, (inputs, targets, fresh, wanted))
 
 
-def graphed_callables(record):
+class GraphedTrainer:
+    """Forward and backward in a graph; scaling, clipping and the optimizer stay outside of it."""
+
+    def __init__(self, model, rows=192):
+        self.model, self.graph = model, torch.cuda.CUDAGraph()
+        self.inputs = torch.zeros(rows, 256, device="cuda")
+        self.targets = torch.zeros(rows, dtype=torch.long, device="cuda")
+        self.loss = None
+
+    def run(self):
+        self.loss = functional.cross_entropy(self.model(self.inputs), self.targets)
+        self.loss.backward()
+
+    def capture(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self.run()
+        torch.cuda.current_stream().wait_stream(stream)
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        with torch.cuda.graph(self.graph):
+            self.run()
+
+    def __call__(self, inputs, targets):
+        self.inputs.copy_(inputs)
+        self.targets.copy_(targets)
+        self.graph.replay()
+        return self.loss
+
+
+def graph_without_optimizer(record):
+    """A graph of forward and backward, and an eager Adam that makes its state after the capture."""
+    model = Tower(depth=2).cuda()
+    optimizer = adamw(model)
+    trainer = GraphedTrainer(model)
+    record.watch([model], [optimizer])
+    trainer.capture()
+    for step in range(4):
+        batch = wide_batch()
+        trainer(*batch)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        record.take("replay", step, (trainer.inputs, trainer.targets, batch))
+        optimizer.step()
+        record.take("step", step, (trainer.inputs, trainer.targets, batch))
+
+
+def graphed_trunk(record):
     """torch.cuda.make_graphed_callables for the trunk; head, loss and optimizer are eager."""
     trunk, head = nn.Sequential(*(FeedForward(256, 512) for _ in range(3))).cuda(), nn.Linear(256, 32).cuda()
     model = nn.ModuleList([trunk, head])
     optimizer = torch.optim.AdamW(model.parameters())
     record.watch([model], [optimizer])
-    sample = torch.randn(256, 256, device="cuda", requires_grad=True)
+    sample = torch.randn(192, 256, device="cuda", requires_grad=True)
     graphed = torch.cuda.make_graphed_callables(trunk, (sample,))
     for step in range(STEPS):
         inputs, targets = wide_batch()
@@ -412,7 +473,7 @@ def graphed_inference(record):
         del answers
 
 
-def reduce_overhead(record):
+def reduced_overhead(record):
     """torch.compile(mode="reduce-overhead"): inductor's CUDA graph trees."""
     compiler_settings(record)
     model = Tower(depth=2).cuda()
@@ -441,9 +502,11 @@ PROGRAMS = {
         inductor_step,
         inductor_by_block,
         aot_eager_checkpointed,
+        inductor_inference,
         graphed_step,
-        graphed_callables,
+        graph_without_optimizer,
+        graphed_trunk,
         graphed_inference,
-        reduce_overhead,
+        reduced_overhead,
     )
 }

@@ -126,7 +126,7 @@ class FlatHalf:
             parameter.grad = None
 
 
-def flat_half_weights(record):
+def flat_half_masters(record):
     model = smooth_net().cuda()
     flat = FlatHalf(model, lr=1e-3)
     record.watch([model, Held([flat.master])], [flat.optimizer])
@@ -278,7 +278,7 @@ def gram(features):
     return flat @ flat.transpose(1, 2) / flat.shape[-1]
 
 
-def style_transfer(record):
+def picture_trained(record):
     """What is trained is the picture; the network is frozen."""
     network = Features().cuda().eval().requires_grad_(False)
     content, style = (picture.cuda() for picture in torch.rand(2, 1, 3, 192, 192))
@@ -302,13 +302,15 @@ def style_transfer(record):
 
 def attack(record, step, model, inputs, targets, rounds=2):
     """Projected gradient descent on the inputs."""
-    change = 0.01 * torch.randn_like(inputs)
+    change = torch.zeros_like(inputs)
+    record.note("input", [change])
     for _ in range(rounds):
         change.requires_grad_()
         loss = functional.cross_entropy(model(inputs + change), targets)
         (slope,) = torch.autograd.grad(loss, change)
         record.take("attack", step, (inputs, targets), (slope,))
         change = (change.detach() + 0.01 * slope.sign()).clamp(-0.03, 0.03)
+        record.note("held", [change])
     return change.detach()
 
 
@@ -446,7 +448,7 @@ class TwoTasks(nn.Module):
         return [head(hidden) for head in self.heads]
 
 
-def gradient_surgery(record):
+def projected_gradients(record):
     model = TwoTasks().cuda()
     surgery = Surgery(torch.optim.Adam(model.parameters(), lr=1e-3))
     record.watch([model], [surgery.optimizer])
@@ -537,17 +539,17 @@ PROGRAMS = {
         buckets_without_sync,
         static_graph_views,
         views_zeroed_in_place,
-        flat_half_weights,
+        flat_half_masters,
         main_gradients,
         sparse_gradients,
         functional_ensemble,
         stacked_ensemble,
-        style_transfer,
+        picture_trained,
         adversarial_training,
         fast_gradient_sign,
         meta_learning,
         curvature,
-        gradient_surgery,
+        projected_gradients,
         fisher_information,
         gradients_replaced,
         gradients_by_function,

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import models
 from variants import STEPS, make_token_batch
 
 WIDTH = 256
@@ -319,6 +320,87 @@ def peft_on_eight_bit(record):
     fit(record, model, torch.optim.AdamW(trained(model)))
 
 
+class Adam8bit(torch.optim.Optimizer):
+    """State of eight bits with a scale for each block of 256 values (bitsandbytes)."""
+
+    def __init__(self, params, lr=1e-3, block=256):
+        super().__init__(params, {"lr": lr})
+        self.block = block
+
+    def pack(self, values):
+        blocks = functional.pad(values.flatten(), (0, -values.numel() % self.block)).view(-1, self.block)
+        scale = blocks.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        return (blocks / scale * 127).round().to(torch.int8), scale
+
+    def unpack(self, levels, scale, like):
+        return (levels.float() * scale / 127).flatten()[: like.numel()].view_as(like)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                for name, rate, value in (("first", 0.1, parameter.grad), ("second", 0.01, parameter.grad.square())):
+                    if name not in state:
+                        state[name], state[name + "_scale"] = self.pack(torch.zeros_like(parameter))
+                    moment = self.unpack(state[name], state[name + "_scale"], parameter).lerp_(value, rate)
+                    levels, scale = self.pack(moment)
+                    state[name].copy_(levels)
+                    state[name + "_scale"].copy_(scale)
+                    state["last"] = 1
+                parameter.add_(moment.sqrt(), alpha=-group["lr"])
+
+
+def eight_bit_optimizer(record):
+    """An optimizer whose state is packed."""
+    model = Classifier().cuda()
+    fit(record, model, Adam8bit(model.parameters()))
+
+
+class Streamed(nn.Module):
+    """Layers whose weights live on the host and come to the device for their forward alone."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers, self.there = layers, {}
+        for layer in layers:
+            layer.register_forward_pre_hook(self.fetch)
+            layer.register_forward_hook(self.drop)
+
+    def fetch(self, layer, inputs):
+        self.there[layer] = {name: parameter.data for name, parameter in layer.named_parameters()}
+        for parameter in layer.parameters():
+            parameter.data = parameter.data.to("cuda", non_blocking=True)
+
+    def drop(self, layer, inputs, output):
+        for name, parameter in layer.named_parameters():
+            parameter.data = self.there[layer][name]
+        return output
+
+    def forward(self, hidden):
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return hidden
+
+
+def weights_streamed(record):
+    """Inference of a model whose layers come to the device one at a time (accelerate's cpu_offload)."""
+    layers = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)) for _ in range(4))
+    model = Streamed(layers.requires_grad_(False)).eval()
+    head = nn.Linear(WIDTH, 1000).cuda()
+    record.watch([model, head])
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda layer, inputs: record.note("parameter", layer.parameters()))
+    with torch.no_grad(), record.free_choice():
+        for step in range(STEPS):
+            (inputs,) = models.on_device(torch.randn(64, WIDTH))
+            answers = head(model(inputs))
+            record.take("answer", step, (inputs,))
+    del answers
+
+
 # ---- Experts ----
 
 
@@ -421,6 +503,8 @@ PROGRAMS = {
         eight_bit_subclass,
         float8_training,
         peft_on_eight_bit,
+        eight_bit_optimizer,
+        weights_streamed,
         late_experts,
         switch_layers,
     )

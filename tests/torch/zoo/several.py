@@ -138,6 +138,54 @@ def preference_pairs(record):
         record.take("step", step, batch)
 
 
+class Prompted:
+    """Group-relative rewards: answers are sampled with a cache, then scored, then learnt from in parts."""
+
+    def __init__(self):
+        import peft
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        base = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=128, n_head=4, vocab_size=WORDS, n_positions=64))
+        config = peft.LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
+        self.model = peft.get_peft_model(base, config).cuda()
+        self.optimizer = torch.optim.AdamW([tensor for tensor in self.model.parameters() if tensor.requires_grad])
+
+    @torch.no_grad()
+    def sample(self, tokens, length=6):
+        cache, last = None, tokens
+        for _ in range(length):
+            output = self.model(last, past_key_values=cache, use_cache=True)
+            cache, last = output.past_key_values, output.logits[:, -1:].argmax(-1).clamp(0, WORDS - 1)
+            tokens = torch.cat([tokens, last], 1)
+        return tokens
+
+    def logprobs(self, tokens):
+        return logprobs(self.model(tokens, use_cache=False).logits, tokens)
+
+
+def group_relative_policy(record):
+    """GRPO with LoRA: the reference is the same model with its adapters off."""
+    prompted = Prompted()
+    record.watch([prompted.model], [prompted.optimizer])
+    for step in range(STEPS):
+        (prompts,) = models.on_device(torch.zeros(8, 16, dtype=torch.long))
+        with record.free_choice():
+            tokens = prompted.sample(prompts)
+            with torch.no_grad(), prompted.model.disable_adapter():
+                reference = prompted.logprobs(tokens)
+        rewards = (tokens.float().mean(1, keepdim=True) - tokens.float().mean()) / WORDS
+        got = prompted.logprobs(tokens)
+        drift = (reference - got).exp() - (reference - got) - 1
+        loss = -((got - got.detach()).exp() * rewards - 0.04 * drift).mean()
+        held = (prompts, tokens, reference, rewards)
+        record.take("fwd", step, held)
+        loss.backward()
+        record.take("bwd", step, held)
+        prompted.optimizer.step()
+        prompted.optimizer.zero_grad()
+        record.take("step", step, held)
+
+
 # ---- Diffusion with frozen encoders ----
 
 
@@ -167,7 +215,7 @@ class Denoiser(nn.Module):
         return self.last(torch.cat([functional.silu(hidden), skip], 1))
 
 
-def latent_diffusion(record):
+def latent_denoiser(record):
     """A denoiser learns beside a text encoder and an image encoder that are frozen, in half precision, and its average."""
     text, coder, net = Decoder().cuda().half(), ImageCoder().cuda().half(), Denoiser().cuda()
     for frozen in (text, coder):
@@ -229,6 +277,26 @@ def diffusers_unet(record):
         optimizer.step()
         optimizer.zero_grad()
         record.take("step", step, held)
+
+
+def latent_sampling(record):
+    """A denoiser makes images from noise, with guidance, and its decoder turns them to pixels: no training."""
+    text, net = Decoder().cuda().half().eval(), Denoiser().cuda().half().eval()
+    decoder = nn.Sequential(nn.ConvTranspose2d(4, 64, 4, 2, 1), nn.SiLU(), nn.ConvTranspose2d(64, 3, 4, 2, 1)).cuda().half()
+    record.watch([net, text, decoder])
+    for step in range(2):
+        (tokens,) = models.on_device(torch.zeros(2, 16, dtype=torch.long))
+        with torch.no_grad(), record.free_choice():
+            words = text(tokens)
+            words = torch.cat([torch.zeros_like(words), words])
+            latents = torch.randn(2, 4, 32, 32, device="cuda", dtype=torch.float16)
+            for time in torch.linspace(1, 0, 5).tolist():
+                when = torch.full((4, 1), time, device="cuda", dtype=torch.float16)
+                plain, guided = net(torch.cat([latents] * 2), when, words).chunk(2)
+                latents = latents - 0.1 * (plain + 7.5 * (guided - plain))
+            images = decoder(latents)
+            record.take("sampled", step, (tokens,))
+    del images
 
 
 # ---- One model after another ----
@@ -307,6 +375,29 @@ def cross_validation(record):
             step += 1
 
 
+def unfrozen_later(record):
+    """The head is trained first, then a new optimizer trains the whole model, in bfloat16 autocast."""
+    body, head = build(384, 2).cuda().requires_grad_(False), nn.Linear(32, 32).cuda()
+    record.watch([body, head])
+    step = 0
+    for rate, parts in ((1e-3, [head]), (1e-4, [body, head])):
+        for part in parts:
+            part.requires_grad_(True)
+        optimizer = torch.optim.AdamW([tensor for part in parts for tensor in part.parameters()], lr=rate)
+        record.watch([body, head], [optimizer])
+        for _ in range(2):
+            inputs, targets = models.on_device(torch.randn(128, 256), torch.zeros(128, dtype=torch.long))
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = functional.cross_entropy(head(body(inputs)), targets)
+            record.take("fwd", step, (inputs, targets))
+            loss.backward()
+            record.take("bwd", step, (inputs, targets))
+            optimizer.step()
+            optimizer.zero_grad()
+            record.take("step", step, (inputs, targets))
+            step += 1
+
+
 def ensemble_in_turn(record):
     """Members of an ensemble, each with an optimizer, train on the same batch in every step; then they vote."""
     members = nn.ModuleList(build(256, 1) for _ in range(3)).cuda()
@@ -330,11 +421,14 @@ PROGRAMS = {
     for function in (
         four_models_of_one_size,
         preference_pairs,
-        latent_diffusion,
+        group_relative_policy,
+        latent_denoiser,
         diffusers_unet,
+        latent_sampling,
         hyper_parameter_search,
         trials_kept,
         cross_validation,
+        unfrozen_later,
         ensemble_in_turn,
     )
 }

@@ -28,10 +28,6 @@ REQUIRED_OF_ALL, UNKNOWN_LIMIT = 0.999, 0.001
 # Known errors: (mode, training, group or None for all) -> the share that is right. Remove an entry when it is
 # fixed.
 KNOWN_WRONG = {
-    # Gradients that the script computes by casting others resemble its temporaries.
-    ("rules", "half_model", None): 0.95,
-    ("rules", "half_model", "gradients"): 0.46,
-    ("rules", "half_model", "temporaries"): 0,
     # Parameters that the script replaces with what it computes in forward resemble what forward keeps.
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
@@ -41,23 +37,21 @@ KNOWN_WRONG = {
     ("rules", "accumulated_elsewhere", "gradients"): 0.3,
     ("rules", "accumulated_elsewhere", "optimizer state"): 0.59,
     # A picture that is trained is a copy of another: their sizes are the same, and that of the one gradient.
-    ("rules", "style_transfer", None): 0.9,
-    ("rules", "style_transfer", "parameters and buffers"): 0.08,
-    ("inspections", "style_transfer", None): 0.94,
-    ("inspections", "style_transfer", "parameters and buffers"): 0.47,
+    ("rules", "picture_trained", None): 0.9,
+    ("rules", "picture_trained", "parameters and buffers"): 0.08,
+    ("inspections", "picture_trained", None): 0.94,
+    ("inspections", "picture_trained", "parameters and buffers"): 0.47,
     # Features of that picture that were computed once, without gradients, resemble constants.
-    ("rules", "style_transfer", "activations"): 0.64,
-    ("inspections", "style_transfer", "activations"): 0.87,
-    ("rules", "style_transfer", "inputs"): 0.5,
-    ("inspections", "style_transfer", "inputs"): 0.5,
+    ("rules", "picture_trained", "activations"): 0.64,
+    ("inspections", "picture_trained", "activations"): 0.87,
+    ("rules", "picture_trained", "inputs"): 0.5,
+    ("inspections", "picture_trained", "inputs"): 0.5,
     # Sums of gradients that outlive the step resemble other values that the script keeps.
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0))},
-    # What a graph of gradients keeps, where the script drops it before another pass frees it.
-    **{(mode, "curvature", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.98), ("gradients", 0.91), ("activations", 0.77))},
-    # Zeros and quotients of a few bytes on the way to a gradient.
-    ("rules", "gradient_surgery", "gradients"): 0.9999,
+    # A quotient of a few bytes on the way to a gradient.
+    ("rules", "projected_gradients", "gradients"): 0.9999,
+    ("inspections", "projected_gradients", "gradients"): 0.9999,
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},

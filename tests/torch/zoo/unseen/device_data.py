@@ -153,12 +153,12 @@ def radiance_field(record):
         rays, rgb = bank.next(14_000)
         points = encode(rays)
         loss = ((field(points).sigmoid() - rgb) ** 2).mean()
-        record.take("render", it, points)
+        record.take("render", it)
         optim.zero_grad()
         loss.backward()
-        record.take("back", it, points)
+        record.take("back", it)
         optim.step()
-        record.take("opt", it, points)
+        record.take("opt", it)
 
 
 def linear_probe(record):

@@ -401,11 +401,18 @@ def functional_adam(record):
 def zero_redundancy(record):
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
     from variants import begin_process_group, end_process_group
+
+    def hook(group, bucket):
+        record.note("communication", [bucket.buffer()])
+        return allreduce_hook(group, bucket)
 
     begin_process_group()
     model = Net().cuda()
     ddp = nn.parallel.DistributedDataParallel(model)
+    ddp.register_comm_hook(None, hook)
     optimizer = ZeroRedundancyOptimizer(ddp.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3)
     record.watch([ddp], [optimizer.optim])
     for step in range(4):

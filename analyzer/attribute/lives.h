@@ -1,0 +1,50 @@
+/* Private to lives.c and sizes.c: what both know of the blocks while the bits of their lives are found. */
+#ifndef VT_LIVES_H
+#define VT_LIVES_H
+
+#include "attribute/phases.h"
+#include "attribute/rules.h"
+#include "base/index.h"
+
+struct weight {
+    uint64_t bytes, count;
+};
+
+struct lives {
+    const struct vt_replay *replay;
+    const struct vt_phases *phases;
+    const struct vt_sites *sites;
+    uint32_t *bits;
+    uint32_t *span_ends;              /* by span: the last event of its phase's own work */
+    uint32_t *made_before;            /* by event: count of blocks made up to it */
+    uint32_t *first_step, *last_step; /* by stack */
+    uint32_t *last_passes;            /* by pass: the last pass of its step */
+    uint32_t last_made; /* event that made the last block: frees after it are the program's end */
+    struct vt_index gradient_sizes, parameter_sizes; /* bucket → count, used up by what matches */
+    struct vt_index known_sizes;                     /* of all parameters */
+    uint32_t *parameters;                            /* indices of allocations */
+    size_t parameter_count, parameter_capacity;
+    struct weight all, trained; /* parameters; those with a gradient */
+    bool has_state;             /* an optimizer's step leaves state */
+};
+
+static inline uint64_t vt_lives_traits(const struct lives *lives, const struct vt_allocation *block)
+{
+    return lives->sites->items[block->stack_id].traits;
+}
+
+static inline bool vt_lives_has(const struct lives *lives, const struct vt_allocation *block, uint64_t traits)
+{
+    return (vt_lives_traits(lives, block) & traits) != 0;
+}
+
+static inline bool vt_lives_holds(const struct lives *lives, const struct vt_allocation *allocation)
+{
+    return vt_holds_tensors(lives->phases, allocation);
+}
+
+/* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. Returns 0 or -ENOMEM.
+ */
+int vt_lives_compare_sizes(struct lives *lives);
+
+#endif

@@ -1,0 +1,168 @@
+#include "inspect/errand.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "inspect/code.h"
+#include "inspect/collected.h"
+#include "stacks/python.h"
+
+enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256 };
+
+static const char context_variables[] = "_contextvars"; /* a module */
+
+typedef void object; /* PyObject */
+
+static const struct vt_python_api *const python = &vt_python_api;
+
+bool vt_errand_is_imported(const char *module)
+{
+    return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
+}
+
+/* Makes a line of the current exception, and clears it. */
+static void take_failure(struct vt_errand *errand)
+{
+    object *type, *value, *traceback;
+    python->PyErr_Fetch(&type, &value, &traceback);
+    object *words = value ? python->PyObject_Str(value) : type ? python->PyObject_Str(type) : NULL;
+    const char *message = words ? python->PyUnicode_AsUTF8AndSize(words, NULL) : NULL;
+    snprintf(errand->failure, sizeof errand->failure, "E\t%s", message ? message : "");
+    for (char *c = errand->failure + 2; *c; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+    vt_python_drop(words);
+    vt_python_drop(type);
+    vt_python_drop(value);
+    vt_python_drop(traceback);
+    python->PyErr_Clear();
+}
+
+static object *call_inspection(struct vt_errand *errand, object *globals)
+{
+    object *started = python->PyLong_FromUnsignedLong(errand->started_ns),
+           *budget = python->PyLong_FromUnsignedLong(errand->budget_ns),
+           *census = python->PyLong_FromUnsignedLong(errand->census_ns), *result = NULL;
+    if (started && budget && census)
+        result = python->PyObject_CallFunctionObjArgs(python->PyDict_GetItemString(globals, "inspect"),
+                                                      errand->variables, started, budget, census,
+                                                      errand->handled, errand->context, NULL);
+    vt_python_drop(started);
+    vt_python_drop(budget);
+    vt_python_drop(census);
+    return result;
+}
+
+static void *run(void *context)
+{
+    struct vt_errand *errand = context;
+    int gil = python->PyGILState_Ensure();
+    const uint64_t began_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
+    if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
+        python->PyThreadState_EnterTracing(thread);
+    struct vt_inspect_code code;
+    if (vt_inspect_code_make(&code, &errand->is_refused)) {
+        errand->prepare(code.inspect);
+        errand->result = call_inspection(errand, code.inspect);
+    }
+    if (errand->result)
+        errand->text = python->PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
+    if (!errand->text)
+        take_failure(errand);
+    vt_inspect_code_end(&code);
+    if (thread)
+        python->PyThreadState_LeaveTracing(thread);
+    errand->processor_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+    python->PyGILState_Release(gil);
+    return NULL;
+}
+
+/* Blocks all signals but those that a thread causes itself: if one of these comes while it is blocked, the
+ * kernel ends the process although it has a handler (SIGSYS for what a seccomp filter traps; SIGSEGV for
+ * memory made at the first touch). */
+void vt_errand_block_signals(sigset_t *before)
+{
+    static const int caused[] = {SIGSYS, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t others;
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof caused / sizeof *caused; i++)
+        sigdelset(&others, caused[i]);
+    pthread_sigmask(SIG_BLOCK, &others, before);
+}
+
+/* On a thread made for this inspection, while this one waits with the host's signals not blocked: the new
+ * thread has none of what belongs to a thread of the host: signal handlers (and what they raise), tracing,
+ * the depth of recursion, torch's modes and its compiler. */
+static void run_beside(struct vt_errand *errand)
+{
+    sigset_t before;
+    pthread_t thread;
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    vt_errand_block_signals(&before);
+    int error = pthread_create(&thread, NULL, run, errand);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error) {
+        object *own = python->PyEval_SaveThread();
+        pthread_join(thread, NULL);
+        python->PyEval_RestoreThread(own);
+    } else {
+        snprintf(errand->failure, sizeof errand->failure, "E\tno thread: %s", strerror(error));
+    }
+    pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* Where _contextvars is not imported, reading the context would create one. */
+static object *copy_context(void)
+{
+    if (vt_errand_is_imported(context_variables))
+        return python->PyContext_CopyCurrent();
+    python->Py_IncRef(python->none);
+    return python->none;
+}
+
+/* Of the functions that run: those of other threads, which wait for the GIL or in C, then this one's (read in
+ * reverse by inspect.py). States are added without the GIL, but before the first, and freed with it. */
+static void list_variables(object *variables)
+{
+    object *own = python->PyThreadState_Get();
+    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
+        if (thread != own)
+            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    python->PyErr_Clear(); /* no memory for all of them */
+}
+
+void vt_errand_run(struct vt_errand *errand)
+{
+    object *type = NULL, *value = NULL, *traceback = NULL;
+    if (!vt_collected_find()) {
+        snprintf(errand->failure, sizeof errand->failure,
+                 "E\tthe collector's lists are not where they should be");
+    } else {
+        vt_collected_pause();
+        errand->variables = python->PyList_New(0);
+        python->PyErr_GetExcInfo(&type, &value, &traceback);
+        errand->handled = value ? value : python->none;
+        errand->context = copy_context();
+        if (errand->variables && errand->context) {
+            list_variables(errand->variables);
+            errand->on_own_thread ? run(errand) : run_beside(errand);
+        }
+        vt_python_drop(errand->variables);
+        vt_python_drop(errand->context);
+        vt_python_drop(type);
+        vt_python_drop(value);
+        vt_python_drop(traceback);
+        vt_collected_resume();
+    }
+    if (errand->text)
+        return;
+    errand->has_failed = true;
+    errand->text = errand->failure;
+    errand->bytes = (intptr_t)strlen(errand->failure);
+}
