@@ -13,7 +13,7 @@ LARGE = 4096  # items of a container: one that is larger is searched only if its
 CYCLE_OBJECTS_MAXIMUM = 2000  # visited for one holder
 UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched, and the holders of these, and so on
 YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
-YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 20_000_000, 100_000_000  # time left for a census that also searches these
+YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 50_000_000, 100_000_000  # time left for a census that also searches these
 LEAST_NS = 5_000_000  # of a processor, that a census gets also where waits have used up its time: most end in less
 CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 

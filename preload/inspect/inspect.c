@@ -62,9 +62,11 @@ struct process {
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
+    _Atomic bool works; /* a module was called */
     /* Writer thread. */
     uint64_t first_ns, next_ns; /* since the first, when the next is due */
     uint32_t tended_inspections;
+    int tended_passes;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
@@ -166,7 +168,10 @@ static bool know(struct process *state, uint64_t self_address)
 static void note_self(struct vt_session *session, uint64_t self_address)
 {
     struct process *state = active(session);
-    if (state && self_address && !know(state, self_address))
+    if (!state || !self_address)
+        return;
+    atomic_store_explicit(&state->works, true, memory_order_relaxed);
+    if (!know(state, self_address))
         want(state, session, VT_INSPECTION_NEW_OBJECT);
 }
 
@@ -422,22 +427,27 @@ static void begin_beside(struct process *state, struct vt_session *session)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Also where nothing goes backward. */
+/* Where nothing goes backward, and nothing else has led to an inspection since the last time. */
 static void tend(struct vt_session *session)
 {
     struct process *state = active(session);
     if (!state || !vt_python_known())
         return;
     uint64_t now_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    if (!state->first_ns) {
+    if (!atomic_load(&state->works)) {
+        state->first_ns = 0;
+    } else if (!state->first_ns) {
         state->first_ns = now_ns;
         state->next_ns = FIRST_IN_TIME_NS;
     }
-    if (now_ns - state->first_ns > state->next_ns) {
+    if (state->first_ns && now_ns - state->first_ns > state->next_ns) {
         state->next_ns = 2 * (now_ns - state->first_ns);
-        if (state->tended_inspections == atomic_load(&kept.inspections)) /* else there were some meanwhile */
+        const int passes = atomic_load(&state->passes);
+        const uint32_t inspections = atomic_load(&kept.inspections);
+        if (state->tended_passes == passes && state->tended_inspections == inspections)
             want(state, session, VT_INSPECTION_TIME);
-        state->tended_inspections = atomic_load(&kept.inspections);
+        state->tended_passes = passes;
+        state->tended_inspections = inspections;
     }
     if (waits_in_c(state, now_ns))
         begin_beside(state, session);
