@@ -4,6 +4,7 @@ What record.cached returns is a cache of keys and values (the storages of its te
 """
 import asyncio
 import concurrent.futures
+import itertools
 import math
 import os
 import threading
@@ -102,16 +103,23 @@ def sliding_cache(record):
     loop_with(record, model, DynamicCache(config=model.config), tokens=32)
 
 
-def generate_with(record, model, inputs, **options):
+def end_after(model, tokens):
+    """generate() asks the device whether all sequences have ended, which kernels that do nothing cannot answer."""
+    asked = itertools.count(1)
+    model._has_unfinished_sequences = lambda *_, **__: next(asked) % (tokens + 1) != 0
+
+
+def generate_with(record, model, inputs, tokens=16, **options):
     """MODEL.generate(), watched from outside by a hook."""
     record.watch([model])
+    end_after(model, tokens)
     held = []
     model.register_forward_hook(
         lambda module, arguments, outputs: (held.clear(), held.append(outputs.past_key_values), note(record)) and None)
     record.cached = lambda: [tensor for cache in held for tensor in layers_of(cache)]
     with torch.no_grad(), record.free_choice():
         for request in range(2):
-            outputs = model.generate(**inputs, do_sample=False, return_dict_in_generate=True, **options)
+            outputs = model.generate(**inputs, do_sample=False, max_new_tokens=tokens, return_dict_in_generate=True, **options)
             record.take("answer", request, (list(inputs.values()),))
             held.clear()
             del outputs
@@ -121,7 +129,7 @@ def generate_with(record, model, inputs, **options):
 def generate_static(record):
     """A static cache: zeros that generate() makes for all tokens at once."""
     model = tiny("Llama")
-    generate_with(record, model, {"input_ids": prompt()}, max_new_tokens=16, cache_implementation="static", disable_compile=True)
+    generate_with(record, model, {"input_ids": prompt()}, cache_implementation="static", disable_compile=True)
 
 
 def generate_translation(record):
@@ -132,7 +140,7 @@ def generate_translation(record):
                         decoder_attention_heads=HEADS, encoder_ffn_dim=512, decoder_ffn_dim=512, max_position_embeddings=256,
                         eos_token_id=None, forced_eos_token_id=None, decoder_start_token_id=0, pad_token_id=1)
     model = BartForConditionalGeneration(config).cuda().eval()
-    generate_with(record, model, {"input_ids": prompt(8, 48)}, max_new_tokens=16)
+    generate_with(record, model, {"input_ids": prompt(8, 48)})
 
 
 # ---- Own models ----
@@ -521,6 +529,7 @@ def writes_while_training(record):
             hook = model.register_forward_hook(
                 lambda module, arguments, outputs: (held.clear(), held.append(outputs.past_key_values), note(record)) and None)
             model.eval()
+            end_after(model, 8)
             outputs = model.generate(input_ids=ids, do_sample=False, max_new_tokens=8, return_dict_in_generate=True)
             record.take("sample", step, (ids,))
             held.clear()
