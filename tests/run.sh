@@ -10,6 +10,7 @@ source tests/setup.sh
 setup_packages
 setup_hosts
 setup_cuda_headers
+setup_pythons || true
 export VRAMTRACE_BUILD=${VRAMTRACE_BUILD:-$PWD/build}
 failures=()
 

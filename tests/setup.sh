@@ -14,6 +14,7 @@
 #                      and installs the browser
 # setup_packaging      sets VRAMTRACE_PACKAGING: an interpreter with what builds our wheel and runs notebooks; and installs the
 #                      shells whose completions are tested
+# setup_pythons        Python 3.14 and 3.15 beside the system's, from Debian sid's packages: tests/python and tests/golden find them
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_torch          sets VRAMTRACE_PYTHON and VRAMTRACE_TORCH: an interpreter with PyTorch and what people train
 #                      with on top of it, and PyTorch's folder
@@ -46,6 +47,8 @@ setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 setup_browser_packages="chromium chromium-driver nodejs golang-go"
 setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
     pyarrow==26.0.1 pypdfium2==5.15.2 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
+
+setup_new_pythons="3.14 3.15"
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"
@@ -124,6 +127,65 @@ setup_install_readers() {
         return 1
     }
     printf '%s' "$setup_readers_packages" >"$setup_readers_venv/.readers"
+}
+
+# Debian sid's packages in a folder, with the C library that they need, which is newer than most systems'. They run from there:
+# each program's loader and libraries are those of the folder, found by its own paths. Nothing of the system is changed.
+setup_pythons() {
+    local version
+    setup_pythons_folder=$VRAMTRACE_CACHE/pythons-${setup_new_pythons// /-}
+    for version in $setup_new_pythons; do
+        "$setup_pythons_folder/usr/bin/python$version" -c 'import ctypes, ssl' 2>/dev/null || {
+            setup_locked setup_install_pythons && return 0
+            setup_say "without Python $setup_new_pythons the tests leave them out"
+            return 1
+        }
+    done
+}
+
+setup_install_pythons() {
+    local folder=$setup_pythons_folder packages=$setup_pythons_folder.packages version missing
+    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    command -v apt-get >/dev/null || { setup_say "no apt here to bring Python $setup_new_pythons"; return 1; }
+    missing=$(setup_not_installed patchelf)
+    [ -z "$missing" ] || setup_install $missing || return 1
+    local mirror
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$') && [ -e "$keyring" ] || {
+        setup_say "Python $setup_new_pythons come from Debian, of which apt has no mirror or no key here"
+        return 1
+    }
+    setup_say "installing Python $setup_new_pythons of Debian sid into $folder"
+    rm -rf "$folder" "$packages"
+    mkdir -p "$folder" "$packages/lists/partial" "$packages/cache/archives/partial" || return 1
+    touch "$packages/installed"
+    echo "deb [signed-by=$keyring] $mirror sid main" >"$packages/sources.list"
+    local -a apt=(timeout 300 apt-get -q -o APT::Sandbox::User= -o Acquire::Check-Valid-Until=false
+        -o Dir::Etc::SourceList="$packages/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null
+        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$packages/lists" -o Dir::State::Status="$packages/installed"
+        -o Dir::Cache="$packages/cache")
+    "${apt[@]}" update >"$packages/log" 2>&1 &&
+        "${apt[@]}" install -y --no-install-recommends --download-only $(for version in $setup_new_pythons; do
+            echo "python$version-venv python$version-dev libpython$version"
+        done) >>"$packages/log" 2>&1 ||
+        { setup_say "apt could not bring them: see $packages/log"; return 1; }
+    for version in "$packages"/cache/archives/*.deb; do
+        dpkg-deb -x "$version" "$folder" || return 1
+    done
+    setup_relocate_pythons "$folder" && rm -rf "$packages"
+}
+
+setup_relocate_pythons() {
+    local folder=$1 program libraries loader
+    libraries=$(dirname "$(ls "$folder"/usr/lib/*/libc.so.6)")
+    loader=$(ls "$libraries"/ld-linux-*.so.*)
+    for program in $setup_new_pythons; do
+        # In two steps: one alone would write a wrong path. Then the C library's parts are named, so that nothing that is
+        # loaded later brings the system's.
+        patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$folder/usr/bin/python$program" &&
+            patchelf --add-needed libpthread.so.0 --add-needed libdl.so.2 --add-needed librt.so.1 \
+                --add-needed libutil.so.1 "$folder/usr/bin/python$program" || return 1
+        "$folder/usr/bin/python$program" -c 'import ctypes, ssl' || { setup_say "Python $program does not run"; return 1; }
+    done
 }
 
 setup_packaging() {
@@ -327,7 +389,7 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     [ $# -gt 0 ] || set -- setup_packages setup_cuda_headers setup_torch
     for setup_function in "$@"; do
         case $setup_function in
-        setup_packages | setup_hosts | setup_servers | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
+        setup_packages | setup_hosts | setup_servers | setup_pythons | setup_readers | setup_packaging | setup_cuda_headers | setup_pytest | setup_torch) "$setup_function" || exit 1 ;;
         *)
             sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
             exit 2

@@ -76,6 +76,10 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
         };
         struct vt_verdict verdict;
         label_by_kind(attribution->trace, allocation, label);
+        label->gathered =
+            subject.holds_tensors &&
+            ((lives[i] & VT_LIFE_GATHERED) ||
+             (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
         if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
             continue;
         label->rule = verdict.rule;
@@ -140,7 +144,7 @@ static void set_steps(struct vt_attribution *attribution)
 }
 
 /* Blocks that no inspection saw get the module that made them; gradients get the module whose forward made
- * their node. This says nothing about parameters, buffers and state. */
+ * their node. This says nothing about parameters (but gathered ones), buffers and state. */
 static int set_modules(struct vt_attribution *attribution)
 {
     struct vt_module_tree *tree = attribution->tables->module_tree;
@@ -148,7 +152,7 @@ static int set_modules(struct vt_attribution *attribution)
     for (size_t i = 0; i < attribution->replay->allocation_count && !error; i++) {
         const struct vt_allocation *allocation = &attribution->replay->allocations[i];
         struct vt_label *label = &attribution->tables->labels[i];
-        if (label->owner || label->category == VT_CATEGORY_PARAMETER ||
+        if (label->owner || (label->category == VT_CATEGORY_PARAMETER && !label->gathered) ||
             label->category == VT_CATEGORY_BUFFER || label->category == VT_CATEGORY_OPTIMIZER_STATE ||
             label->category == VT_CATEGORY_CACHED)
             continue;

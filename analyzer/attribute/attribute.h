@@ -23,6 +23,7 @@ struct vt_label {
     uint8_t category;          /* enum vt_category; CACHED for containers */
     uint8_t evidence;          /* enum vt_evidence */
     uint8_t phase;             /* enum vt_phase that made it */
+    bool gathered;             /* made for a whole copy of sharded parameters, while they are used */
 };
 
 /* A named tensor that lies in an allocation. Several may share one allocation (views of a flat buffer). */

@@ -48,14 +48,29 @@ static bool is_holder(const struct finder *finder, size_t index)
 
 /* ---- Calls ---- */
 
+/* Hash of the outermost module and the Python frames beyond it. */
+static uint64_t outer_key(const struct vt_trace_stack *stack)
+{
+    uint64_t key = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = frame->self_address
+                  ? frame->self_address
+                  : vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+    }
+    return key;
+}
+
 static void read_stacks(struct finder *finder)
 {
     const struct vt_trace *trace = finder->replay->trace;
     const uint64_t others = VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER);
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         uint64_t traits = finder->sites->items[id].traits;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & others))
-            finder->inner[id] = vt_inner_key(trace, id, &finder->outer[id]);
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & others)) {
+            finder->inner[id] = vt_module_code(trace, id);
+            finder->outer[id] = outer_key(&trace->stacks[id]);
+        }
     }
 }
 

@@ -5,24 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t vt_inner_key(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    uint64_t key = 0, result = 0;
-    *outer = 0;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        const struct vt_python_frame *frame = &stack->python[i];
-        uint64_t place = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
-        key = vt_mix(vt_mix(key, place), frame->self_address);
-        *outer = vt_mix(vt_mix(*outer, place), frame->self_address);
-        if (frame->self_address) {
-            result = key | 1;
-            *outer = frame->self_address;
-        }
-    }
-    return result;
-}
-
 /* Each operator of forward that makes nodes at some time votes: did it make one this time? */
 struct votes {
     struct vt_finder *finder;
@@ -114,12 +96,11 @@ int vt_evaluation_find(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     struct votes votes = {.finder = finder};
-    uint64_t outer;
     votes.keys = calloc(trace->stack_count, sizeof *votes.keys);
     votes.cast = calloc(trace->event_count + 1, 1);
     int error = votes.keys && votes.cast ? 0 : -ENOMEM;
     for (uint32_t id = 1; id < trace->stack_count && !error; id++)
-        votes.keys[id] = vt_inner_key(trace, id, &outer);
+        votes.keys[id] = vt_module_code(trace, id);
     if (!error)
         error = cast_votes(&votes);
     for (uint32_t i = 0; i < trace->event_count && !error;) {

@@ -6,12 +6,18 @@
 
 #include "attribute/signs.h"
 
-static int begin_pass(struct vt_finder *finder, uint32_t event)
+/* `call`: the stack of the call, 0 = it allocated nothing. Passes without a forward between them are of one
+ * kind. */
+static int begin_pass(struct vt_finder *finder, uint32_t event, uint32_t call)
 {
     struct vt_phases *phases = finder->phases;
+    bool asked = finder->asks && call == 0;
+    if (call != 0)
+        asked = (vt_finder_traits(finder, call) & VT_TRAIT(GRADIENT_CALL)) != 0;
     finder->engine_seen = false;
+    finder->asks = asked;
     return VT_APPEND(phases->passes, phases->pass_count, phases->pass_capacity,
-                     (struct vt_pass){.first_event = event, .last_event = event});
+                     (struct vt_pass){.first_event = event, .last_event = event, .work_event = event, .is_inner = asked});
 }
 
 /* Sets the label after an event; begins and extends passes. */
@@ -25,17 +31,19 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
         if (in_pass && !finder->engine_seen)
             return 0;
         *label = VT_PHASE_BACKWARD;
-        return begin_pass(finder, event);
+        return begin_pass(finder, event, finder->trace->events[event].stack_id);
     case SIGN_FREE_BACKWARD:
         /* what an engine's thread frees after the call returned is no new pass */
         if (*label == VT_PHASE_BACKWARD)
             phases->passes[phases->pass_count - 1].last_event = event;
         return 0;
     case SIGN_BACKWARD: {
-        int error = in_pass ? 0 : begin_pass(finder, event);
+        int error = in_pass ? 0 : begin_pass(finder, event, 0);
         if (error)
             return error;
         *label = VT_PHASE_BACKWARD;
+        if (!finder->engine_seen)
+            phases->passes[phases->pass_count - 1].work_event = event;
         finder->engine_seen = true;
         phases->passes[phases->pass_count - 1].last_event = event;
         return 0;
@@ -45,10 +53,14 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
             *label = LABEL_TAIL;
         return 0;
     case SIGN_FORWARD:
+        finder->asks = false;
         *label = VT_PHASE_FORWARD;
         return 0;
     case SIGN_OPTIMIZER:
         *label = VT_PHASE_OPTIMIZER;
+        return 0;
+    case SIGN_WHOLE_STEP:
+        *label = VT_PHASE_OTHER;
         return 0;
     case SIGN_DATA:
     case SIGN_SOURCE:
@@ -64,6 +76,24 @@ static int next_label(struct vt_finder *finder, uint32_t event, uint8_t *label)
     }
 }
 
+/* In a program that calls backward(), what autograd.grad gives serves the pass after it, unless an optimizer
+ * comes first. */
+static void settle_inner(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    bool all = true;
+    for (size_t i = 0; i < phases->pass_count; i++) {
+        struct vt_pass *pass = &phases->passes[i];
+        all &= pass->is_inner;
+        uint32_t next =
+            i + 1 < phases->pass_count ? pass[1].first_event : (uint32_t)finder->trace->event_count;
+        for (uint32_t e = pass->last_event; e < next && pass->is_inner; e++)
+            pass->is_inner = finder->signs[e] != SIGN_OPTIMIZER;
+    }
+    for (size_t i = 0; i < phases->pass_count && all; i++)
+        phases->passes[i].is_inner = false;
+}
+
 /* Frees, by the training thread, of what a pass left behind: gradients that zero_grad drops. */
 static void find_gradient_frees(struct vt_finder *finder)
 {
@@ -75,7 +105,8 @@ static void find_gradient_frees(struct vt_finder *finder)
             finder->signs[block->free_event] != SIGN_FREE)
             continue;
         long pass = vt_pass_before(finder->phases, block->alloc_event);
-        if (pass >= 0 && block->free_event > finder->phases->passes[pass].last_event)
+        if (pass >= 0 && block->free_event > finder->phases->passes[pass].last_event &&
+            !finder->phases->passes[pass].is_inner)
             finder->frees_gradient[block->free_event] = 1;
     }
 }
@@ -119,6 +150,7 @@ static int label_events(struct vt_finder *finder)
     }
     if (!has_phases(finder) && finder->trace->event_count > 0)
         memset(finder->labels, VT_PHASE_OTHER, finder->trace->event_count);
+    settle_inner(finder);
     find_gradient_frees(finder);
     settle_tails(finder);
     return 0;
@@ -151,6 +183,26 @@ static int make_spans(struct vt_finder *finder)
     phases->step_count = step;
     free(begins_step);
     return error;
+}
+
+/* A node that is made in backward, but not by a checkpoint that runs forward again there. Where nodes have no
+ * numbers, any pass may make some. */
+static void find_second_orders(struct vt_finder *finder)
+{
+    struct vt_phases *phases = finder->phases;
+    const struct vt_event *events = finder->trace->events;
+    bool numbered = false;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        numbered |= events[i].sequence != 0;
+        if (events[i].kind != VT_EVENT_NODE)
+            continue;
+        long pass = vt_pass_before(phases, i);
+        if (pass >= 0 && events[i].detail != 0 && phases->passes[pass].last_event >= i &&
+            !(vt_finder_traits(finder, events[i].stack_id) & VT_TRAIT(RECOMPUTE)))
+            phases->passes[pass].makes_nodes = true;
+    }
+    for (size_t i = 0; i < phases->pass_count && !numbered; i++)
+        phases->passes[i].makes_nodes = true;
 }
 
 static int find_recomputes(struct vt_finder *finder)
@@ -189,12 +241,16 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
     if (!error)
         error = label_events(&finder);
     if (!error)
+        find_second_orders(&finder);
+    if (!error)
         error = vt_evaluation_find(&finder);
     if (!error)
         error = find_recomputes(&finder);
     if (!error)
         error = make_spans(&finder);
     vt_index_free(&finder.thread_index);
+    vt_index_free(&finder.captured.graphs);
+    vt_index_free(&finder.captured.execs);
     free(finder.threads);
     free(finder.thread_of_stack);
     free(finder.holds);

@@ -14,6 +14,7 @@
  * may differ by that much. Their sizes are compared in units. */
 #define LARGE_BYTES (UINT64_C(1) << 20)
 #define UNIT_BYTES (UINT64_C(1) << 16)
+#define ROUNDING_BYTES UINT64_C(512) /* small blocks are a multiple of this */
 
 struct lives {
     const struct vt_replay *replay;
@@ -101,10 +102,20 @@ static int count_blocks(struct lives *lives)
     return 0;
 }
 
+/* Without backward: alive when PERSISTENT_STEPS more steps have ended, or at the end. */
+static bool is_persistent_in_inference(const struct lives *lives, const struct vt_allocation *block)
+{
+    return block->free_event > lives->last_made ||
+           vt_step_at(lives->phases, block->free_event) >=
+               vt_step_at(lives->phases, block->alloc_event) + PERSISTENT_STEPS;
+}
+
 /* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
 static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
+    if (phases->pass_count == 0)
+        return is_persistent_in_inference(lives, block);
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
@@ -123,7 +134,7 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD;
+        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0);
     uint32_t bits = 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
@@ -136,18 +147,30 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE_CUT;
     if (is_persistent(lives, block))
         bits |= VT_LIFE_PERSISTENT;
-    if (block->free_event != VT_NEVER) {
-        long freed = vt_pass_before(phases, block->free_event);
-        if (freed > pass && block->free_event <= phases->passes[freed].last_event)
-            bits |= VT_LIFE_FREED_IN_BACKWARD;
-    }
+    if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
+        bits |= VT_LIFE_FREED_IN_BACKWARD;
     if (in_pass && block->free_event > phases->passes[pass].last_event)
         bits |= VT_LIFE_OUTLIVES_SPAN;
+    if (in_pass && phases->passes[pass].makes_nodes)
+        bits |= VT_LIFE_GRAD_MODE;
     /* the trace ends in this pass */
     if (in_pass && next == phases->pass_count && block->free_event == VT_NEVER &&
         phases->spans[phases->span_count - 1].phase == VT_PHASE_BACKWARD && !lives->replay->trace->complete)
         bits = (bits & ~(uint32_t)VT_LIFE_OUTLIVES_SPAN) | VT_LIFE_CUT;
     return bits;
+}
+
+/* Work of the script's own between a pass and what follows it. */
+static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
+                                       const struct vt_span *span, uint32_t bits)
+{
+    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD) |
+                            VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) |
+                            VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED) |
+                            VT_TRAIT(ZEROS);
+    return (span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
+           vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
+           !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE)) && !has_trait(lives, block, others);
 }
 
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -171,6 +194,8 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_ONCE;
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
+    if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
+        bits |= VT_LIFE_COMPUTED_AFTER_BACKWARD;
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
         block->free_event > phases->recomputes[recompute].last_event)
@@ -185,10 +210,46 @@ static bool is_parameter(const struct lives *lives, size_t i)
            (has_trait(lives, block, VT_TRAIT(MODULE_APPLY)) || (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
 }
 
+/* Finds the last block that each pass leaves behind. And COMPUTED_AFTER_BACKWARD is only what code makes all
+ * of whose blocks are, and some of which are no short temporaries: how many blocks an optimizer makes meanwhile
+ * differs from step to step. */
+static int compare_blocks(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    size_t count = lives->replay->allocation_count;
+    uint32_t *last = malloc((phases->pass_count + 1) * sizeof *last);
+    uint8_t *stays = calloc(lives->replay->trace->stack_count, 1);
+    uint8_t *needed = calloc(lives->replay->trace->stack_count, 1);
+    int error = last && needed && stays ? 0 : -ENOMEM;
+    for (size_t i = 0; i < phases->pass_count && !error; i++)
+        last[i] = VT_NEVER;
+    for (size_t i = 0; i < count && !error; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        long pass = vt_pass_before(phases, block->alloc_event);
+        if (!is_holder(lives, block) || pass < 0)
+            continue;
+        stays[block->stack_id] |= !(lives->bits[i] & VT_LIFE_BRIEF);
+        needed[block->stack_id] |= (lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD) != 0;
+        if (has_trait(lives, block, VT_TRAIT(BACKWARD)) && (lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+            last[pass] = (uint32_t)i;
+    }
+    for (size_t i = 0; i < phases->pass_count && !error; i++)
+        if (last[i] != VT_NEVER)
+            lives->bits[last[i]] |= VT_LIFE_ENDS_PASS;
+    for (size_t i = 0; i < count && !error; i++)
+        if (needed[lives->replay->allocations[i].stack_id] || !stays[lives->replay->allocations[i].stack_id])
+            lives->bits[i] &= ~(uint32_t)VT_LIFE_COMPUTED_AFTER_BACKWARD;
+    free(last);
+    free(stays);
+    free(needed);
+    return error;
+}
+
 /* Blocks by the bits of their life and the traits of their stack. */
 struct profile {
     uint32_t life, not_life; /* all of the first, none of the second */
-    uint64_t trait, not_traits;
+    uint64_t trait;          /* 0 = any stack */
+    uint64_t not_traits;
     bool not_parameter;
 };
 #define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
@@ -202,7 +263,7 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
     uint32_t life = lives->bits[i];
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return is_holder(lives, block) && (life & profile->life) == profile->life &&
-           !(life & profile->not_life) && has_trait(lives, block, profile->trait) &&
+           !(life & profile->not_life) && (!profile->trait || has_trait(lives, block, profile->trait)) &&
            !has_trait(lives, block, profile->not_traits) &&
            !(profile->not_parameter && is_parameter(lives, i));
 }
@@ -304,7 +365,11 @@ struct likeness {
     uint64_t share;
     bool also_twice; /* also a block of twice the size: 4 bytes an element instead of 2 */
     bool repeated;   /* any number of blocks for one parameter */
+    bool states;     /* the sizes are those of optimizer state: several for each parameter that is trained */
+    uint32_t gives;  /* VT_LIFE_…, 0 = MATCHES_PARAMETER */
 };
+
+#define STATES_MAXIMUM 4 /* tensors of optimizer state for one parameter */
 
 static const struct likeness likenesses[] = {
     /* gradients of a pass that was cut short */
@@ -327,16 +392,40 @@ static const struct likeness likenesses[] = {
                  .not_parameter = true},
      .share = 2,
      .also_twice = true},
+    /* gradients that the script computes itself: some of its own temporaries have these sizes too */
+    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD},
+     .share = 2,
+     .repeated = true},
+    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD},
+     .share = STATES_MAXIMUM,
+     .repeated = true,
+     .states = true},
+    /* gradients among what a pass leaves behind that makes a graph */
+    {.profile = {.life = VT_LIFE_OUTLIVES_SPAN | VT_LIFE_GRAD_MODE, .trait = VT_TRAIT(BACKWARD)},
+     .repeated = true},
+    /* parameters that the script itself gathers for each use */
+    {.profile = {.not_life = VT_LIFE_GRAD_MODE | VT_LIFE_OUTLIVES_STEP | VT_LIFE_ONCE,
+                 .trait = VT_TRAIT(UNFILLED),
+                 .not_traits = VT_TRAIT(OPTIMIZER) | VT_TRAIT(BUCKET) | VT_TRAIT(WORKSPACE)},
+     .share = 2,
+     .repeated = true,
+     .gives = VT_LIFE_GATHERED},
     /* state from the file from which the parameters were copied */
     {.profile = {.life = EARLY, .trait = VT_TRAIT(LOADED), .not_parameter = true},
      .share = 2,
      .repeated = true},
 };
 
+/* What an optimizer made in its first step and keeps. */
+static const struct profile state = {.life = VT_LIFE_OUTLIVES_STEP | VT_LIFE_AT_NEXT_BACKWARD,
+                                     .trait = VT_TRAIT(OPTIMIZER),
+                                     .not_traits = VT_TRAIT(BACKWARD)};
+
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
     return take_size(&lives->parameter_sizes, bytes) ||
-           (likeness->also_twice && take_size(&lives->parameter_sizes, bytes / 2));
+           (likeness->also_twice &&
+            take_size(&lives->parameter_sizes, (bytes / 2 + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES));
 }
 
 static int match_parameters(struct lives *lives, const struct likeness *likeness)
@@ -345,7 +434,10 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
     uint64_t parameter_bytes = 0, matched_bytes = 0, parameter_count = 0, matched_count = 0;
     vt_index_free(&lives->parameter_sizes);
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_parameter(lives, i))
+        if (likeness->states ? !fits(lives, i, &state) : !is_parameter(lives, i))
+            continue;
+        /* sharding frees what it shared out: only gathered copies are as large */
+        if (!(lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD) && likeness->gives != VT_LIFE_GATHERED)
             continue;
         parameter_bytes += replay->allocations[i].bytes;
         parameter_count++;
@@ -365,41 +457,73 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
         matched_bytes += taken ? bytes : 0;
         matched_count += taken;
     }
-    bool enough = matched_bytes * likeness->share >= parameter_bytes * (likeness->share > 0) &&
+    bool enough = parameter_count > 0 && matched_bytes * likeness->share >= parameter_bytes * (likeness->share > 0) &&
                   matched_count * likeness->share >= parameter_count * (likeness->share > 0);
     for (size_t i = 0; i < replay->allocation_count; i++)
         if (matched[i] && enough)
-            lives->bits[i] |= VT_LIFE_MATCHES_PARAMETER;
+            lives->bits[i] |= likeness->gives ? likeness->gives : (uint32_t)VT_LIFE_MATCHES_PARAMETER;
     free(matched);
     return 0;
 }
 
-/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: backward
- * then leaves almost no gradients of its own. */
-static void find_gradient_holders(struct lives *lives)
+/* Bytes that are alive when each pass ends: of gradients that backward made, of buckets, of early zeros. */
+struct held_bytes {
+    int64_t gradients, buckets, zeros;
+};
+
+static void weigh_passes(const struct lives *lives, struct held_bytes *held)
+{
+    const struct vt_phases *phases = lives->phases;
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        bool in_bucket = has_trait(lives, block, VT_TRAIT(BUCKET));
+        bool made = !in_bucket && fits(lives, i, &left_by_backward), zeros = fits(lives, i, &early_zeros);
+        if (!is_holder(lives, block) || !(in_bucket || made || zeros))
+            continue;
+        int64_t bytes = (int64_t)block->bytes;
+        const struct held_bytes own = {made ? bytes : 0, in_bucket ? bytes : 0, zeros ? bytes : 0};
+        /* from the first pass that ends after it was made to the last that ends before it is freed */
+        long begun = vt_pass_before(phases, block->alloc_event);
+        size_t first = begun >= 0 && phases->passes[begun].last_event >= block->alloc_event ? (size_t)begun : (size_t)(begun + 1);
+        long ended = block->free_event == VT_NEVER ? (long)phases->pass_count - 1 : vt_pass_before(phases, block->free_event);
+        size_t end = ended >= 0 && phases->passes[ended].last_event >= block->free_event ? (size_t)ended : (size_t)(ended + 1);
+        if (first >= end)
+            continue;
+        held[first].gradients += own.gradients, held[end].gradients -= own.gradients;
+        held[first].buckets += own.buckets, held[end].buckets -= own.buckets;
+        held[first].zeros += own.zeros, held[end].zeros -= own.zeros;
+    }
+}
+
+/* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: some pass
+ * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) */
+static int find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
-    if (lives->phases->pass_count == 0)
-        return;
-    uint32_t at_event = lives->phases->passes[0].last_event;
-    uint64_t gradient_bytes = 0, bucket_bytes = 0, zeros_bytes = 0, parameter_bytes = 0;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        parameter_bytes += is_parameter(lives, i) ? block->bytes : 0;
-        if (!is_holder(lives, block) || !vt_alive_at(block, at_event))
-            continue;
-        if (has_trait(lives, block, VT_TRAIT(BUCKET)))
-            bucket_bytes += block->bytes;
-        else if (fits(lives, i, &left_by_backward))
-            gradient_bytes += block->bytes;
-        zeros_bytes += fits(lives, i, &early_zeros) ? block->bytes : 0;
+    size_t count = lives->phases->pass_count;
+    struct held_bytes *held = calloc(count + 1, sizeof *held);
+    int64_t parameter_bytes = 0;
+    bool buckets = false, zeros = count > 0;
+    if (!held)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        parameter_bytes += is_parameter(lives, i) ? (int64_t)replay->allocations[i].bytes : 0;
+    weigh_passes(lives, held);
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            held[i].gradients += held[i - 1].gradients;
+            held[i].buckets += held[i - 1].buckets;
+            held[i].zeros += held[i - 1].zeros;
+        }
+        buckets |= held[i].gradients < held[i].buckets / 2;
+        zeros &= !held[i].buckets && held[i].gradients < parameter_bytes / 2 && held[i].zeros >= parameter_bytes / 2;
     }
-    bool buckets = gradient_bytes < bucket_bytes / 2;
-    bool zeros = !bucket_bytes && gradient_bytes < parameter_bytes / 2 && zeros_bytes >= parameter_bytes / 2;
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && has_trait(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
             (zeros && fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
+    free(held);
+    return 0;
 }
 
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
@@ -412,11 +536,13 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
     if (!error)
+        error = compare_blocks(&lives);
+    if (!error)
         error = match_gradients(&lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(&lives, &likenesses[i]);
     if (!error)
-        find_gradient_holders(&lives);
+        error = find_gradient_holders(&lives);
     free(lives.span_ends);
     free(lives.made_before);
     free(lives.first_step);

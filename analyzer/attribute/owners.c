@@ -91,16 +91,19 @@ static void share(struct placing *placing, uint64_t bytes)
     largest->share_bytes += bytes - shared;
 }
 
-/* "fc.weight", "fc.weight · grad", "fc.weight · exp_avg" */
-static const char *owner_name(struct vt_names *names, const struct pick *pick)
+/* "fc.weight", "fc.weight (gathered)", "fc.weight · grad", "fc.weight · exp_avg" */
+static const char *owner_name(struct vt_names *names, const struct pick *pick, bool gathered)
 {
     const char *held = pick->named ? pick->named->joined : "";
     const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
-    if (held[0] && tensor->kind <= VT_INSPECTION_BUFFER)
+    bool plain = held[0] && tensor->kind <= VT_INSPECTION_BUFFER;
+    if (plain && !gathered)
         return held;
     char *text;
-    if (asprintf(&text, "%s%s%s", held, held[0] ? " · " : "",
-                 tensor->kind == VT_INSPECTION_GRADIENT ? "grad" : tensor->role) < 0)
+    if (asprintf(&text, "%s%s%s", held, plain ? " " : held[0] ? " · " : "",
+                 plain                                    ? "(gathered)"
+                 : tensor->kind == VT_INSPECTION_GRADIENT ? "grad"
+                                                          : tensor->role) < 0)
         return NULL;
     const char *name = vt_names_text(names, text);
     free(text);
@@ -189,7 +192,7 @@ static int place_one(struct placing *placing, const struct vt_sighting *sighting
         const struct pick *pick = &placing->picks[i];
         const struct vt_inspection_tensor *tensor = pick->sighting->tensor;
         owners[i] = (struct vt_owner){
-            .name = owner_name(placing->names, pick),
+            .name = owner_name(placing->names, pick, label->gathered),
             .role = tensor->role,
             .module = pick->named ? pick->named->module : NULL,
             .dtype = tensor->dtype,

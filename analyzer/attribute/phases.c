@@ -43,6 +43,13 @@ long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
     return last_before(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes, event);
 }
 
+bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block)
+{
+    long pass = block->free_event == VT_NEVER ? -1 : vt_pass_before(phases, block->free_event);
+    return pass >= 0 && block->free_event <= phases->passes[pass].last_event &&
+           block->free_event >= phases->passes[pass].work_event;
+}
+
 size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
 {
     long found = last_before(spans, count, sizeof *spans, event);

@@ -8,6 +8,9 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
+    uint32_t work_event; /* the engine's first allocation: what its threads free before is the pass before's */
+    bool makes_nodes;    /* create_graph: what it makes is part of a graph, and another pass may need it */
+    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
 };
 
 /* A maximal run of allocations that a checkpoint makes again in backward. */
@@ -43,6 +46,8 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
 int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
 
+/* True if a backward pass freed the block, whichever made it. */
+bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block);
 /* Index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
@@ -51,9 +56,6 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
-/* evaluation.c: hash of the Python frames of a stack up to its outermost module, the same wherever that is
- * called; 0 = in no module. *outer: of the frames beyond it, and that module. */
-uint64_t vt_inner_key(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer);
 /* caches.c: adds the life bits outlives-call, grown and several. Returns 0 or -ENOMEM. */
 int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
                    const struct vt_phases *phases, uint32_t *lives);

@@ -31,6 +31,17 @@ static const char *const condition_names[] = {"python", "name",      "native", "
                                               "op",     "innermost", "trait",  "phase",  "kind",
                                               "life",   "bytes",     NULL};
 static const char *const clause_names[] = {"rule", "trait", "code", NULL}; /* vt_clause_kind */
+enum witness {
+#define X(id, name) WITNESS_##id,
+    VT_WITNESSES(X)
+#undef X
+        WITNESS_COUNT
+};
+static const char *const witness_names[] = {
+#define X(id, name) name,
+    VT_WITNESSES(X)
+#undef X
+};
 static const char *const own_trait_names[] = {
 #define X(id, name) name,
     VT_OWN_TRAITS(X)
@@ -201,8 +212,9 @@ static int parse_category(struct parser *parser, char *line)
     int evidence = evidence_word ? find_name(vt_evidence_names, evidence_word) : -1;
     if (category < 0 || category == VT_CATEGORY_CACHED || category == VT_CATEGORY_HOST_PINNED)
         return fail(parser, "'%s' is not a category that a rule can give", word);
-    if (evidence < 0 || next_word(&line))
-        return fail(parser, "the evidence must follow the category: weak, strong or exact");
+    if (evidence < 0 || evidence == VT_EVIDENCE_EXACT || next_word(&line))
+        return fail(parser, "the evidence must follow the category: weak or strong (exact is what was read "
+                            "from a live object)");
     parser->clause->category = (uint8_t)category;
     parser->clause->evidence = (uint8_t)evidence;
     parser->has_category = true;
@@ -230,14 +242,53 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
     return found < 0 ? fail(parser, "'%s' is not a known class of code", name) : 0;
 }
 
+/* The witness that a condition is, WITNESS_COUNT = none. */
+static enum witness witness_of(const struct vt_condition *condition)
+{
+    const uint64_t sizes = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_MATCHES_PARAMETER | VT_LIFE_HOLDS_GRADIENTS;
+    if (condition->kind == VT_CONDITION_KIND)
+        return WITNESS_LAYER;
+    if (condition->kind < VT_CONDITION_KIND)
+        return condition->negated ? WITNESS_COUNT : WITNESS_STACK;
+    if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE_NO_BACKWARD)
+        return WITNESS_COUNT;
+    if (condition->bits & ~(sizes | VT_LIFE_GRAD_MODE))
+        return WITNESS_LIFE;
+    if (condition->negated)
+        return WITNESS_COUNT;
+    return condition->bits & sizes ? WITNESS_SIZES : WITNESS_AUTOGRAD;
+}
+
+static int check_witnesses(const struct parser *parser)
+{
+    uint32_t found = 0;
+    int only = WITNESS_COUNT;
+    for (uint32_t i = 0; i < parser->clause->count; i++) {
+        enum witness witness = witness_of(&parser->rules->conditions[parser->clause->first + i]);
+        if (witness == WITNESS_COUNT)
+            continue;
+        found |= 1u << witness;
+        only = (int)witness;
+    }
+    if (parser->clause->evidence != VT_EVIDENCE_STRONG || found & (found - 1))
+        return 0;
+    return fail(
+        parser, "rule '%s' has %s%s: strong takes two of stack, life, sizes, autograd, kind; else write weak",
+        parser->clause->name, found ? "only the witness " : "no witness", found ? witness_names[only] : "");
+}
+
 static int end_clause(struct parser *parser)
 {
-    if (parser->clause && parser->kind == VT_CLAUSE_RULE && !parser->has_category)
-        return fail(parser, "rule '%s' has no category", parser->clause->name);
-    if (parser->clause && parser->clause->count == 0)
-        return fail(parser, "'%s' has no condition", parser->clause->name);
+    struct parser at = *parser;
     if (!parser->clause)
         return 0;
+    at.line = parser->clause->line;
+    if (parser->kind == VT_CLAUSE_RULE && !parser->has_category)
+        return fail(&at, "rule '%s' has no category", parser->clause->name);
+    if (parser->clause->count == 0)
+        return fail(&at, "'%s' has no condition", parser->clause->name);
+    if (parser->kind == VT_CLAUSE_RULE && check_witnesses(&at))
+        return -EINVAL;
     parser->clause->text = vt_arena_text(&parser->rules->arena, parser->clause_text,
                                          (size_t)(parser->clause_end - parser->clause_text));
     return parser->clause->text ? 0 : -ENOMEM;

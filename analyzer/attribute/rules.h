@@ -5,7 +5,7 @@
  *     trait NAME                    a name for what a stack shows
  *     code NAME                     a name for what one Python function is: VT_CODE_CLASSES (sites.h)
  *     rule NAME                     the first rule that holds gives the category
- *         CATEGORY EVIDENCE         first line of a rule, e.g. `workspace strong`
+ *         CATEGORY EVIDENCE         first line of a rule, e.g. `workspace strong`; weak or strong
  *
  * The other indented lines of a block are conditions, which must all hold. Several blocks of one trait or
  * code class are alternatives. A condition is a word and alternatives, of which one must hold; `not` before
@@ -27,7 +27,10 @@
  *     life NAME…                    VT_LIVES
  *     bytes >=|< NUMBER[KiB|MiB|GiB]
  *
- * In a pattern `*` matches any text, also none. A pattern has no blanks. */
+ * In a pattern `*` matches any text, also none. A pattern has no blanks.
+ *
+ * A strong rule needs two witnesses that are independent of each other; one is weak (VT_WITNESSES). That no
+ * rule before it held is none: what strength rests on is written in the rule. */
 #ifndef VT_RULES_H
 #define VT_RULES_H
 
@@ -44,14 +47,20 @@
     X(AT_NEXT_BACKWARD, "at-next-backward")     /* alive when the next backward pass begins */               \
     X(FREED_IN_BACKWARD, "freed-in-backward")   /* by a later backward pass than the one that made it */     \
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
-    X(PERSISTENT, "persistent")             /* through the last backward pass, or those of 3 steps */        \
+    X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
+                                   the same of steps */                                                      \
     X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
-    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it */                             \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */                             \
+    X(COMPUTED_AFTER_BACKWARD,                                                                               \
+      "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
+    X(GATHERED, "gathered")   /* in forward or backward, unfilled, again and again, as large as a set of */  \
+                              /* parameters */                                                               \
+    X(ENDS_PASS, "ends-pass") /* the last that its pass leaves behind */                                     \
     X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
     X(OUTLIVES_CALL, "outlives-call")     /* the call of a model that made it, or a whole one after it */    \
     X(GROWN, "grown")                     /* concatenated anew, larger, in call after call, or its first */  \
@@ -141,6 +150,15 @@ struct vt_rules {
     struct vt_patterns patterns[VT_PATTERN_KINDS];
     const char *trait_names[VT_TRAIT_LIMIT + 1]; /* ends with NULL */
 };
+
+/* What the conditions of a rule rest on. A frame that is missing shows nothing (`not trait x`), and neither
+ * does what holds in each trace without backward; a life that is not of some kind is known (`not life x`). */
+#define VT_WITNESSES(X)                                                                                      \
+    X(STACK, "stack")       /* whose code made it, and in which phase */                                     \
+    X(LIFE, "life")         /* how long it lives */                                                          \
+    X(SIZES, "sizes")       /* a set of blocks has the sizes of another */                                   \
+    X(AUTOGRAD, "autograd") /* autograd made a node for it */                                                \
+    X(LAYER, "kind")        /* taken from a framework or from the driver */
 
 enum vt_innermost { VT_INNERMOST_USER = 1, VT_INNERMOST_LIBRARY = 2, VT_INNERMOST_NONE = 4 };
 

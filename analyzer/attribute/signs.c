@@ -112,6 +112,38 @@ static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
     return advanced;
 }
 
+/* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
+ */
+static int read_graph(struct vt_finder *finder, uint32_t index)
+{
+    const struct vt_event *event = &finder->trace->events[index];
+    struct vt_finder_graphs *captured = &finder->captured;
+    struct vt_phases *phases = finder->phases;
+    uint32_t whole;
+    switch (event->kind) {
+    case VT_EVENT_CAPTURE:
+        captured->has_backward = false;
+        return 0;
+    case VT_EVENT_CAPTURE_END:
+        return vt_index_put(&captured->graphs, event->detail, captured->has_backward);
+    case VT_EVENT_GRAPH:
+        whole = vt_index_get(&captured->graphs, event->detail);
+        return vt_index_put(&captured->execs, event->address, whole == 1);
+    case VT_EVENT_GRAPH_LAUNCH:
+        if ((vt_finder_traits(finder, event->stack_id) & VT_TRAIT(BACKWARD)) ||
+            finder->threads[finder->thread_of_stack[event->stack_id]].engine) {
+            finder->signs[index] = SIGN_BACKWARD;
+            return 0;
+        }
+        whole = vt_index_get(&captured->execs, event->address);
+        finder->signs[index] = whole == 1 ? SIGN_WHOLE_STEP : SIGN_FORWARD;
+        return VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity,
+                         index);
+    default:
+        return 0;
+    }
+}
+
 /* A refused request is of the phase that its allocation would have had. */
 static enum vt_sign sign_of_refusal(struct vt_finder *finder, const struct vt_event *event, uint32_t thread)
 {
@@ -127,8 +159,13 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
+        if (event->kind == VT_EVENT_NODE) /* of an operator that allocated nothing */
+            counter_advanced(thread, event->sequence);
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
+        int error = read_graph(finder, i);
+        if (error)
+            return error;
         if (finder->holds[i] == HOLDS_NOTHING)
             continue;
         if (finder->holds[i] == HOLDS_FREED) {
@@ -144,6 +181,7 @@ static int read_events(struct vt_finder *finder)
         if (!begun && (traits & VT_TRAIT(SOURCE)))
             phases->grad_mode[i] = 0;
         finder->signs[i] = (uint8_t)sign_of_alloc(finder, traits, number, phases->grad_mode[i]);
+        finder->captured.has_backward |= finder->signs[i] == SIGN_BACKWARD;
         begun |= finder->signs[i] == SIGN_FORWARD || finder->signs[i] == SIGN_BACKWARD;
         if ((traits & VT_TRAIT(MODULE)) && !(traits & VT_TRAIT(BACKWARD)) &&
             VT_APPEND(phases->module_events, phases->module_event_count, phases->module_event_capacity, i))

@@ -17,6 +17,7 @@ enum vt_sign {
     SIGN_SCRIPT, /* the script computes */
     SIGN_FREE,   /* by the training thread */
     SIGN_FREE_BACKWARD,
+    SIGN_WHOLE_STEP, /* a graph is launched that goes forward and backward */
 };
 
 /* A label beside enum vt_phase until the next phase is known: frees by the training thread after a pass. */
@@ -30,6 +31,12 @@ struct vt_finder_thread {
     uint64_t sequence; /* of its last allocation */
 };
 
+/* Graphs: which of them were captured round a backward pass. */
+struct vt_finder_graphs {
+    struct vt_index graphs, execs; /* handle → 1 if so, else 0 */
+    bool has_backward;             /* so far, of the capture that goes on */
+};
+
 struct vt_finder {
     const struct vt_trace *trace;
     const struct vt_replay *replay;
@@ -40,10 +47,12 @@ struct vt_finder {
     size_t thread_count, thread_capacity;
     uint32_t *thread_of_stack;
     uint32_t main_thread;
+    struct vt_finder_graphs captured;
     uint8_t *holds;          /* by event: HOLDS_… */
     uint8_t *signs, *labels; /* by event */
     uint8_t *frees_gradient; /* by event */
     bool engine_seen;        /* in the current pass */
+    bool asks;               /* the latest pass was asked for its gradients, and no forward ran since */
 };
 
 /* What an event does to an allocation that holds tensors. */

@@ -191,3 +191,17 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
 {
     return code_id < sites->trace->code_count && sites->code_classes[code_id] >> code_class & 1;
 }
+
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    uint64_t key = 0, result = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+        key = vt_mix(key, frame->self_address);
+        if (frame->self_address)
+            result = key | 1;
+    }
+    return result;
+}

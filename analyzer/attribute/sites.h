@@ -10,6 +10,7 @@
 #define VT_OWN_TRAITS(X)                                                                                     \
     X(BACKWARD, "backward")                                                                                  \
     X(BACKWARD_CALL, "backward-call")                                                                        \
+    X(GRADIENT_CALL, "gradient-call")                                                                        \
     X(ENGINE_THREAD, "engine-thread")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
     X(CLOSURE, "closure") /* in a closure that an optimizer's step called; sites.c sets it */                \
@@ -20,10 +21,12 @@
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
+    X(UNFILLED, "unfilled")                                                                                  \
     X(ZEROS, "zeros")                                                                                        \
     X(BLANK, "blank")                                                                                        \
     X(LOADED, "loaded")                                                                                      \
     X(BUCKET, "bucket")                                                                                      \
+    X(GATHERED, "gathered")                                                                                  \
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")                                                                                \
     X(INPUT_OPERATOR, "input-operator")                                                                      \
@@ -68,6 +71,10 @@ struct vt_site {
 const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint32_t stack_id);
 /* Whether a Python function is of a class; false where the id is of no code object. */
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
+
+/* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
+ * no module. */
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
 
 /* ---- Private to attribution ---- */
 

@@ -68,6 +68,14 @@ static bool lives_on(const struct vt_finder *finder, const struct vt_allocation 
     return made >= 0 && block->free_event > phases->passes[phases->pass_count - 1].last_event;
 }
 
+/* True if a pass that the steps leave out made it: it lies between two of theirs. */
+static bool is_inner(const struct vt_finder *finder, uint32_t event)
+{
+    long pass = vt_pass_before(finder->phases, event);
+    return pass >= 0 && finder->phases->passes[pass].last_event < event &&
+           finder->signs[event] == SIGN_BACKWARD;
+}
+
 /* Sums the gradient bytes alive at each interval's start, and those freed in it. A block that outlives
  * several passes up to the last is kept and never zeroed; so are blocks of the same code from the last few
  * passes. */
@@ -91,7 +99,8 @@ static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
             intervals[made].has_temporaries = true;
         if (finder->signs[block->alloc_event] != SIGN_BACKWARD)
             continue;
-        if (made < 0 || block->free_event <= phases->passes[made].last_event)
+        if (made < 0 || block->free_event <= phases->passes[made].last_event ||
+            is_inner(finder, block->alloc_event))
             continue;
         if (lives_on(finder, block, &early) &&
             vt_index_get(&keeps, likeness_of(finder->trace, block)) != VT_INDEX_NONE)
@@ -100,9 +109,12 @@ static int weigh_gradients(struct vt_finder *finder, struct interval *intervals)
         if (block->free_event == VT_NEVER)
             continue;
         long freed = vt_pass_before(phases, block->free_event);
-        if (block->free_event > phases->passes[freed].last_event)
+        bool in_pass = vt_freed_in_pass(phases, block);
+        if (!in_pass && block->free_event <= phases->passes[freed].last_event)
+            freed--; /* late */
+        if (!in_pass)
             intervals[freed].freed += block->bytes;
-        if (freed > made && block->free_event <= phases->passes[freed].last_event)
+        if (freed > made && in_pass)
             intervals[freed].alive -= block->bytes;
         else if ((size_t)freed + 1 < phases->pass_count)
             intervals[freed + 1].alive -= block->bytes;
@@ -179,8 +191,7 @@ static int find_cycles(struct interval *intervals, size_t count)
 /* True if most of the gradients are freed. */
 static bool is_zeroed(const struct interval *interval)
 {
-    return interval->zeroed_event != VT_NEVER && interval->freed > 0 &&
-           interval->freed * 2 >= interval->alive;
+    return interval->freed > 0 && interval->freed * 2 >= interval->alive;
 }
 
 /* A batch lives for a while; what the very next event frees is a temporary of some library. */
@@ -241,7 +252,8 @@ static uint32_t boundary(const struct vt_finder *finder, const struct interval *
             return VT_NEVER;
         after = interval->optimizer_event + 1;
     } else if (zeroed) {
-        if (interval->forward_event == VT_NEVER || interval->zeroed_event < interval->forward_event)
+        if (interval->zeroed_event != VT_NEVER &&
+            (interval->forward_event == VT_NEVER || interval->zeroed_event < interval->forward_event))
             after = interval->zeroed_event + 1;
     } else if (any_sign) {
         return VT_NEVER; /* gradients accumulate */
@@ -373,11 +385,48 @@ static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
     return true;
 }
 
+/* Launches of graphs that are whole steps: each step begins with the batch before its launch. */
+static void find_launches(const struct vt_finder *finder, uint8_t *begins_step)
+{
+    uint32_t batch = VT_NEVER;
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        enum vt_sign sign = (enum vt_sign)finder->signs[i];
+        if (sign == SIGN_WHOLE_STEP)
+            begins_step[batch != VT_NEVER ? batch : i] = 1;
+        if (sign == SIGN_WHOLE_STEP || sign == SIGN_FORWARD || sign == SIGN_BACKWARD ||
+            sign == SIGN_OPTIMIZER)
+            batch = VT_NEVER;
+        else if (batch == VT_NEVER && (sign == SIGN_SOURCE || sign == SIGN_DATA) &&
+                 !is_freed_at_once(finder, i))
+            batch = i;
+    }
+}
+
+/* The passes that steps consist of. */
+static int find_boundaries_of_outer(struct vt_finder *finder, uint8_t *begins_step)
+{
+    struct vt_phases outer = *finder->phases;
+    struct vt_finder own = *finder;
+    outer.pass_count = 0;
+    outer.passes = calloc(finder->phases->pass_count, sizeof *outer.passes);
+    if (!outer.passes)
+        return -ENOMEM;
+    for (size_t i = 0; i < finder->phases->pass_count; i++)
+        if (!finder->phases->passes[i].is_inner)
+            outer.passes[outer.pass_count++] = finder->phases->passes[i];
+    own.phases = &outer;
+    int error = find_boundaries(&own, begins_step);
+    free(outer.passes);
+    return error;
+}
+
 int vt_steps_find(struct vt_finder *finder, uint8_t *begins_step)
 {
     if (find_marks(finder, begins_step))
         return 0;
-    if (finder->phases->pass_count > 0)
-        return find_boundaries(finder, begins_step);
+    if (finder->phases->pass_count > 0) {
+        find_launches(finder, begins_step);
+        return find_boundaries_of_outer(finder, begins_step);
+    }
     return find_calls(finder, begins_step);
 }

@@ -8,6 +8,7 @@
 struct vt_sums {
     struct vt_counts counts;
     uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, without host_pinned */
+    uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
     uint64_t rounding_bytes;                /* of the categories: more than requested, where that is known */
 };
 

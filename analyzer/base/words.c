@@ -101,6 +101,11 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_BIND] = "bind",
         [VT_EVENT_BIND_ADDRESS] = "bind_address",
         [VT_EVENT_UNBIND] = "unbind",
+        [VT_EVENT_CAPTURE] = "capture",
+        [VT_EVENT_CAPTURE_END] = "capture_end",
+        [VT_EVENT_GRAPH] = "graph",
+        [VT_EVENT_GRAPH_LAUNCH] = "graph_launch",
+        [VT_EVENT_GRAPH_DESTROY] = "graph_destroy",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

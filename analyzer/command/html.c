@@ -142,7 +142,7 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
         return result;
     options.oom = VT_AT_OOM_ONLY;
     options.timeline_columns = 1;
-    return vt_make_report(command, path, loaded, &options, VT_FIND_SHORTAGE, oom);
+    return vt_make_report(command, path, loaded, &options, VT_FIND_LEAKS | VT_FIND_SHORTAGE, oom);
 }
 
 static int compare(const struct vt_command *command, const struct vt_loaded sides[2], struct vt_html *page)

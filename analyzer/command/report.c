@@ -17,22 +17,24 @@ static const struct page {
     unsigned text_groups, json_groups; /* without --by */
     /* The moment that is shown without --at. JSON of the report has "at" only where it is asked for. */
     enum vt_at_oom text_oom, json_oom;
+    const char *at; /* where memory did not run out; NULL = the peak */
     size_t timeline_columns;
 } pages[] = {
-    {VT_COMMAND_REPORT, vt_text_report, &vt_report_document, VT_FIND_LEAKS | VT_FIND_ADVICE,
-     BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER,
+    {VT_COMMAND_REPORT, vt_text_report, &vt_report_document,
+     VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE | VT_FIND_GRAPH_POOLS,
+     BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER, NULL,
      VT_TIMELINE_COLUMNS},
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_TIMELINE_COLUMNS},
-    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_SHORTAGE,
-     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY,
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_TIMELINE_COLUMNS},
+    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE,
+     BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, NULL,
      VT_NO_TIMELINE},
     {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_NO_TIMELINE},
+     VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_IF_IT_ENDED_THE_RUN, "reserved", VT_NO_TIMELINE},
     {VT_COMMAND_LEAKS, vt_text_leaks_page, &vt_leaks_document, VT_FIND_LEAKS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_NO_TIMELINE},
     {VT_COMMAND_STEPS, vt_text_steps, &vt_steps_document, VT_FIND_STEPS, VT_NO_GROUPS, VT_NO_GROUPS,
-     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, VT_NO_TIMELINE},
+     VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_NO_TIMELINE},
 };
 
 static const struct page *page_of(const struct vt_command *command)
@@ -67,6 +69,7 @@ static struct vt_report_options options_for(const struct vt_arguments *arguments
     return (struct vt_report_options){.device_index = arguments->device,
                                       .explain = arguments->explain,
                                       .at = arguments->at,
+                                      .default_at = page->at,
                                       .groups = groups_for(arguments, page),
                                       .shown_only = !arguments->json || page->json == &vt_oom_document,
                                       .oom = arguments->json ? page->json_oom : page->text_oom,
@@ -122,7 +125,7 @@ int vt_report_page(const struct vt_command *command, const struct vt_arguments *
     int result;
 
     if (style->brief && page->command == VT_COMMAND_OOM) /* all that decides is on one page */
-        findings |= VT_FIND_LEAKS | VT_FIND_ADVICE;
+        findings |= VT_FIND_ADVICE | VT_FIND_GRAPH_POOLS;
     result = vt_try_report(loaded, &options, findings, &report, error, error_bytes);
     if (result)
         return result;

@@ -1,8 +1,37 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "diagnose/adviser.h"
 #include "diagnose/finders.h"
+
+/* What a leak holds at the peak: all that it keeps is gone when the step that made it ends. */
+int vt_advise_leak(struct vt_adviser *adviser)
+{
+    const struct vt_attribution *attribution = adviser->attribution;
+    const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
+    uint32_t *ends = leaks && leaks->leak_count ? calloc((size_t)attribution->step_count + 1, sizeof *ends)
+                                                : NULL; /* by step: the event after its last */
+    if (!ends)
+        return leaks && leaks->leak_count ? -ENOMEM : 0;
+    for (size_t i = 0; i < attribution->span_count; i++)
+        if (attribution->spans[i].step <= attribution->step_count)
+            ends[attribution->spans[i].step] = attribution->spans[i].last_event + 1;
+    for (size_t i = 0; i < leaks->leak_count; i++) {
+        const struct vt_leak *leak = &leaks->items[i];
+        for (size_t k = 0; k < leak->kept_count; k++) {
+            const struct vt_allocation *block = &adviser->replay->allocations[leak->kept[k]];
+            if (vt_whatif_counts(&adviser->whatif, block))
+                vt_whatif_less(&adviser->whatif, ends[attribution->labels[leak->kept[k]].step],
+                               block->free_event, block->bytes);
+        }
+        vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif), leak->stack_id, "",
+                  "mending the leak", "It holds that much at the peak (%s). %.*s", leak->name,
+                  (int)strcspn(leak->remedy, "."), leak->remedy);
+    }
+    free(ends);
+    return 0;
+}
 
 /* Only what the cache held in empty segments: frag reports free bytes beside blocks in use, which no setting
  * is sure to return. */
@@ -24,6 +53,9 @@ int vt_advise_empty_cache(struct vt_adviser *adviser)
 static int compare_advice(const void *left, const void *right)
 {
     const struct vt_advice *a = left, *b = right;
+    bool leak = !strcmp(a->kind, "leak"), other = !strcmp(b->kind, "leak");
+    if (leak != other) /* it grows: nothing else helps for long */
+        return leak ? -1 : 1;
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 

@@ -19,6 +19,7 @@ struct vt_adviser {
 
 /* Id, name, and the function that adds advice of that kind: 0 or -ENOMEM. */
 #define VT_ADVICE_KINDS(X)                                                                                   \
+    X(LEAK, "leak", vt_advise_leak)                                                                          \
     X(ZERO_GRAD, "zero_grad", vt_advise_zero_grad)                                                           \
     X(NO_GRAD, "no_grad", vt_advise_no_grad)                                                                 \
     X(OPTIMIZER, "optimizer", vt_advise_optimizer)                                                           \
@@ -39,6 +40,8 @@ VT_ADVICE_KINDS(X)
 int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
                     struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
+/* Of the device; NULL = none. */
+const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);
 /* Adds advice that saves this many bytes; nothing if that is under 1 % of the peak. It is about the line of
  * `stack_id`, or where that is 0, about `module`. The rest says why. */
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,

@@ -28,9 +28,15 @@ int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragment
 int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *places, int device_index,
                   struct vt_leaks *leaks);
 
+/* The private pools of CUDA graphs of one device just after an event. */
+int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
+                        struct vt_graph_pools *pools);
+
 /* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
  * is that refusal. */
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);
+/* Its part in causes.c: why memory ran out. The device's leaks are found before. */
+int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 
 /* What each training step of a device did with its memory, and which steps stand out. */
 int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);

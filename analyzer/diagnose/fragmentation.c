@@ -267,9 +267,30 @@ static int group_pins(struct vt_fragmentation *found)
     return result;
 }
 
+#define WORTH_PART 10u /* of the reserved bytes: what is less needs no advice */
+
+static void advise(const struct vt_report *report, struct vt_fragmentation *found)
+{
+    bool expands = false;
+
+    for (size_t i = 0; i < found->segment_count; i++)
+        expands |= is_mapping(report->attribution->replay,
+                              &report->attribution->replay->allocations[found->segments[i].allocation]);
+    if (found->kept_bytes * WORTH_PART > found->reserved_bytes)
+        found->advice[found->advice_count++] =
+            expands
+                ? "Free the blocks that pin segments, or make them before those that go."
+                : "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments serve "
+                  "one request; else make the blocks that stay before those that go.";
+    if (found->empty_bytes * WORTH_PART > found->reserved_bytes)
+        found->advice[found->advice_count++] =
+            "torch.cuda.empty_cache() after this moment returns the empty segments to the card.";
+}
+
 int vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)
 {
     for (size_t i = 0; i < found->block_count; i++)
         vt_block_set(report, found->blocks[i].allocation, &found->blocks[i]);
+    advise(report, found);
     return group_pins(found);
 }

@@ -138,5 +138,7 @@ int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortag
         shortage->missing_bytes = refusal->asked_bytes - refusal->free_bytes;
     result = vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
                                    &shortage->cache);
-    return result ? result : find_freed(report, shortage);
+    if (!result)
+        result = find_freed(report, shortage);
+    return result ? result : vt_causes_find(report, shortage);
 }

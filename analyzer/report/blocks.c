@@ -19,8 +19,9 @@ bool vt_is_counted(const struct vt_allocation *allocation, int device_index, uin
 uint32_t vt_telling_stack(const struct vt_attribution *attribution, const struct vt_allocation *allocation)
 {
     uint32_t forward = vt_label_of(attribution, allocation)->forward_stack_id;
+    bool tells_itself = !forward || vt_trace_was_written(attribution->trace, allocation->stack_id);
 
-    return forward ? forward : allocation->stack_id;
+    return tells_itself ? allocation->stack_id : forward;
 }
 
 const char *vt_shown_module(const struct vt_label *label)

@@ -45,8 +45,8 @@ struct vt_leak {
     bool rebuilt;           /* one tensor, made anew and larger in each step */
     const char *owner, *module; /* of that block, NULL = not known */
     struct vt_leak_holder holder;
-    const char *holder_unknown; /* why there is no holder's name, and what to do; NULL = there is one, or none is
-                                   possible */
+    const char *holder_unknown; /* why there is no holder's name, and what to do; NULL = there is one, or none
+                                   is possible */
     const char *first_owner, *last_owner; /* without a holder: the names that modules and optimizers give it;
                                              NULL = none, or all the same */
     uint64_t owned_blocks;                /* with such a name */
@@ -54,6 +54,8 @@ struct vt_leak {
     size_t line_count;
     struct vt_leak_part *parts; /* largest first; owned */
     size_t part_count;
+    uint32_t *kept; /* allocations that it keeps: indices in the replay; owned */
+    size_t kept_count;
     char why[512]; /* the evidence, in a sentence */
 };
 
@@ -68,8 +70,8 @@ struct vt_leaks {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char
-        *kind; /* "checkpoint", "zero_grad", "no_grad", "optimizer", "foreach", "in_place", "empty_cache" */
+    const char *kind; /* "leak", "checkpoint", "zero_grad", "no_grad", "optimizer", "foreach", "in_place",
+                         "empty_cache" */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
@@ -79,7 +81,7 @@ struct vt_advice {
 };
 
 struct vt_advices {
-    struct vt_advice *items; /* largest first */
+    struct vt_advice *items; /* leaks first, then the largest */
     size_t count;
     uint64_t peak_bytes;
 };
@@ -129,8 +131,29 @@ struct vt_fragmentation {
     uint64_t kept_bytes;     /* holes of the others */
     uint64_t unusable_bytes; /* of holes that no request ever made of their pool fits in */
     uint64_t largest_hole_bytes;
+    const char *advice[2]; /* what would return free bytes to the card, or let them serve a request */
+    uint32_t advice_count;
     /* Of each pool (0: large, 1: small): the least and the largest request ever made, 0 = none. */
     uint64_t least_request_bytes[2], largest_request_bytes[2];
+};
+
+/* ---- CUDA graphs ---- */
+
+/* Segments that only captured graphs use, at an instant. Captures that share memory share a pool. */
+struct vt_graph_pool {
+    uint64_t bytes, block_bytes, free_bytes; /* of its segments; of the blocks in them; bytes - block_bytes */
+    uint64_t launches;                       /* of its graphs, so far */
+    uint32_t graphs;                         /* that can be launched */
+    uint32_t abandoned_graphs;               /* that were */
+    bool abandoned;                          /* no graph is left: emptying the cache returns what is free */
+    uint32_t first_event;                    /* of its first capture */
+    const struct vt_place *place;            /* of its first capture; NULL = not known */
+};
+
+struct vt_graph_pools {
+    struct vt_graph_pool *items; /* largest first */
+    size_t count;
+    uint64_t bytes, free_bytes; /* of all */
 };
 
 /* ---- Steps ---- */
@@ -164,6 +187,19 @@ struct vt_freed_next {
     uint8_t phase;         /* in which such blocks are freed */
 };
 
+/* What filled the card and need not have, or the mere size. */
+struct vt_cause {
+    const char *kind;             /* "leak", "failed_try" … (causes.c) */
+    const char *remedy;           /* in a sentence */
+    char what[256];               /* in words, without its bytes */
+    uint64_t bytes;               /* on the card then; of a request, what it asked for */
+    double share;                 /* of the card */
+    bool suffices;                /* without these bytes the request would have been granted */
+    const struct vt_place *place; /* where they were made, NULL = not known or many */
+    const char *holder;           /* the Python name that holds them, NULL = not known */
+};
+#define VT_CAUSES 8u
+
 /* What the refusal that a report shows was about. */
 struct vt_shortage {
     const struct vt_refusal *refusal;      /* NULL = none, or of no device */
@@ -173,6 +209,8 @@ struct vt_shortage {
     bool is_last, is_chosen; /* the last of all, or another that --at chose */
     uint64_t missing_bytes;  /* beyond what the card had free; 0 = none, or not known */
     struct vt_fragmentation cache;
+    struct vt_cause causes[VT_CAUSES]; /* the likeliest first */
+    size_t cause_count;
     struct vt_freed_next *freed; /* soonest first */
     size_t freed_count;
     bool freed_seen; /* as it happened; else by the lives of blocks of the same stacks before */

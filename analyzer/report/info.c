@@ -51,6 +51,49 @@ static int count_events(const struct vt_trace *trace, struct vt_info *info)
     return 0;
 }
 
+static void put_reasons(char *text, size_t bytes, uint32_t reason)
+{
+    static const struct {
+        uint32_t bit;
+        const char *word;
+    } words[] = {{VT_INSPECTION_NEW_OBJECT, "new object"},
+                 {VT_INSPECTION_BACKWARD, "backward"},
+                 {VT_INSPECTION_PEAK, "peak"},
+                 {VT_INSPECTION_EXIT, "exit"},
+                 {VT_INSPECTION_OUT_OF_MEMORY, "oom"},
+                 {VT_INSPECTION_ASKED, "asked"},
+                 {VT_INSPECTION_TIME, "time"}};
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof words / sizeof *words && at < bytes; i++)
+        if (reason & words[i].bit)
+            at += (size_t)snprintf(text + at, bytes - at, "%s%s", at ? ", " : "", words[i].word);
+}
+
+static int list_inspections(const struct vt_trace *trace, struct vt_info *info)
+{
+    info->inspections = calloc(trace->inspection_count + 1, sizeof *info->inspections);
+    if (!info->inspections)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        const struct vt_inspection *seen = &trace->inspections[i];
+
+        info->inspections[i] = (struct vt_inspection_facts){.t_ns = vt_event_time(trace, seen->event_index),
+                                                            .duration_ns = seen->duration_ns,
+                                                            .tensors = seen->tensor_count,
+                                                            .holders = seen->holder_count,
+                                                            .census = seen->census,
+                                                            .census_ended = seen->census_ended,
+                                                            .census_objects = seen->census_objects,
+                                                            .failure = seen->failure};
+        put_reasons(info->inspections[i].reasons, sizeof info->inspections[i].reasons, seen->reason);
+        info->census_count += seen->census;
+        info->census_ended_count += seen->census_ended;
+    }
+    return 0;
+}
+
 static void sum_inspections(const struct vt_attribution *attribution, struct vt_info *info)
 {
     const struct vt_trace *trace = attribution->trace;
@@ -100,7 +143,7 @@ int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
     measure_file(trace, info);
     sum_inspections(attribution, info);
     info->devices = calloc(trace->device_count + 1, sizeof *info->devices);
-    if (!info->devices || count_events(trace, info)) {
+    if (!info->devices || count_events(trace, info) || list_inspections(trace, info)) {
         vt_info_free(info);
         return -ENOMEM;
     }
@@ -113,6 +156,7 @@ int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)
 void vt_info_free(struct vt_info *info)
 {
     free(info->devices);
+    free(info->inspections);
     free(info->kinds);
     *info = (struct vt_info){0};
 }

@@ -21,6 +21,15 @@ struct vt_kind_counts {
     uint64_t layers[VT_LAYERS]; /* events, by enum vt_layer */
 };
 
+struct vt_inspection_facts {
+    uint64_t t_ns, duration_ns;
+    char reasons[96]; /* words, apart by ", " */
+    uint64_t tensors, holders;
+    bool census, census_ended; /* it had one; which saw everything */
+    uint64_t census_objects;
+    const char *failure; /* "" = none */
+};
+
 /* Text belongs to the trace. */
 struct vt_info {
     struct vt_trace_facts facts;
@@ -40,6 +49,8 @@ struct vt_info {
     uint64_t inspection_count, inspection_ns, failed_inspections, lost_inspections;
     const char *failure; /* the first, "" = none */
     uint64_t tensors, homeless, misplaced;
+    struct vt_inspection_facts *inspections;
+    uint64_t census_count, census_ended_count;
     uint32_t step_count;
 };
 

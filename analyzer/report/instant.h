@@ -31,6 +31,7 @@ struct vt_state {
     uint64_t used_bytes;   /* of the categories, without the cache and the context */
     uint64_t driver_bytes; /* what the driver gave: segments, pools, direct allocations, context */
     uint64_t segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
+    uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
     uint64_t rounding_bytes;                /* of the categories' bytes: more than was asked for */
     uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, host_pinned aside */
 };

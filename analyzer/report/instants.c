@@ -18,6 +18,7 @@ void vt_state_keep(struct vt_state *state, uint32_t event_index, const struct vt
     state->block_bytes = sums->counts.block_bytes;
     state->context_bytes = sums->counts.context_bytes;
     state->host_pinned_bytes = sums->counts.host_pinned_bytes;
+    state->gathered_bytes = sums->gathered_bytes;
     state->rounding_bytes = sums->rounding_bytes;
     memcpy(state->categories, sums->categories, sizeof state->categories);
 }
@@ -43,7 +44,7 @@ struct walk {
     const struct vt_report *report;
     struct vt_moment at;
     bool has_blocks;
-    struct vt_state peak, last, at_state;
+    struct vt_state peak, reserved, last, at_state;
 };
 
 static void keep_larger(const struct walk *walk, struct vt_state *state)
@@ -66,6 +67,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
         walk->at_state = walk->last;
     }
     keep_larger(walk, &walk->peak);
+    if (!walk->reserved.present || walk->last.segment_bytes > walk->reserved.segment_bytes)
+        walk->reserved = walk->last;
     return 0;
 }
 
@@ -103,6 +106,8 @@ int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
         device->at = device->peak;
     else if (at && at->end)
         device->at = device->end;
+    else if (at && at->reserved)
+        set_instant(report, &walk.reserved, walk.reserved.event_index, &device->at);
     else if (at)
         set_instant(report, &walk.at_state, event_at(&walk), &device->at);
     return 0;

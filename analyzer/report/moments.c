@@ -183,10 +183,11 @@ static int find_time(const struct vt_report *report, const char *text, struct vt
     char duration[32];
 
     if (!parse_time(text, &seconds))
-        return fail(reason,
-                    "'%.64s' is no moment: use peak, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
-                    "event:N or a time such as 3.2s or 150ms",
-                    text);
+        return fail(
+            reason,
+            "'%.64s' is no moment: use peak, reserved, end, oom, oom#2, mark:NAME, mark:NAME#2, step:N, "
+            "event:N or a time such as 3.2s or 150ms",
+            text);
     if (seconds * 1e9 > (double)report->duration_ns)
         return fail(reason, "%.64s is after the end of the trace, which is %s long", text,
                     vt_format_duration(report->duration_ns, duration));
@@ -233,9 +234,13 @@ static int parse(const struct vt_report *report, const char *at, struct vt_momen
     size_t index = 0;
     int result;
 
-    *moment = (struct vt_moment){.peak = !strcmp(at, "peak"), .end = !strcmp(at, "end")};
-    *label = moment->peak ? "the peak" : moment->end ? "the end" : "the moment asked for";
-    if (moment->peak || moment->end)
+    *moment = (struct vt_moment){
+        .peak = !strcmp(at, "peak"), .end = !strcmp(at, "end"), .reserved = !strcmp(at, "reserved")};
+    *label = moment->peak       ? "the peak"
+             : moment->end      ? "the end"
+             : moment->reserved ? "the moment with the most reserved"
+                                : "the moment asked for";
+    if (moment->peak || moment->end || moment->reserved)
         return 0;
     if (!strcmp(at, "oom") || !strncmp(at, "oom#", 4)) {
         *label = "the moment when memory ran out";
@@ -277,7 +282,7 @@ static int choose_refusal(const struct vt_report *report, const char *at, size_t
     result = parse(report, at, &moment, &label, reason);
     if (result)
         return result;
-    if (moment.peak || moment.end)
+    if (moment.peak || moment.end || moment.reserved)
         return fail(
             reason,
             "memory did not run out there: this takes oom#2, step:N, mark:NAME, event:N or a time; for "
@@ -325,6 +330,7 @@ int vt_find_moment(struct vt_report *report, const struct vt_report_options *opt
         (options->oom == VT_AT_OOM_ONLY ||
          (options->oom == VT_AT_OOM_IF_IT_ENDED_THE_RUN && report->refusals[report->shown_refusal].ends_run)))
         at = "oom";
+    at = at ? at : options->default_at;
     report->has_at = at != NULL;
     if (at)
         result = parse(report, at, moment, &label, reason);

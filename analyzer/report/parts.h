@@ -84,9 +84,9 @@ int vt_file_find(const struct vt_file_search *search, uint32_t *file, char *erro
 struct vt_moment {
     uint32_t first, last;
     bool largest;
-    bool peak, end; /* the device's own */
-    bool timed;     /* a time was asked for */
-    uint64_t t_ns;  /* that time; 0 = another moment */
+    bool peak, end, reserved; /* the device's own */
+    bool timed;               /* a time was asked for */
+    uint64_t t_ns;            /* that time; 0 = another moment */
 };
 
 /* Reads options->at, or chooses "oom" without it; sets report->has_at, at_label and shown_refusal. *moment is

@@ -235,8 +235,10 @@ static void free_instant(struct vt_instant *instant)
 
 void vt_leaks_free(struct vt_leaks *leaks)
 {
-    for (size_t i = 0; i < leaks->count; i++)
+    for (size_t i = 0; i < leaks->count; i++) {
         free(leaks->items[i].parts);
+        free(leaks->items[i].kept);
+    }
     free(leaks->items);
     *leaks = (struct vt_leaks){0};
 }
@@ -260,6 +262,7 @@ static void free_device(struct vt_device_report *device)
     vt_leaks_free(&device->leaks);
     free(device->advices.items);
     vt_fragmentation_free(&device->fragmentation);
+    free(device->graph_pools.items);
     free(device->steps.items);
 }
 

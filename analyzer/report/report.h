@@ -28,6 +28,7 @@ struct vt_device_report {
     struct vt_leaks leaks;
     struct vt_advices advices;
     struct vt_fragmentation fragmentation; /* of what is shown */
+    struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
 };
 
@@ -110,7 +111,8 @@ struct vt_report_options {
     int device_index; /* -1 = all */
     /* a category, FILE:LINE, owner or module, or part of such a name; NULL = none */
     const char *explain;
-    const char *at;          /* peak|end|oom[#k]|mark:NAME[#k]|step:N|event:N|TIME (e.g. 3.2s), NULL = none */
+    const char *default_at; /* the moment without `at` and "oom"; NULL = the peak */
+    const char *at; /* peak|reserved|end|oom[#k]|mark:NAME[#k]|step:N|event:N|TIME (e.g. 3.2s), NULL = none */
     unsigned groups;         /* 1u << enum vt_by of the groups to make, 0 = all, VT_NO_GROUPS = none */
     bool shown_only;         /* groups of what is shown only, not of every instant */
     unsigned depth;          /* levels of modules' names, what is below counts with its ancestor; 0 = all */

@@ -249,6 +249,16 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
                  : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }
 
+static int read_written(struct reading *reading, struct field *fields, size_t count)
+{
+    const char *file, *where;
+    uint64_t line;
+    if (count < 4 || !take_number(&fields[2], &line) || line > UINT32_MAX)
+        return -EBADMSG;
+    int error = TAKE_TEXTS(reading, fields, {1, &file}, {3, &where});
+    return error ? error : vt_written_add(reading->trace, file, (uint32_t)line, where);
+}
+
 static int read_failure(struct reading *reading, struct field *fields, size_t count)
 {
     static const char unknown[] = "for no known reason";
@@ -258,6 +268,19 @@ static int read_failure(struct reading *reading, struct field *fields, size_t co
     if (!reading->inspection->failure[0])
         reading->inspection->failure = unknown;
     return error;
+}
+
+static int read_census(struct reading *reading, struct field *fields, size_t count)
+{
+    uint64_t ended, cycles;
+    struct vt_inspection *inspection = reading->inspection;
+    if (count < 4 || !take_number(&fields[1], &inspection->census_objects) ||
+        !take_number(&fields[2], &ended) || !take_number(&fields[3], &cycles))
+        return -EBADMSG;
+    inspection->census = true;
+    inspection->census_ended = ended == 1;
+    inspection->census_cycles = cycles == 1;
+    return 0;
 }
 
 static int read_line(struct reading *reading, char *line, char *end)
@@ -283,6 +306,10 @@ static int read_line(struct reading *reading, char *line, char *end)
         return read_tensor(reading, fields, count);
     case 'H':
         return read_holder(reading, fields, count);
+    case 'W':
+        return read_written(reading, fields, count);
+    case 'C':
+        return read_census(reading, fields, count);
     case 'E':
         return read_failure(reading, fields, count);
     default:
@@ -463,6 +490,7 @@ int vt_inspections_read(struct vt_trace *trace)
     int error = find_events(trace, &events, &trace->lost_inspections);
     if (!error)
         error = read_inspections(&reading, &events);
+    vt_written_finish(trace);
     vt_index_free(&events);
     vt_index_free(&reading.texts);
     vt_index_free(&reading.root_numbers[false]);

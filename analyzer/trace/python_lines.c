@@ -43,7 +43,7 @@ static int32_t line_from_ranges(const uint8_t *table, size_t bytes, int32_t firs
     return -1;
 }
 
-/* 3.11 to 3.13, location table. An entry begins with a byte whose top bit is set: 4 bits of form, 3 bits of
+/* From 3.11 on, location table. An entry begins with a byte whose top bit is set: 4 bits of form, 3 bits of
  * length in code units less one. Numbers are little-endian groups of 6 bits, bit 6 = more; a signed number
  * has its sign in bit 0. Columns are skipped: no byte but the first of an entry has its top bit set. */
 enum { FORM_ONE_LINE_0 = 10, FORM_ONE_LINE_2 = 12, FORM_NO_COLUMNS = 13, FORM_LONG = 14, FORM_NONE = 15 };
@@ -97,7 +97,7 @@ static int32_t line_from_locations(const uint8_t *table, size_t bytes, int32_t f
 int32_t vt_python_line(int python_minor, const uint8_t *table, size_t bytes, int32_t first_line,
                        int32_t instruction_offset)
 {
-    if (python_minor < 9 || python_minor > 13)
+    if (python_minor < 9 || python_minor > 15)
         return -1;
     if (instruction_offset < 0)
         return as_line(first_line);

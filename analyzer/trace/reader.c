@@ -358,6 +358,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(tables->texts);
     free(tables->entries);
     free(tables->code_is_library);
+    free(tables->written);
     vt_index_free(&tables->strings);
     vt_index_free(&tables->functions);
     vt_index_free(&tables->symbols);

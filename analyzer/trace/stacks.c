@@ -83,6 +83,12 @@ static void fill_python(const struct vt_trace *trace, const struct vt_python_fra
     frame->function = frame->full_function = code->name;
     frame->file = code->file;
     frame->line = vt_trace_python_line(trace, python);
+    const struct vt_written_line *written = vt_written_find(trace, frame->file, frame->line);
+    if (written) {
+        frame->file = written->source_file;
+        frame->line = (int32_t)written->source_line;
+        frame->function = frame->full_function = written->function;
+    }
 }
 
 static const struct vt_trace_stack *stack_of(const struct vt_trace *trace, uint32_t stack_id)
@@ -147,14 +153,42 @@ static void shorten_node(const struct vt_trace *trace, struct vt_frame *frame)
     frame->function = entry->node ? entry->node : frame->function;
 }
 
+/* For a line of the user's. */
+static bool was_written(const struct vt_trace *trace, const struct vt_python_frame *python)
+{
+    const struct vt_written_line *line =
+        python->code_id < trace->code_count && trace->codes[python->code_id].file
+            ? vt_written_find(trace, trace->codes[python->code_id].file, vt_trace_python_line(trace, python))
+            : NULL;
+    return line && !vt_is_library_file(line->source_file);
+}
+
+/* The innermost Python frame of the user's own code, or of code written for it; python_count if there is
+ * none. */
+static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    uint32_t at = 0;
+    while (at < stack->python_count && vt_trace_code_is_library(trace, stack->python[at].code_id) &&
+           !was_written(trace, &stack->python[at]))
+        at++;
+    return at;
+}
+
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    uint32_t at = trace->tables->written_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
+    return at < stack->python_count && was_written(trace, &stack->python[at]);
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id)) {
-            fill_python(trace, &stack->python[i], frame);
-            return true;
-        }
+    uint32_t at = own_python_frame(trace, stack);
+    if (at < stack->python_count) {
+        fill_python(trace, &stack->python[at], frame);
+        return true;
+    }
     if (stack->python_count > 0) {
         fill_python(trace, &stack->python[0], frame);
         return true;

@@ -25,6 +25,14 @@ struct vt_module_entry {
     bool debug_tried;
 };
 
+/* A line of code that a compiler wrote (format.h, W), and the user's line that it was written for. */
+struct vt_written_line {
+    const char *file; /* that the compiler wrote; each text once */
+    uint32_t line;
+    const char *source_file, *function;
+    uint32_t source_line;
+};
+
 struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
@@ -47,6 +55,9 @@ struct vt_trace_tables {
     size_t inspection_part_count, inspection_part_capacity;
 
     size_t event_capacity, stack_capacity, code_capacity, device_capacity;
+    struct vt_written_line *written; /* by file (by its text) and line once the trace is read */
+    size_t written_count, written_capacity;
+
     struct vt_index lines;    /* (code, offset) → line + 1 */
     uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */
 };
@@ -62,6 +73,13 @@ void vt_definitions_finish(struct vt_trace *trace);
  * all. */
 int vt_inspection_add(struct vt_trace *trace, const void *part);
 int vt_inspections_read(struct vt_trace *trace);
+
+/* written.c: takes what is behind a line of written code; `where` is a traceback's text. Both texts live as
+ * long as the trace. Returns 0, -EBADMSG, or -ENOMEM. */
+int vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where);
+void vt_written_finish(struct vt_trace *trace);
+/* NULL if the line was not written for one of the user's. */
+const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line);
 
 /* stacks.c: the shim ends stacks at the loop of autograd's engine once it knows that loop. Ends earlier
  * stacks there too, and gives events whose stacks then are the same one id. Needs stack ids in range and all

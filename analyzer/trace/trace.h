@@ -83,6 +83,8 @@ struct vt_inspection {
     uint32_t reason;      /* enum vt_inspection_reason, bits */
     uint64_t duration_ns;
     const char *failure; /* "" = none */
+    bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
+    uint64_t census_objects;
     const struct vt_inspection_module *modules;
     size_t module_count;
     const struct vt_inspection_tensor *tensors;
@@ -162,6 +164,9 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
  * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is
  * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
+
+/* Whether that frame is one of code that a compiler wrote for the user's: its line is theirs. */
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);

@@ -174,6 +174,11 @@ enum vt_event_kind {
                                        in the object; device_index -1: that of the memory */
     VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
     VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
+    VT_EVENT_CAPTURE = 28,       /* address = stream: it begins to capture a graph */
+    VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none came of it */
+    VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
+    VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
+    VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
 };
 
 enum vt_event_flag {
@@ -313,6 +318,11 @@ struct vt_symbol {
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
  *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
+ *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
+ *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
+ *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
+ *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
+ *                                     Without this line nothing was searched for holders
  *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
@@ -331,6 +341,7 @@ enum vt_inspection_reason {
     VT_INSPECTION_EXIT = 8,
     VT_INSPECTION_OUT_OF_MEMORY = 16,
     VT_INSPECTION_ASKED = 32, /* by the program (api.h) */
+    VT_INSPECTION_TIME = 64,  /* since the last one for this reason the time has doubled */
 };
 
 struct vt_module {

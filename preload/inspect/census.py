@@ -12,7 +12,7 @@ NODES_MAXIMUM = 4096  # of one tensor's autograd graph
 LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
 CYCLES_MAXIMUM, CYCLE_OBJECTS_MAXIMUM = 64, 2000  # tensors reported, objects visited for one of them
 YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
-OLD_GENERATION_NS = 100_000_000  # time left for a census that also searches all old objects
+YOUNG_GENERATIONS_NS, OLD_GENERATION_NS = 20_000_000, 100_000_000  # time left for a census that also searches these
 CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
@@ -33,10 +33,12 @@ def make_census(torch, inspection, deadline_ns):
         inspection=inspection, ask=inspection.ask, deadline_ns=deadline_ns, complete=True, queue=queue, sized=sized,
         seen={id(queue), id(globals()), *inspection.hidden}, plain=SEARCHED_PLAIN | {id(torch.dtype), id(torch.device)},
         collections=sized | {id(type(type.__dict__)), id(sys.modules["functools"].partial)},
+        cache_class=(attributes(sys.modules.get("functools")) or {}).get("_lru_cache_wrapper"), slots={},  # by id of a class
         tensor_class=torch.Tensor, module_class=module_class,
         wanted={id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE, id(type): CLASS},
         array_class=(attributes(sys.modules.get("numpy")) or {}).get("ndarray"),
-        found=[], shared=set())  # indices of tensors; names that stand for several objects
+        found=[], roots=[], in_module=set(),  # indices: of tensors, of modules that no other holds, of what modules hold
+        shared=set(), series={})  # names that stand for several objects; numbered attributes: how many
 
 
 def put(census, thing, parent, kind, name, where=""):
@@ -49,8 +51,13 @@ def put(census, thing, parent, kind, name, where=""):
 
 def put_module(census, module, parent):
     """A model may have thousands, each with a dozen containers that are empty or that inspect.py has searched."""
-    kind = class_name(module)
-    for name, value in entries(attributes(module)):
+    kind, inside = class_name(module), attributes(module) or {}
+    if parent not in census.in_module:
+        census.roots.append(parent)
+        census.in_module.add(parent)
+    for name in ("_parameters", "_buffers"):
+        census.seen.update(id(value) for _, value in entries(inside.get(name)))
+    for name, value in entries(inside):
         if id(value) not in census.seen and id(type(value)) not in census.plain and key_name(name) not in NAMED_BY_INSPECTIONS:
             put(census, value, parent, "attribute", key_name(name), kind)
 
@@ -95,14 +102,40 @@ def put_exception(census, error, parent):
         traceback = following[0] if following else None
 
 
+def slots_of(census, kind):
+    """(name, its descriptor) of the slots that a class and its parents define in Python."""
+    known = census.slots.get(id(kind))
+    if known is None:
+        known = census.slots[id(kind)] = []
+        for parent in type.__getattribute__(kind, "__mro__"):
+            inside = type.__getattribute__(parent, "__dict__")
+            if "__slots__" in inside:
+                known += [(name, value) for name, value in list(inside.items()) if type(value) is SLOT and type(name) is str]
+    return known
+
+
 def put_attributes(census, thing, parent):
     """Returns the dict that they are in, or None."""
-    inside = attributes(thing)
+    inside, kind = attributes(thing), class_name(thing)
     if inside is not None:
-        kind = class_name(thing)
         for name, value in entries(inside):
             put(census, value, parent, "attribute", key_name(name), kind)
+    for name, descriptor in slots_of(census, type(thing)):
+        try:
+            put(census, descriptor.__get__(thing), parent, "attribute", name, kind)
+        except AttributeError:  # not set
+            pass
     return inside
+
+
+def put_generator(census, thing, parent):
+    """Its variables, or a coroutine's; while it runs they are those of a running function."""
+    found = generator_variables(thing)
+    for where, variable, value in zip(found[::3], found[1::3], found[2::3]):
+        put(census, value, parent, "local", variable, where)
+    for part in referents(thing):  # what it waits for
+        if id(type(part)) not in census.sized and type(part) is not FRAME:
+            put(census, part, parent, "item", "")
 
 
 def expand(census, index):
@@ -110,11 +143,13 @@ def expand(census, index):
     kind = type(thing)
     if kind is list or kind is tuple:
         put_items(census, thing, index, len(thing) > LARGE)
-    elif kind is dict:
-        if len(thing) > LARGE and all(id(type(value)) in PLAIN for value, _ in zip(thing.values(), range(64))):
+    elif has_class(thing, dict):
+        if dict.__len__(thing) > LARGE and all(id(type(value)) in PLAIN for value, _ in zip(dict.values(thing), range(64))):
             return
-        for key, value in list(thing.items()):
+        for key, value in entries(thing):
             put(census, value, index, "key", key if type(key) is str else "")
+            put(census, key, index, "item", "")
+        put_attributes(census, thing, index)
     elif kind is FUNCTION:
         put_function(census, thing, index)
     elif kind is METHOD:
@@ -124,30 +159,31 @@ def expand(census, index):
         put(census, function, index, "function", name)
     elif kind is CELL:
         put_items(census, referents(thing), index, False)
-    elif kind is GENERATOR:
-        parts = referents(thing)
-        for frame in [part for part in parts if type(part) is FRAME]:  # before 3.11
-            parts += referents(frame)
-        for value in parts:
-            if type(value) is not dict:  # its globals
-                put(census, value, index, "generator", "", thing.__qualname__)
+    elif kind is GENERATOR or kind is COROUTINE or kind is ASYNC_GENERATOR:
+        put_generator(census, thing, index)
+    elif kind is census.cache_class:
+        name = (attributes(thing) or {}).get("__qualname__")
+        for part in referents(thing):
+            put(census, part, index, "cache" if type(part) is dict else "item", name if type(name) is str else "function")
     elif has_class(thing, BaseException):
         put_exception(census, thing, index)
     elif id(kind) in census.collections:
         put_items(census, [part for part in referents(thing) if part is not kind], index, False)
         put_attributes(census, thing, index)
-    elif attributes(thing) is not None:  # it may hold more: slots, references that C keeps in a cache or a task
+    elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: references that C keeps in a task
         inside = put_attributes(census, thing, index)
         put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index, False)
     elif kind is census.array_class:
         if thing.dtype.kind == "O":  # the collector does not know its items
             put_items(census, thing.ravel().tolist(), index, thing.size > LARGE)
-    elif kind is not FRAME and kind is not CODE:  # iterators, objects with slots
+    elif kind is not FRAME and kind is not CODE:  # iterators
         put_items(census, [part for part in referents(thing) if part is not kind], index, False)
 
 
 def visit(census, thing, index):
     kind = None
+    if census.queue[index][1] in census.in_module:
+        census.in_module.add(index)
     for parent in type.__getattribute__(type(thing), "__mro__"):
         kind = census.wanted.get(id(parent))
         if kind is not None:
@@ -183,32 +219,69 @@ def is_late(census):
 
 # ---- reporting ----
 
+UNNAMED = ("key", "method", "function", "item")
+SERIES = 3  # attributes of one kind that differ by numbers: feature_0, feature_1, …
+FEW_KEYS = 8  # keys with numbers in them, of a dict that has more, do not tell more than the dict
+
+
+def pattern(name):
+    """feature_12 → feature_*"""
+    told = ""
+    for letter in name:
+        told += letter if letter not in "0123456789" else "" if told.endswith("*") else "*"
+    return told
+
+
+def keyed_name(census, index):
+    """(kind, name, where) of a container that is the value of a key: "history['outputs']"; None if it has none."""
+    keys, thing = "", census.queue[index][0]
+    if not is_container(census, thing):
+        return None
+    while index >= 0 and census.queue[index][2] == "key":
+        _, parent, _, name, _ = census.queue[index]
+        if not name or len(census.queue[parent][0]) > FEW_KEYS and pattern(name) != name:
+            return None
+        keys, index = f"['{name}']{keys}", parent
+    kind, name, where = census.queue[index][2:]
+    return (kind, name + keys, where) if name and kind not in UNNAMED else None
+
+
 def named(census, index):
-    """The nearest object on the way that has a name of its own."""
-    while census.queue[index][1] >= 0 and (not census.queue[index][3] or census.queue[index][2] in ("key", "method", "function")):
-        index = census.queue[index][1]
-    return index
+    """The nearest object on the way that has a name of its own: its index, kind, name, where."""
+    while True:
+        _, parent, kind, name, where = census.queue[index]
+        told = keyed_name(census, index) if kind == "key" else (kind, name, where) if name and kind not in UNNAMED else None
+        if told is not None or parent < 0:
+            return (index, *(told or (kind, name, where)))
+        index = parent
 
 
 def find_shared(census):
     """Attributes that hold tensors of several objects: the common holder is not the attribute but what holds the objects."""
-    first = {}
-    for index in census.found[:TENSORS_MAXIMUM]:
-        at = named(census, index)
-        if first.setdefault(census.queue[at][2:], at) != at:
-            census.shared.add(census.queue[at][2:])
+    first, walked = {}, set()
+    for index in census.found[:TENSORS_MAXIMUM] + census.roots[:TENSORS_MAXIMUM]:
+        while index >= 0 and index not in walked:
+            walked.add(index)
+            _, parent, kind, name, where = census.queue[index]
+            if kind == "attribute" and first.setdefault((name, where), index) != index:
+                census.shared.add((name, where))
+            elif kind == "attribute" and pattern(name) != name:
+                census.series[pattern(name), where] = census.series.get((pattern(name), where), 0) + 1
+            index = parent
 
 
 def holder_of(census, index):
-    at = up = named(census, index)
-    while census.queue[at][2] == "attribute" and census.queue[at][2:] in census.shared:
-        up = census.queue[up][1]
-        if up < 0 or has_class(census.queue[up][0], census.module_class):
-            break  # no container: layers of a model have the same attributes
-        thing, _, kind, name, _ = census.queue[up]
-        if name and kind not in ("key", "method", "function") and is_container(census, thing):
-            return census.queue[up][0], *census.queue[up][2:]
-    return census.queue[at][0], *census.queue[at][2:]
+    """Its object, kind, name, where, and the index on the way."""
+    at, kind, name, where = named(census, index)
+    best = at, kind, name, where
+    while kind == "attribute" and (name, where) in census.shared:
+        parent = census.queue[at][1]
+        if parent < 0 or has_class(census.queue[parent][0], census.module_class):  # layers of a model have the same attributes
+            return census.queue[best[0]][0], *best[1:]
+        at, kind, name, where = named(census, parent)
+        if name and kind not in UNNAMED:
+            best = at, kind, name, where
+    return census.queue[best[0]][0], *best[1:]
 
 
 def is_container(census, thing):
@@ -224,9 +297,13 @@ def describe(census, index):
         index = parent
     way = " < ".join(filter(None, (step(census, *each) for each in steps)))
     holder = step(census, *named)
-    for thing, kind, _, where in steps:
+    for _, kind, _, where in steps:
         if kind == "traceback":
             return "traceback", f"traceback of {where.partition(chr(9))[2]}, {holder}", way
+    _, kind, name, where = named
+    series = census.series.get((pattern(name), where), 0) if kind == "attribute" else 0
+    if series >= SERIES:
+        holder = f"attributes {pattern(name)} of {where}, {series} items"
     return named[1], holder, way
 
 
@@ -244,14 +321,14 @@ def step(census, thing, kind, name, where):
         return f"closure cell '{name}' of {where}{size and ', ' + what + size}"
     if kind == "default":
         return f"default '{name}' of {where}(){size and ', ' + what + size}"
+    if kind == "cache":
+        return f"cache of {name}(){size}"
     if kind == "context":
         return f"context variable '{name}'{size and ', ' + what + size}"
     if kind == "traceback":
         return f"local '{name}' of {where.partition(chr(9))[0]}(){size}"
     if kind == "key":
         return f"key '{name}'" if name else ""
-    if kind == "generator":
-        return f"generator {where}()"
     if kind == "exception":
         return f"exception {name}"
     return ""
@@ -282,6 +359,24 @@ def graph(census, tensor):
     return node.name(), ",".join(f"{first}-{last}" for first, last in ranges)
 
 
+def report_models(census, lines):
+    """Models of which one name holds several: the names of their parameters do not tell who keeps the models."""
+    holders, counts = [], {}
+    for index in census.roots:
+        kind, holder, way = describe(census, index)
+        holders.append((census.queue[index][0], kind, holder, way))
+        counts[holder] = counts.get(holder, 0) + 1
+    for module, kind, holder, way in holders:
+        waiting = [module] if counts[holder] >= SERIES else []
+        for part in waiting:
+            inside = attributes(part) or {}
+            for name in ("_parameters", "_buffers"):
+                for _, tensor in entries(inside.get(name)):
+                    if tensor is not None and not is_late(census):
+                        report_holder(census, lines, tensor, kind, holder, way, True)
+            waiting += [child for _, child in entries(inside.get("_modules")) if child is not None]
+
+
 def report_census(census, lines):
     find_shared(census)
     for count, index in enumerate(census.found[:TENSORS_MAXIMUM]):
@@ -292,14 +387,13 @@ def report_census(census, lines):
             continue
         kind, holder, way = describe(census, index)
         report_holder(census, lines, tensor, kind, holder, way)
-    if not census.complete or len(census.found) > TENSORS_MAXIMUM:
-        lines.append("E\tthe census stopped before its end: too many objects, or no time left\n")
+    report_models(census, lines)
 
 
-def report_holder(census, lines, tensor, kind, holder, way):
+def report_holder(census, lines, tensor, kind, holder, way, is_named=False):
     place = place_of(census.inspection, tensor)
     try:
-        if place and (place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
+        if place and (is_named or place[0] not in census.inspection.addresses or census.ask["grad_fn"](tensor) is not None):
             name, ranges = graph(census, tensor)
             lines.append(f"H\t{kind}\t{text(holder)}\t{text(way)}\t{place[1]}\t{name}\t{ranges}\n")
     except Exception:  # another thread frees the graph
@@ -339,13 +433,16 @@ def cycle_of(thing):
 
 
 def report_unreached(census, lines):
-    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C."""
+    """Tensors that no name reaches: in a cycle that waits for the collector, or held by C. Returns whether all were searched."""
     unreached, holders = [], []
     try:
-        old = census.deadline_ns - now_ns() > OLD_GENERATION_NS
+        left_ns = census.deadline_ns - now_ns()
+        if left_ns < YOUNG_GENERATIONS_NS:
+            return False
+        old = left_ns > OLD_GENERATION_NS
         if not find_unreached(census.tensor_class, census.seen, SEARCHED_PLAIN, ALL_GENERATIONS if old else YOUNG_GENERATIONS,
                               census.deadline_ns, unreached, holders):  # collected.h
-            return
+            return False
         holder_of_tensor = {}
         for tensor, holder in zip(holders[::2], holders[1::2]):
             holder_of_tensor.setdefault(id(tensor), holder)
@@ -354,7 +451,8 @@ def report_unreached(census, lines):
             names = cycle_of(holder) if holder is not None else None
             if names:
                 loop = "reference cycle " + " -> ".join(names + names[:1])
-                report_holder(census, lines, tensor, "cycle", loop, loop)
+                report_holder(census, lines, tensor, "cycle", loop, loop, True)
+        return old
     finally:
         unreached.clear(), holders.clear()
 
@@ -381,12 +479,13 @@ def take_census(variables, torch, inspection, deadline_ns, handled, context):
                         put_class(census, value, name)
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
-    for error in (handled, getattr(sys, "last_value", None)):  # being handled; printed as the program ends
+    for error in (handled, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):  # handled; printed at the end
         put(census, error, -1, "exception", class_name(error))
     try:
         search(census)
         report_census(census, inspection.lines)
-        if census.complete:
-            report_unreached(census, inspection.lines)
+        ended = census.complete and len(census.found) <= TENSORS_MAXIMUM
+        cycles = ended and report_unreached(census, inspection.lines)
+        inspection.lines.append(f"C\t{len(census.queue)}\t{int(ended)}\t{int(bool(cycles))}\n")
     finally:  # lists of all objects hold themselves
         census.queue.clear()

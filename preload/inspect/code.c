@@ -30,10 +30,9 @@ bool vt_python_api_find(void *scope)
 #undef X
     if (!(api->none = dlsym(scope, "_Py_NoneStruct")))
         return false;
-    void *get = dlsym(scope, "PyThreadState_Get"), *enter = dlsym(scope, "PyThreadState_EnterTracing"),
+    void *enter = dlsym(scope, "PyThreadState_EnterTracing"),
          *leave = dlsym(scope, "PyThreadState_LeaveTracing");
-    if (get && enter && leave) {
-        memcpy(&api->PyThreadState_Get, &get, sizeof get);
+    if (enter && leave) {
         memcpy(&api->PyThreadState_EnterTracing, &enter, sizeof enter);
         memcpy(&api->PyThreadState_LeaveTracing, &leave, sizeof leave);
     }
@@ -53,9 +52,9 @@ enum { FILES = 2 };
 static object *codes;             /* of the whole source */
 static object *file_codes[FILES]; /* constants of `codes` */
 
-enum { MEMORIES = 4 };
+enum { MEMORIES = 5 };
 static const char *const memory_names[MEMORIES] = {"roots", "root_holders", "optimizers",
-                                                   "optimizer_holders"};
+                                                   "optimizer_holders", "written"};
 static object *memory[MEMORIES];
 
 static bool is_held_by_one(const object *any)
@@ -63,14 +62,14 @@ static bool is_held_by_one(const object *any)
     return vt_int_at(any, 0) == 1;
 }
 
-/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made: Python has one for
- * each object. */
+/* Hides objects that we keep from Python's garbage collector. A weak reference may be one that the host made:
+ * Python has one for each object. */
 static void hide_memory(void)
 {
     for (int i = 0; i < MEMORIES && memory[i]; i++) {
         python->PyObject_GC_UnTrack(memory[i]);
         for (intptr_t k = 0; k < python->PyList_Size(memory[i]); k++) {
-            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, or text */
+            object *item = python->PyList_GetItem(memory[i], k); /* a weak reference, None, text, or a number */
             if (python->PyObject_IS_GC(item) && is_held_by_one(item))
                 python->PyObject_GC_UnTrack(item);
         }
@@ -80,12 +79,12 @@ static void hide_memory(void)
 /* The same for the constants of code, and of the code in them. */
 static void hide_constants(object *any)
 {
-    if (vt_has_type(any, python->PyCode_Type)) {
+    if (vt_has_type(vt_python_known()->layout, any, python->PyCode_Type)) {
         object *constants = python->PyObject_GetAttrString(any, "co_consts");
         if (constants)
             hide_constants(constants);
         vt_python_drop(constants);
-    } else if (vt_has_type(any, vt_python_known()->tuple_type)) {
+    } else if (vt_has_type(vt_python_known()->layout, any, vt_python_known()->tuple_type)) {
         for (intptr_t i = 0; i < python->PyTuple_Size(any); i++)
             hide_constants(python->PyTuple_GetItem(any, i));
     }
@@ -107,7 +106,7 @@ static bool compile(void)
     int files = 0;
     for (intptr_t i = 0; files < FILES && i < python->PyTuple_Size(constants); i++) {
         object *constant = python->PyTuple_GetItem(constants, i);
-        if (vt_has_type(constant, python->PyCode_Type))
+        if (vt_has_type(vt_python_known()->layout, constant, python->PyCode_Type))
             file_codes[files++] = constant;
     }
     vt_python_drop(constants);

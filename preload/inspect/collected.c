@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "memory.h"
 #include "stacks/python_read.h"
 
 enum { CHECK_EVERY = 256, GENERATIONS = 3 };
@@ -44,9 +45,19 @@ static bool is_circle(struct generation *generation)
            (follow(generation->head.previous)->next & ~FLAGS) == head && generation->threshold >= 0;
 }
 
+static bool are_circles(struct generation *candidates)
+{
+    for (int i = 0; i < GENERATIONS; i++)
+        if (!is_circle(&candidates[i]))
+            return false;
+    return true;
+}
+
 /* A list that was just made is the youngest object: the head follows it. */
 bool vt_collected_find(void)
 {
+    if (generations && are_circles(generations))
+        return true;
     object *youngest = python->PyList_New(0);
     if (!youngest) {
         python->PyErr_Clear();
@@ -54,12 +65,87 @@ bool vt_collected_find(void)
     }
     const struct link *own = (const struct link *)youngest - 1;
     struct generation *candidate = (struct generation *)(void *)follow(own->next);
-    bool found = vt_is_plausible(candidate) && (candidate->head.previous & ~FLAGS) == (uintptr_t)own;
-    for (int i = 0; found && i < GENERATIONS; i++)
-        found = is_circle(&candidate[i]);
+    bool found = vt_is_plausible(candidate) && (candidate->head.previous & ~FLAGS) == (uintptr_t)own &&
+                 are_circles(candidate);
     python->Py_DecRef(youngest);
     generations = found ? candidate : NULL;
     return found;
+}
+
+/* ---- the interpreter's free lists ---- */
+
+/* An object that comes from a free list is not counted towards the next collection, and one that goes there
+ * is not counted back: fuller lists after an inspection would put the host's next collection off. So they are
+ * emptied before it and have the same objects in the same order after it. */
+enum { KEPT_MAXIMUM = 1 << 16, TUPLE_SIZES = 20 };
+
+static struct {
+    object **objects; /* KEPT_MAXIMUM of them; NULL = no memory, nothing is kept */
+    size_t count;
+} kept;
+
+/* From 1 to TUPLE_SIZES: a tuple of so many items. */
+enum { LISTS = TUPLE_SIZES + 1, DICTS, SLICES, FREE_LISTS };
+
+/* Not to a free list. The objects hold nothing but None and constants that are never freed. */
+static void delete_object(object *any, int free_list)
+{
+    if (free_list == SLICES)
+        for (int i = 0; i < 3; i++)
+            python->Py_DecRef(python->none);
+    python->PyObject_GC_UnTrack(any);
+    python->PyObject_GC_Del(any);
+}
+
+static object *make_of(int free_list)
+{
+    switch (free_list) {
+    case LISTS:
+        return python->PyList_New(0);
+    case DICTS:
+        return python->PyDict_New();
+    case SLICES:
+        return python->PySlice_New(NULL, NULL, NULL);
+    default:
+        return python->PyTuple_New(free_list);
+    }
+}
+
+/* Takes an object from the free list. NULL if that is empty. Another thread's gc.get_objects must not find a
+ * tuple that has no items yet. */
+static object *take_free(int free_list)
+{
+    const int count = generations[0].count;
+    object *made = make_of(free_list);
+    if (!made) {
+        python->PyErr_Clear();
+        return NULL;
+    }
+    if (free_list <= TUPLE_SIZES)
+        python->PyObject_GC_UnTrack(made);
+    if (generations[0].count == count)
+        return made;
+    delete_object(made, free_list);
+    return NULL;
+}
+
+static void empty_free_lists(void)
+{
+    if (!kept.objects)
+        kept.objects = vt_memory_grow(NULL, 0, KEPT_MAXIMUM * sizeof *kept.objects);
+    kept.count = 0;
+    for (int list = 1; kept.objects && list < FREE_LISTS; list++)
+        for (object *free; kept.count < KEPT_MAXIMUM && (free = take_free(list));)
+            kept.objects[kept.count++] = free;
+}
+
+static void fill_free_lists(void)
+{
+    for (int list = 1; kept.objects && list < FREE_LISTS; list++)
+        for (object *free; (free = take_free(list));)
+            delete_object(free, list);
+    while (kept.count)
+        python->Py_DecRef(kept.objects[--kept.count]);
 }
 
 /* ---- a pause ---- */
@@ -71,6 +157,7 @@ void vt_collected_pause(void)
     pause.count = generations[0].count;
     atomic_store(&pause.is_on, true);
     __atomic_store_n(&generations[0].threshold, 0, __ATOMIC_SEQ_CST);
+    empty_free_lists();
 }
 
 static void give_threshold_back(void)
@@ -83,6 +170,7 @@ static void give_threshold_back(void)
 
 void vt_collected_resume(void)
 {
+    fill_free_lists();
     give_threshold_back();
     generations[0].count = pause.count; /* as if nothing had been made */
 }
@@ -94,6 +182,11 @@ void vt_collected_in_child(void)
 }
 
 /* ---- a search ---- */
+
+static const char *type_of(object *any)
+{
+    return vt_pointer_at(any, vt_python_known()->layout->object_type);
+}
 
 struct search {
     const struct vt_collected_search *wanted;
@@ -110,7 +203,7 @@ int vt_collected_visit_referents(object *any, vt_collected_visit visit, void *co
     int (*traverse)(object *, vt_collected_visit *, void *);
     if (!python->PyObject_IS_GC(any))
         return 0;
-    memcpy(&traverse, vt_pointer_at(any, VT_OBJECT_TYPE) + VT_TYPE_TRAVERSE, sizeof traverse);
+    memcpy(&traverse, type_of(any) + vt_python_known()->layout->type_traverse, sizeof traverse);
     return traverse ? traverse(any, visit, context) : 0;
 }
 
@@ -124,7 +217,7 @@ static bool has_id(object *set, object *any)
 
 static bool is_unreached(const struct vt_collected_search *wanted, object *any)
 {
-    return vt_pointer_at(any, VT_OBJECT_TYPE) == wanted->class && !has_id(wanted->seen, any);
+    return type_of(any) == wanted->class && !has_id(wanted->seen, any);
 }
 
 static enum outcome note_unreached(struct search *search, object *any)
@@ -147,7 +240,7 @@ static enum outcome note_holder(struct search *search, object *holder)
 {
     const struct vt_collected_search *wanted = search->wanted;
     if (holder == wanted->unreached || holder == wanted->holders ||
-        has_id(wanted->plain, (object *)vt_pointer_at(holder, VT_OBJECT_TYPE)))
+        has_id(wanted->plain, (object *)type_of(holder)))
         return DONE;
     search->holder = holder;
     vt_collected_visit_referents(holder, note_held, search);

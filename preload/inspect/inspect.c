@@ -2,7 +2,8 @@
  *
  * Any thread may ask for one, in an event: a few atomic words and, if one is due, one Py_AddPendingCall. It
  * runs while the interpreter's main thread waits between two bytecodes, outside of any lock; its cost is
- * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace. */
+ * bounded and recorded. Nothing in it can fail the host: an exception is cleared, and recorded in the trace.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,13 +23,19 @@
 #include "record/record.h"
 #include "record/session.h"
 
-/* All inspections together may take one part in PART_OF_LIFE of the process's life; the assumed cost of the
- * first. */
-enum { PART_OF_LIFE = 100, FIRST_INSPECTION_NS = 5 * 1000 * 1000 };
+/* All inspections together may take one part in PART_OF_LIFE of the process's life. A short life is lent
+ * some time: one part in PART_OF_SHORT_LIFE, LENT_NS at most; at its exit, where nothing trains, twice that
+ * part, LENT_AT_EXIT_NS at most. */
+#define SHORT_LIFE_NS UINT64_C(10000000000)
+enum { PART_OF_LIFE = 100, PART_OF_SHORT_LIFE = 20, LENT_NS = 100000000, LENT_AT_EXIT_NS = 500000000 };
+
+enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* the assumed cost of the first */
 enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
 enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that the program asks for */
 enum { CENSUS_SHARE = 4 };
-enum { FRAMES_MAXIMUM = 200, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
+enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then at twice the time */
+enum { WAITS_NS = 100 * 1000 * 1000 }; /* a main thread that has not run an inspection by then waits in C */
+enum { FRAMES_MAXIMUM = 200, THREADS_MAXIMUM = 256, FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
 
 /* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
@@ -41,15 +48,24 @@ typedef void object; /* PyObject */
 
 static const struct vt_python_api *const python = &vt_python_api;
 
+enum pending { IDLE, ASKED_FOR, RUNS };
+
 /* Of one process, in pages that the kernel wipes in a forked child, which so begins anew (like the
  * session's). */
 struct process {
-    _Atomic unsigned wanted; /* enum vt_inspection_reason, bits */
-    _Atomic int pending;     /* the call is in the interpreter's queue, or runs */
+    _Atomic unsigned wanted;   /* enum vt_inspection_reason, bits */
+    _Atomic int pending;       /* enum pending */
+    _Atomic int queued;        /* a call is in the interpreter's queue */
+    _Atomic int beside;        /* a thread of ours waits for the GIL, or inspects */
+    _Atomic uint64_t asked_ns; /* CLOCK_MONOTONIC, of the pending one */
     _Atomic int failures;
     _Atomic int next_graph_task, passes; /* next_graph_task: above all that were seen */
-    _Atomic uint64_t spent_ns, last_ns;  /* the time that the main thread waited */
+    _Atomic uint64_t spent_ns, last_ns;  /* the time that the main thread waited; what the last one took */
     _Atomic uint64_t seen_peak_bytes;
+    _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
+    _Atomic bool census_unfinished;
+    /* Writer thread. */
+    uint64_t first_ns, next_ns;           /* since the first, when the next is due */
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
 };
 static _Atomic(struct process *) process; /* NULL until there is an interpreter to inspect */
@@ -87,17 +103,22 @@ static struct process *active(const struct vt_session *session)
 }
 
 /* What may be spent now. */
-static uint64_t budget_ns(struct process *state, const struct vt_session *session)
+static uint64_t budget_ns(struct process *state, const struct vt_session *session, bool at_exit)
 {
     uint64_t spent = atomic_load(&state->spent_ns),
-             life = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns;
-    return life / PART_OF_LIFE > spent ? life / PART_OF_LIFE - spent : 0;
+             life = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns, allowed = life / PART_OF_LIFE;
+    if (life < SHORT_LIFE_NS) {
+        uint64_t lent = life / PART_OF_SHORT_LIFE * (at_exit ? 2 : 1),
+                 most = at_exit ? LENT_AT_EXIT_NS : LENT_NS;
+        allowed = lent < most ? lent : most;
+    }
+    return allowed > spent ? allowed - spent : 0;
 }
 
-static bool is_affordable(struct process *state, const struct vt_session *session)
+static bool is_affordable(struct process *state, const struct vt_session *session, bool at_exit)
 {
     uint64_t last = atomic_load(&state->last_ns);
-    return (last ? last : FIRST_INSPECTION_NS) <= budget_ns(state, session);
+    return (last ? last : FIRST_INSPECTION_NS) <= budget_ns(state, session, at_exit);
 }
 
 /* The interpreter's end frees its queue of calls. */
@@ -116,17 +137,23 @@ static bool is_readable(void)
 }
 
 static int inspection(void *asked_for);
+static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread);
 
 static void want(struct process *state, struct vt_session *session, unsigned reason)
 {
-    int idle = 0;
+    int idle = IDLE;
     atomic_fetch_or(&state->wanted, reason);
     if (!is_readable() || is_over(state) ||
-        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session)) ||
-        !atomic_compare_exchange_strong(&state->pending, &idle, 1))
+        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session, false)))
         return;
-    if (python->Py_AddPendingCall(inspection, session)) /* its queue is full: the next event asks again */
-        atomic_store(&state->pending, 0);
+    atomic_store(&state->asked_ns, vt_clock_ns(CLOCK_MONOTONIC));
+    if (!atomic_compare_exchange_strong(&state->pending, &idle, ASKED_FOR) ||
+        atomic_exchange(&state->queued, 1)) /* still there if one of our threads has run the one before */
+        return;
+    if (python->Py_AddPendingCall(inspection, session)) { /* its queue is full: the next event asks again */
+        atomic_store(&state->queued, 0);
+        atomic_store(&state->pending, IDLE);
+    }
 }
 
 /* Returns whether it was known; from now on it is. */
@@ -141,6 +168,15 @@ static void note_self(struct vt_session *session, uint64_t self_address)
     struct process *state = active(session);
     if (state && self_address && !know(state, self_address))
         want(state, session, VT_INSPECTION_NEW_OBJECT);
+}
+
+/* Of the framework's blocks, now. */
+static uint64_t live_bytes(const struct vt_session *session)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
+        bytes += __atomic_load_n(&session->ring.header->live[i].block_bytes, __ATOMIC_RELAXED);
+    return bytes;
 }
 
 static uint64_t peak_bytes(const struct vt_session *session)
@@ -192,19 +228,35 @@ static bool is_imported(const char *module)
     return python->PyDict_GetItemString(python->PyImport_GetModuleDict(), module) != NULL;
 }
 
+/* Since the last census that saw everything: then a census at exit may find what holds it. */
+static bool has_grown(const struct process *state, const struct vt_session *session)
+{
+    return live_bytes(session) > atomic_load(&state->census_bytes);
+}
+
+/* Under the GIL. The interpreter must not end under a thread of ours. */
+static void await_beside(struct process *state)
+{
+    enum { WAIT_US = 1000, WAITS_MAXIMUM = 2000 };
+    object *own = python->PyEval_SaveThread();
+    for (int i = 0; atomic_load(&state->beside) && i < WAITS_MAXIMUM; i++)
+        usleep(WAIT_US);
+    python->PyEval_RestoreThread(own);
+}
+
 static object *inspection_at_exit(object *self, object *arguments)
 {
     struct vt_session *session = vt_session_active();
     struct process *state = session ? active(session) : NULL;
-    int idle = 0;
     (void)self;
     (void)arguments;
-    if (state && !is_over(state) && is_affordable(state, session) &&
-        atomic_compare_exchange_strong(&state->pending, &idle, 1)) {
+    if (state && !is_over(state) && is_affordable(state, session, has_grown(state, session))) {
         atomic_fetch_or(&state->wanted, VT_INSPECTION_EXIT);
-        inspection(session);
+        inspect_now(state, session, false);
     }
     atomic_store(&ended, true);
+    if (state)
+        await_beside(state);
     python->Py_IncRef(python->none);
     return python->none;
 }
@@ -230,15 +282,15 @@ static void register_at_exit(object *globals)
 }
 
 /* What the census may take, 0 = there is none: a part of what is left, so that later ones can follow; all of
- * it where none is expected. */
+ * it where none is expected, or where the one before did not end in its time. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
-    uint64_t left = budget_ns(state, session);
+    uint64_t left = budget_ns(state, session, reason & VT_INSPECTION_EXIT);
     if (reason & VT_INSPECTION_ASKED)
         return ASKED_INSPECTION_NS;
-    if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY))
+    if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY) || atomic_load(&state->census_unfinished))
         return left;
-    return reason & VT_INSPECTION_BACKWARD ? left / CENSUS_SHARE : 0;
+    return reason & ~(unsigned)VT_INSPECTION_NEW_OBJECT ? left / CENSUS_SHARE : 0;
 }
 
 /* The input and the result of an inspection. */
@@ -249,6 +301,8 @@ struct errand {
     object *context;               /* the main thread's context variables, or None */
     uint64_t started_ns;           /* CLOCK_MONOTONIC: the main thread waits from then on */
     uint64_t budget_ns, census_ns; /* budget 0 = no limit; census 0 = none */
+    bool on_own_thread;            /* not on one of the host's, so that no further one is needed */
+    uint64_t processor_ns;         /* that it took */
     object *result;
     const char *text; /* of the result, or a line that says why there is none */
     intptr_t bytes;
@@ -292,7 +346,8 @@ static void *run(void *context)
 {
     struct errand *errand = context;
     int gil = python->PyGILState_Ensure();
-    object *thread = python->PyThreadState_Get ? python->PyThreadState_Get() : NULL;
+    const uint64_t began_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    object *thread = python->PyThreadState_EnterTracing ? python->PyThreadState_Get() : NULL;
     if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
         python->PyThreadState_EnterTracing(thread);
     bool is_refused = false;
@@ -310,6 +365,7 @@ static void *run(void *context)
     vt_inspect_code_end(&code);
     if (thread)
         python->PyThreadState_LeaveTracing(thread);
+    errand->processor_ns = vt_clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
     python->PyGILState_Release(gil);
     return NULL;
 }
@@ -349,12 +405,21 @@ static void run_beside(struct errand *errand)
     pthread_setcancelstate(cancel_state, NULL);
 }
 
-/* Roots and optimizers that an inspection has reported need none of their own when they are called. */
-static void remember_reported(struct process *state, const char *text, size_t bytes)
+/* Roots and optimizers that an inspection has reported need none of their own when they are called; and how
+ * the census went. */
+static void remember_reported(struct process *state, const struct vt_session *session, const char *text,
+                              size_t bytes)
 {
     for (const char *line = text, *end = text + bytes; line && line < end;
          line = memchr(line, '\n', (size_t)(end - line))) {
         line += *line == '\n';
+        if (line + 2 < end && *line == 'C') { /* the last field */
+            const char *ends = strchr(line + 2, '\t');
+            bool ended = ends && ends[1] == '1';
+            atomic_store(&state->census_unfinished, !ended);
+            if (ended)
+                atomic_store(&state->census_bytes, live_bytes(session));
+        }
         const char *address =
             line + 2 < end && (*line == 'R' || *line == 'O') ? strchr(line + 2, '\t') : NULL;
         if (address)
@@ -371,6 +436,19 @@ static object *copy_context(void)
     return python->none;
 }
 
+/* Of the functions that run: those of other threads, which wait for the GIL or in C, then this one's (read in
+ * reverse by inspect.py). States are added without the GIL, but before the first, and freed with it. */
+static void list_variables(object *variables)
+{
+    object *own = python->PyThreadState_Get();
+    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
+        if (thread != own)
+            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    python->PyErr_Clear(); /* no memory for all of them */
+}
+
 static void run_errand(struct errand *errand)
 {
     object *type = NULL, *value = NULL, *traceback = NULL;
@@ -384,9 +462,8 @@ static void run_errand(struct errand *errand)
         errand->handled = value ? value : python->none;
         errand->context = copy_context();
         if (errand->variables && errand->context) {
-            vt_python_visit_locals(FRAMES_MAXIMUM, vt_inspect_add_variable, errand->variables);
-            python->PyErr_Clear(); /* no memory for all of them */
-            run_beside(errand);
+            list_variables(errand->variables);
+            errand->on_own_thread ? run(errand) : run_beside(errand);
         }
         vt_python_drop(errand->variables);
         vt_python_drop(errand->context);
@@ -402,22 +479,26 @@ static void run_errand(struct errand *errand)
     errand->bytes = (intptr_t)strlen(errand->failure);
 }
 
-static void record_inspection(struct errand *errand, unsigned reason)
+static void record_inspection(struct errand *errand, const struct vt_session *session, unsigned reason)
 {
     kept.inspections++;
-    remember_reported(errand->state, errand->text, (size_t)errand->bytes);
+    remember_reported(errand->state, session, errand->text, (size_t)errand->bytes);
     vt_record_inspection(kept.inspections, reason, errand->text, (size_t)errand->bytes, errand->started_ns);
 }
 
 /* Where torch's modules are imported. */
-static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason)
+static void inspection_at_modules(struct process *state, const struct vt_session *session, unsigned reason,
+                                  bool on_own_thread)
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
     struct errand errand = {.state = state,
                             .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
                             .census_ns = census_ns(state, session, reason),
-                            .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget_ns(state, session) + 1};
+                            .budget_ns = reason & VT_INSPECTION_ASKED
+                                             ? 0
+                                             : budget_ns(state, session, reason & VT_INSPECTION_EXIT) + 1,
+                            .on_own_thread = on_own_thread};
     python->PyErr_Fetch(&type, &value, &traceback);
     run_errand(&errand);
     if (errand.bytes > (intptr_t)sizeof expensive &&
@@ -425,32 +506,106 @@ static void inspection_at_modules(struct process *state, const struct vt_session
         needed_ns = strtoull(errand.text + sizeof expensive - 1, NULL, 10);
         atomic_fetch_or(&state->wanted, reason); /* again, when that much is left */
     } else if (errand.bytes > 0) {
-        record_inspection(&errand, reason);
+        record_inspection(&errand, session, reason);
     }
     vt_python_drop(errand.result);
     python->PyErr_Restore(type, value, traceback);
     uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - errand.started_ns;
     atomic_fetch_add(&state->spent_ns, waited_ns);
-    atomic_store(&state->last_ns, needed_ns ? needed_ns : waited_ns);
+    /* The wait for the GIL and for a processor may be shorter next time. A census that did not end gets twice
+     * as long. */
+    if (!needed_ns)
+        needed_ns = errand.processor_ns * (atomic_load(&state->census_unfinished) ? 2 : 1);
+    atomic_store(&state->last_ns, needed_ns);
+}
+
+/* False if another thread has taken it meanwhile. */
+static bool inspect_now(struct process *state, struct vt_session *session, bool on_own_thread)
+{
+    if (atomic_exchange(&state->pending, RUNS) == RUNS)
+        return false;
+    unsigned reason = atomic_exchange(&state->wanted, 0);
+    if (is_imported(torch_modules))
+        inspection_at_modules(state, session, reason, on_own_thread);
+    atomic_store(&state->pending, IDLE);
+    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
+        want(state, session, VT_INSPECTION_ASKED);
+    return true;
 }
 
 static int inspection(void *asked_for)
 {
     struct vt_session *session = vt_session_active();
     struct process *state = session ? active(session) : NULL;
-    int idle = 1, saved_errno = errno;
-    if (!state || session != asked_for ||
-        atomic_load(&state->pending) != 1) /* of another process, or ended */
+    int saved_errno = errno;
+    if (!state || session != asked_for) /* of another process, or ended */
         return 0;
-    unsigned reason = atomic_exchange(&state->wanted, 0);
-    if (is_imported(torch_modules))
-        inspection_at_modules(state, session, reason);
-    atomic_compare_exchange_strong(&state->pending, &idle, 0);
-    if (atomic_load(&state->wanted) & VT_INSPECTION_ASKED) /* asked for meanwhile, by another thread */
-        want(state, session, VT_INSPECTION_ASKED);
+    atomic_store(&state->queued, 0);
+    if (atomic_load(&state->pending) == ASKED_FOR)
+        inspect_now(state, session, false);
     errno = saved_errno;
     return 0;
 }
 
+/* ---- beside a main thread that waits in C ---- */
+
+/* A thread of ours. Only the main interpreter's lock is taken by PyGILState_Ensure. */
+static void *inspect_beside(void *context)
+{
+    struct vt_session *session = context;
+    struct process *state = active(session);
+    if (state && !is_over(state)) {
+        int gil = python->PyGILState_Ensure();
+        if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR &&
+            !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
+            inspect_now(state, session, true);
+        python->PyGILState_Release(gil);
+    }
+    if (state)
+        atomic_store(&state->beside, 0);
+    return NULL;
+}
+
+/* Where nothing goes backward: autograd's threads change gradients without the GIL, which must not be read
+ * meanwhile; a main thread that waits may have begun that. */
+static bool waits_in_c(struct process *state, uint64_t now_ns)
+{
+    return atomic_load(&state->pending) == ASKED_FOR && atomic_load(&state->passes) == 0 &&
+           now_ns > atomic_load(&state->asked_ns) + WAITS_NS && !is_over(state);
+}
+
+static void begin_beside(struct process *state, struct vt_session *session)
+{
+    sigset_t before;
+    pthread_t thread;
+    if (atomic_exchange(&state->beside, 1))
+        return;
+    block_signals(&before);
+    if (pthread_create(&thread, NULL, inspect_beside, session))
+        atomic_store(&state->beside, 0);
+    else
+        pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Also where nothing goes backward. */
+static void tend(struct vt_session *session)
+{
+    struct process *state = active(session);
+    if (!state || !vt_python_known())
+        return;
+    uint64_t now_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    if (!state->first_ns) {
+        state->first_ns = now_ns;
+        state->next_ns = FIRST_IN_TIME_NS;
+    }
+    if (now_ns - state->first_ns > state->next_ns) {
+        state->next_ns = 2 * (now_ns - state->first_ns);
+        want(state, session, VT_INSPECTION_TIME);
+    }
+    if (waits_in_c(state, now_ns))
+        begin_beside(state, session);
+}
+
 const struct vt_inspector vt_inspector = {
-    .look_up = look_up, .note_self = note_self, .note_backward = note_backward, .ask = ask_for};
+    .look_up = look_up, .tend = tend, .note_self = note_self, .note_backward = note_backward, .ask = ask_for};

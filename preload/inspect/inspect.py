@@ -7,8 +7,8 @@
 # that stays (a function's __code__, a frame's f_code, an object's __dict__, id) is read by methods.c.
 #
 # Given by code.c: sys, the interpreter's types (CELL, ...), the functions of methods.c, what is remembered from one inspection
-# to the next (roots and optimizers, as weak references, None where there can be none; and their holders), and take_census of
-# census.py. Given to census.py: FOR_CENSUS, at the end.
+# to the next (roots and optimizers, as weak references, None where there can be none; and their holders; written: how much of
+# a compiler's map is reported), and take_census of census.py. Given to census.py: FOR_CENSUS, at the end.
 
 TRANSPARENT = {  # steps of a path that the user did not write: (class of the wrapper, attribute)
     ("DistributedDataParallel", "module"), ("DataParallel", "module"), ("OptimizedModule", "_orig_mod"),
@@ -23,6 +23,7 @@ CONTAINERS = {id(list), id(tuple), id(dict)}
 TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
                    "storage_offset", "untyped_storage")
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched
+CENSUS_NS = 5_000_000  # that a census gets also where the wait for the GIL has used up its time: most end in less
 CHECK_EVERY = 256  # tensors between two readings of the clock
 
 Namespace = type(sys.implementation)
@@ -316,6 +317,21 @@ def parameters_of(group):
     return ()
 
 
+def report_written(inspection):
+    """Which lines of the user's are behind those that torch.compile wrote: its own map, of what is new in it."""
+    cache = (attributes(sys.modules.get("torch._inductor.codecache")) or {}).get("PyCodeCache")
+    maps = type.__getattribute__(cache, "__dict__").get("linemaps") if type(cache) is type else None
+    if type(maps) is not dict:
+        return
+    for path, columns in list(maps.items())[sum(written):]:
+        if type(path) is not str or type(columns) is not list or len(columns) != 2:
+            continue
+        for line, where in zip(*map(tuple, columns)):
+            if type(line) is int and type(where) is str:
+                inspection.lines.append(f"W\t{text(path)}\t{line}\t{text(where)}\n")
+    written[:] = [len(maps)]
+
+
 def find(variables, torch):
     module_class = sys.modules["torch.nn.modules.module"].Module
     optimizer_module = sys.modules.get("torch.optim.optimizer")
@@ -341,9 +357,11 @@ def report(variables, torch, started_ns, budget_ns, census_ns, handled, context)
     except TooExpensive:
         parts = max(2, len(walked) / max(1, len(inspection.reported)))
         return f"expensive {int(found_ns - started_ns + (now_ns() - found_ns) * parts)}"
+    report_written(inspection)
     if census_ns:
-        until_ns = now_ns() + census_ns
-        take_census(variables, torch, inspection, min(until_ns, inspection.deadline_ns or until_ns), handled, context)
+        until_ns, least_ns = now_ns() + census_ns, now_ns() + CENSUS_NS
+        deadline_ns = max(least_ns, min(until_ns, inspection.deadline_ns or until_ns))
+        take_census(variables, torch, inspection, deadline_ns, handled, context)
     return "".join(inspection.lines)
 
 
@@ -376,5 +394,5 @@ def inspect(variables, started_ns, budget_ns, census_ns, handled=None, context=N
 
 
 FOR_CENSUS = dict(
-    PLAIN=PLAIN, CONTAINERS=CONTAINERS, Namespace=Namespace, attributes=attributes, class_name=class_name, has_class=has_class,
-    entries=entries, key_name=key_name, text=text, place_of=place_of)
+    PLAIN=PLAIN, CONTAINERS=CONTAINERS, SLOT=SLOT, Namespace=Namespace, attributes=attributes, class_name=class_name,
+    has_class=has_class, entries=entries, key_name=key_name, text=text, place_of=place_of)

@@ -88,10 +88,11 @@ static object *copy_values(const char *type, const char *values)
  * attributes. object.__dict__ would make a dict, which stays, for an object that has none. */
 static object *own_attributes(object *self, object *any)
 {
-    const char *type = vt_pointer_at(any, VT_OBJECT_TYPE);
+    const struct vt_python_layout *layout = vt_python_known()->layout;
+    const char *type = vt_pointer_at(any, layout->object_type);
     (void)self;
-    const unsigned long flags = (unsigned long)vt_pointer_at(type, VT_TYPE_FLAGS);
-    const unsigned minor = vt_python_known()->layout->minor;
+    const unsigned long flags = (unsigned long)vt_pointer_at(type, layout->type_flags);
+    const unsigned minor = layout->minor;
     if (minor < 11 || !(flags & MANAGED_DICT)) {
         object **place = python->_PyObject_GetDictPtr(any);
         return new_reference(place ? *place : NULL);
@@ -102,8 +103,8 @@ static object *own_attributes(object *self, object *any)
     } else if (minor == 12 && (uintptr_t)dict & 1) {
         values = dict + 1;
         dict = NULL;
-    } else if (minor == 13 && !dict && flags & INLINE_VALUES) {
-        values = (const char *)any + (intptr_t)vt_pointer_at(type, VT_TYPE_BASIC_SIZE);
+    } else if (minor >= 13 && !dict && flags & INLINE_VALUES) {
+        values = (const char *)any + (intptr_t)vt_pointer_at(type, layout->type_basic_bytes);
         values = values[VALID_3_13] ? values + VALUES_3_13 : NULL;
     }
     return values ? copy_values(type, values) : new_reference(dict);
@@ -125,6 +126,16 @@ static object *frame_variables(object *self, object *frame)
     (void)self;
     if (variables)
         vt_python_visit_frame(frame, vt_inspect_add_variable, variables);
+    return variables;
+}
+
+/* generator_variables(generator or coroutine): the same. */
+static object *generator_variables(object *self, object *generator)
+{
+    object *variables = python->PyList_New(0);
+    (void)self;
+    if (variables)
+        vt_python_visit_generator(generator, vt_inspect_add_variable, variables);
     return variables;
 }
 
@@ -197,6 +208,7 @@ struct vt_python_method vt_inspect_methods[VT_INSPECT_METHODS] = {
     {"referents", referents, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"own_attributes", own_attributes, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"frame_variables", frame_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
+    {"generator_variables", generator_variables, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"function_parts", function_parts, VT_PYTHON_ONE_ARGUMENT, NULL},
     {"find_unreached", find_unreached, VT_PYTHON_ARGUMENTS, NULL},
 };

@@ -46,6 +46,9 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyFunction_GetKwDefaults, (void *))                                                            \
     X(int, PyGILState_Ensure, (void))                                                                        \
     X(void, PyGILState_Release, (int))                                                                       \
+    X(void *, PyInterpreterState_Head, (void))                                                               \
+    X(void *, PyInterpreterState_Next, (void *))                                                             \
+    X(void *, PyInterpreterState_ThreadHead, (void *))                                                       \
     X(void *, PyImport_GetModuleDict, (void))                                                                \
     X(int, PyList_Append, (void *, void *))                                                                  \
     X(void *, PyList_GetItem, (void *, intptr_t))                                                            \
@@ -55,20 +58,28 @@ enum { VT_PYTHON_FILE_INPUT = 257 }; /* Py_file_input */
     X(void *, PyLong_FromUnsignedLong, (unsigned long))                                                      \
     X(void *, PyLong_FromVoidPtr, (void *))                                                                  \
     X(void *, PyObject_CallFunctionObjArgs, (void *, ...))                                                   \
+    X(void, PyObject_GC_Del, (void *))                                                                       \
     X(void, PyObject_GC_UnTrack, (void *))                                                                   \
     X(void *, PyObject_GetAttrString, (void *, const char *))                                                \
     X(int, PyObject_IS_GC, (void *))                                                                         \
     X(void *, PyObject_Str, (void *))                                                                        \
     X(int, PySet_Contains, (void *, void *))                                                                 \
+    X(void *, PySlice_New, (void *, void *, void *))                                                         \
+    X(void *, PyTuple_New, (intptr_t))                                                                       \
     X(void *, PyTuple_GetItem, (void *, intptr_t))                                                           \
     X(void *, PyTuple_GetSlice, (void *, intptr_t, intptr_t))                                                \
+    X(void *, PyThreadState_Get, (void))                                                                     \
+    X(void *, PyThreadState_GetInterpreter, (void *))                                                        \
+    X(void *, PyThreadState_Next, (void *))                                                                  \
     X(intptr_t, PyTuple_Size, (void *))                                                                      \
     X(const char *, PyUnicode_AsUTF8AndSize, (void *, intptr_t *))
 
 /* Objects of the interpreter, and their names in inspect.py and census.py. */
 #define VT_PYTHON_TYPES(X)                                                                                   \
+    X(ASYNC_GENERATOR, PyAsyncGen_Type)                                                                      \
     X(CELL, PyCell_Type)                                                                                     \
     X(CODE, PyCode_Type)                                                                                     \
+    X(COROUTINE, PyCoro_Type)                                                                                \
     X(FRAME, PyFrame_Type)                                                                                   \
     X(FUNCTION, PyFunction_Type)                                                                             \
     X(GENERATOR, PyGen_Type)                                                                                 \
@@ -85,8 +96,7 @@ struct vt_python_api {
     VT_PYTHON_TYPES(X)
 #undef X
     void *none; /* Py_None */
-    /* From 3.11 on, all or none of them. */
-    void *(*PyThreadState_Get)(void);
+    /* From 3.11 on, both or none of them. */
     void (*PyThreadState_EnterTracing)(void *);
     void (*PyThreadState_LeaveTracing)(void *);
 };

@@ -40,6 +40,7 @@ struct captured_stack {
     uint64_t hash;
     size_t native_frames, python_frames;
     bool native_truncated, python_truncated, python_unreadable;
+    uintptr_t entry_frame; /* of the interpreter, 0 = none */
     uint64_t native[VT_NATIVE_DEPTH];
     struct vt_raw_python_frame *python; /* `shallow`, or one of the session's deep buffers */
     struct vt_raw_python_frame shallow[SHALLOW_DEPTH];
@@ -222,8 +223,9 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
     int buffer = -1;
     stack->python = stack->shallow;
     if (__builtin_expect(!thread.deep, 1)) {
-        stack->python_frames = vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash,
-                                              &stack->python_truncated, &stack->python_unreadable);
+        stack->python_frames =
+            vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash, &stack->python_truncated,
+                           &stack->python_unreadable, &stack->entry_frame);
         if (__builtin_expect(!stack->python_truncated, 1))
             return -1;
     }
@@ -235,7 +237,7 @@ static int walk_python(struct vt_session *session, struct captured_stack *stack)
     }
     stack->hash = seed;
     stack->python_frames = vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated,
-                                          &stack->python_unreadable);
+                                          &stack->python_unreadable, &stack->entry_frame);
     thread.deep = stack->python_frames >= SHALLOW_DEPTH;
     return buffer;
 }
@@ -277,6 +279,7 @@ static void begin_stack(struct captured_stack *stack, uint16_t function)
 {
     stack->hash = (uint64_t)function << 16 | thread.label;
     stack->native_frames = stack->python_frames = 0;
+    stack->entry_frame = 0;
     stack->native_truncated = stack->python_truncated = stack->python_unreadable = false;
 }
 
@@ -302,7 +305,8 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
             buffer = walk_python(session, &stack);
         if (thread.node.sequence)
             settle_node(session, seen->sequence, stack.hash);
-        stack.native_frames = vt_native_walk(stack.native, &stack.hash, &stack.native_truncated);
+        stack.native_frames =
+            vt_native_walk(stack.native, stack.entry_frame, &stack.hash, &stack.native_truncated);
     }
     uint32_t id = intern_stack(session, &stack, seen->function);
     return_deep_buffer(session, buffer);

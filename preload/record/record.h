@@ -78,6 +78,8 @@ bool vt_recording(void);
 struct vt_inspector {
     /* Writer thread: finds the interpreter's functions once it is there. */
     void (*look_up)(void);
+    /* Writer thread, many times a second. */
+    void (*tend)(struct vt_session *session);
     /* A new stack shows calls of modules or optimizers; `self_address` is that of the outermost. */
     void (*note_self)(struct vt_session *session, uint64_t self_address);
     /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */

@@ -222,6 +222,8 @@ static void do_round(struct writer *writer)
         vt_python_look_up();
     if (writer->session->options.python && writer->session->options.inspect)
         vt_inspector.look_up();
+    if (writer->session->options.python)
+        vt_inspector.tend(writer->session);
     vt_native_find_interpreter();
     vt_gate_leave(gate);
 }

@@ -56,7 +56,7 @@ struct walk {
     uint64_t *addresses;
     size_t count;
     uint64_t hash;
-    uintptr_t interpreter_start, interpreter_bytes, engine_loop;
+    uintptr_t interpreter_start, interpreter_bytes, engine_loop, entry_frame;
     bool truncated;
 };
 
@@ -78,6 +78,17 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
 }
 
 #if defined __x86_64__
+
+/* The evaluation function also where its symbol does not cover it (parts of it put elsewhere by the compiler;
+ * one function for each instruction): the frame that lies around the entry frame. It was taken already. */
+static inline bool ends_at_interpreter(struct walk *walk, uintptr_t stack, uintptr_t cfa, uint64_t hash)
+{
+    if (__builtin_expect(walk->entry_frame - stack >= cfa - stack || walk->count == 0, 1))
+        return false;
+    walk->count--;
+    walk->hash = hash;
+    return true;
+}
 
 /* ---- remembered steps ----
  *
@@ -216,15 +227,22 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
     struct vt_unwind_frame frame = {0};
     VT_UNWIND_HERE(&frame);
     struct vt_stack_range range = vt_stack_range_of(frame.registers[VT_REGISTER_RSP]);
-    while (vt_unwind_step(&frame, &range) && take(walk, frame.registers[VT_REGISTER_RETURN]))
-        ;
+    uintptr_t stack = frame.registers[VT_REGISTER_RSP];
+    uint64_t before = walk->hash, hash = before;
+    while (vt_unwind_step(&frame, &range) &&
+           !ends_at_interpreter(walk, stack, frame.registers[VT_REGISTER_RSP], before) &&
+           take(walk, frame.registers[VT_REGISTER_RETURN])) {
+        stack = frame.registers[VT_REGISTER_RSP];
+        before = hash;
+        hash = walk->hash;
+    }
 }
 
 /* False if it takes walk_full. */
 static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base, uintptr_t address)
 {
     struct vt_stack_range range = vt_stack_range_of(stack);
-    while (take(walk, address)) {
+    for (uint64_t before = walk->hash; take(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
         uintptr_t cfa;
@@ -243,6 +261,8 @@ static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base,
         default:
             return (step >> BASE_BITS & 0xffff) != OTHER_FULL;
         }
+        if (ends_at_interpreter(walk, stack, cfa, before))
+            return true;
         if (__builtin_expect(cfa <= stack || !vt_stack_read(&range, cfa - 8, &value), 0))
             return true;
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
@@ -285,12 +305,14 @@ static void walk_stack(struct walk *walk, const uint64_t *frame)
 #error "native stacks: this architecture is not known"
 #endif
 
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated)
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, uint64_t *hash,
+                      bool *truncated)
 {
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
     struct walk walk = {.addresses = addresses,
                         .hash = *hash,
+                        .entry_frame = entry_frame,
                         .interpreter_start = atomic_load_explicit(&interpreter_start, memory_order_acquire),
                         .engine_loop = atomic_load_explicit(&engine_loop, memory_order_relaxed)};
     if (walk.interpreter_start)

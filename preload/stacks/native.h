@@ -30,6 +30,7 @@ void vt_native_note_symbol(uint64_t return_address, const char *linkage_name);
 /* Return addresses of the calling thread's frames outside of this library, innermost first, at most
  * VT_NATIVE_DEPTH. Stops before the interpreter's frame, and where no table knows the code. Mixes into *hash.
  */
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uint64_t *hash, bool *truncated);
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, uint64_t *hash,
+                      bool *truncated);
 
 #endif

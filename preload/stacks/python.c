@@ -27,10 +27,11 @@ static __attribute__((noinline)) uint64_t remember_self(const struct vt_python *
 static __attribute__((noinline)) uint64_t read_self(const struct vt_python *python, const char *locals,
                                                     uint64_t note)
 {
-    const char *value = vt_pointer_at(locals, (note & SELF_NOTE_MASK) >> VT_SELF_KIND_BITS << 3);
+    const struct vt_python_layout *layout = python->layout;
+    const char *value = vt_reference_at(layout, locals, (note & SELF_NOTE_MASK) >> VT_SELF_KIND_BITS << 3);
     if ((note & VT_SELF_KIND_MASK) == VT_SELF_PLAIN)
         return (uintptr_t)value;
-    return vt_has_type(value, python->cell_type) ? vt_word_at(value, VT_CELL_CONTENTS) : 0;
+    return vt_has_type(layout, value, python->cell_type) ? vt_word_at(value, layout->cell_contents) : 0;
 }
 
 /* ---- which code it is ---- */
@@ -46,11 +47,11 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
 static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
 {
     uint64_t sample = (uintptr_t)text;
-    uint64_t hash = vt_word_at(text, VT_UNICODE_HASH);
-    uint64_t length = vt_word_at(text, VT_UNICODE_LENGTH);
+    uint64_t hash = vt_word_at(text, layout->unicode_hash);
+    uint64_t length = vt_word_at(text, layout->unicode_length);
     if (hash != UINT64_MAX)
         return sample + hash + rotate(length, 48);
-    uint32_t bits = (uint32_t)vt_int_at(text, VT_UNICODE_STATE);
+    unsigned bits = vt_unicode_bits_at(layout, text);
     if (__builtin_expect((bits & VT_UNICODE_COMPACT) == 0, 0))
         return sample;
     const char *data =
@@ -66,23 +67,23 @@ static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, 
 {
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     const char *table = vt_pointer_at(code, layout->code_line_table);
-    uint64_t table_bytes = vt_word_at(table, VT_VAR_OBJECT_SIZE);
+    uint64_t table_bytes = vt_word_at(table, layout->object_size);
     uint64_t guard = (uint32_t)vt_int_at(code, layout->code_first_line) + (table_bytes << 32);
     guard += sample_text(layout, vt_pointer_at(code, name));
     guard ^= rotate(sample_text(layout, vt_pointer_at(code, layout->code_file_name)), 17);
     guard += rotate((uintptr_t)table, 41);
     if (table_bytes >= 8)
-        guard ^= (vt_word_at(table, VT_BYTES_DATA) +
-                  rotate(vt_word_at(table, VT_BYTES_DATA + table_bytes - 8), 29)) *
+        guard ^= (vt_word_at(table, layout->bytes_data) +
+                  rotate(vt_word_at(table, layout->bytes_data + table_bytes - 8), 29)) *
                  VT_HASH_4;
     return guard;
 }
 
 /* ---- frames ---- */
 
-enum { FRAME_OWNER_MAXIMUM = 3 };
+enum { FRAME_OWNER_MAXIMUM = 4 };
 
-enum frame_state { FRAME_READABLE, FRAME_SKIPPED, FRAME_UNREADABLE };
+enum frame_state { FRAME_READABLE, FRAME_SKIPPED, FRAME_ENTRY, FRAME_UNREADABLE };
 
 struct frame {
     const char *code, *locals;
@@ -98,7 +99,20 @@ static inline __attribute__((always_inline)) const char *first_frame(const struc
     return first;
 }
 
-/* Skips what sys._getframe leaves out: the entry frame on the C stack for each call from C, and frames
+/* The first of the instructions that a frame runs. In a free-threaded build each thread has a copy of its
+ * own, for which the code object has a list. Another thread may put a longer list in its place: this one may
+ * then be read after it was freed (its pages stay), and what it says is only compared. */
+static inline __attribute__((always_inline)) uintptr_t
+first_instruction(const struct vt_python_layout *layout, const char *frame, const char *code)
+{
+    int32_t index = layout->code_thread_instructions ? vt_int_at(frame, layout->frame_instructions_index) : 0;
+    const char *copies = index > 0 ? vt_pointer_at(code, layout->code_thread_instructions) : NULL;
+    if (vt_is_plausible(copies) && (uint64_t)index < vt_word_at(copies, 0))
+        return vt_word_at(copies, 8 + (ptrdiff_t)index * 8);
+    return (uintptr_t)(code + layout->code_instructions);
+}
+
+/* Skips what sys._getframe leaves out: the entry frame for each call from C, and frames
  * that have not reached their first traceable instruction (they are still making their cells, and have no
  * locals yet). */
 static inline __attribute__((always_inline)) enum frame_state
@@ -108,11 +122,11 @@ read_frame(const struct vt_python *python, const struct vt_python_layout *layout
     unsigned owner = VT_NO_OWNER;
     if (layout->chain != VT_CHAIN_OBJECTS) {
         owner = *(const unsigned char *)(at + layout->frame_owner);
-        if (owner == layout->owner_c_stack)
-            return FRAME_SKIPPED;
+        if (owner >= layout->owner_interpreter && owner <= FRAME_OWNER_MAXIMUM)
+            return FRAME_ENTRY;
     }
-    const char *code = vt_pointer_at(at, layout->frame_code);
-    if (__builtin_expect(!vt_has_type(code, python->code_type), 0))
+    const char *code = vt_reference_at(layout, at, layout->frame_code);
+    if (__builtin_expect(!vt_has_type(layout, code, python->code_type), 0))
         return FRAME_UNREADABLE;
     int64_t offset;
     if (layout->chain == VT_CHAIN_OBJECTS) {
@@ -120,8 +134,7 @@ read_frame(const struct vt_python *python, const struct vt_python_layout *layout
     } else {
         if (__builtin_expect(owner > FRAME_OWNER_MAXIMUM, 0))
             return FRAME_UNREADABLE;
-        offset = (int64_t)(vt_word_at(at, layout->frame_instruction) -
-                           (uintptr_t)(code + layout->code_instructions));
+        offset = (int64_t)(vt_word_at(at, layout->frame_instruction) - first_instruction(layout, at, code));
         if (__builtin_expect(offset < 2 * (int64_t)vt_int_at(code, layout->code_first_traceable), 0) &&
             owner != layout->owner_generator)
             return FRAME_SKIPPED;
@@ -141,6 +154,7 @@ struct walk {
     size_t capacity;
     size_t count;
     uint64_t hash;
+    uintptr_t entry_frame;
     bool truncated;
     bool unreadable;
 };
@@ -176,7 +190,9 @@ walk_frames(struct walk *walk, const struct vt_python_layout *layout, const char
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         enum frame_state state = read_frame(walk->python, layout, at, &frame);
-        if (state == FRAME_SKIPPED)
+        if (state == FRAME_ENTRY && walk->entry_frame == 0)
+            walk->entry_frame = (uintptr_t)at;
+        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
             continue;
         if (__builtin_expect(state == FRAME_UNREADABLE, 0))
             break;
@@ -190,36 +206,43 @@ walk_frames(struct walk *walk, const struct vt_python_layout *layout, const char
 }
 
 /* One walk for each table, with its offsets as constants. */
-#define WALK(minor_version)                                                                                  \
-    static __attribute__((noinline)) void walk_3_##minor_version(struct walk *walk, const char *thread)      \
+#define WALK(index)                                                                                          \
+    static __attribute__((noinline)) void walk_##index(struct walk *walk, const char *thread)                \
     {                                                                                                        \
         struct walk in_registers = *walk; /* what is stored to frames could alias *walk */                   \
-        walk_frames(&in_registers, &vt_python_layouts[minor_version - VT_PYTHON_FIRST_MINOR], thread);       \
+        walk_frames(&in_registers, &vt_python_layouts[index], thread);                                       \
         *walk = in_registers;                                                                                \
     }
+WALK(0)
+WALK(1)
+WALK(2)
+WALK(3)
+WALK(4)
+WALK(5)
+WALK(6)
+WALK(7)
+WALK(8)
 WALK(9)
-WALK(10)
-WALK(11)
-WALK(12)
-WALK(13)
 
-static void (*const walks[])(struct walk *, const char *) = {walk_3_9, walk_3_10, walk_3_11, walk_3_12,
-                                                             walk_3_13};
+static void (*const walks[])(struct walk *, const char *) = {walk_0, walk_1, walk_2, walk_3, walk_4,
+                                                             walk_5, walk_6, walk_7, walk_8, walk_9};
 _Static_assert(sizeof walks / sizeof *walks == VT_PYTHON_LAYOUTS, "a walk for each table");
 
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable)
+                      bool *unreadable, uintptr_t *entry_frame)
 {
+    *entry_frame = 0;
     *truncated = false;
     *unreadable = false;
     struct walk walk = {.frames = frames, .capacity = capacity, .hash = *hash};
     const char *thread = vt_python_current_thread(&walk.python);
     if (thread == NULL)
         return 0;
-    walks[walk.python->layout->minor - VT_PYTHON_FIRST_MINOR](&walk, thread);
+    walks[walk.python->layout->index](&walk, thread);
     *hash = walk.hash;
     *truncated = walk.truncated;
     *unreadable = walk.unreadable;
+    *entry_frame = walk.entry_frame;
     return walk.count;
 }
 
@@ -240,18 +263,19 @@ static bool visit_slots(const struct visit *visit, const char *names, const char
                         bool cells)
 {
     const struct vt_python *python = visit->python;
-    if (!vt_has_type(names, python->tuple_type))
+    const struct vt_python_layout *layout = python->layout;
+    if (!vt_has_type(layout, names, python->tuple_type))
         return true;
-    int64_t count = (int64_t)(uintptr_t)vt_pointer_at(names, VT_VAR_OBJECT_SIZE);
+    int64_t count = (int64_t)(uintptr_t)vt_pointer_at(names, layout->object_size);
     for (int64_t i = 0; i < count && i < LOCALS_MAXIMUM; i++) {
-        const char *name = vt_pointer_at(names, VT_TUPLE_ITEMS + (size_t)i * 8);
-        const char *value = vt_pointer_at(slots, (size_t)i * 8);
+        const char *name = vt_pointer_at(names, layout->tuple_items + (size_t)i * 8);
+        const char *value = vt_reference_at(layout, slots, (ptrdiff_t)i * 8);
         bool cell = kinds ? (kinds[i] & (VT_LOCAL_IS_CELL | VT_LOCAL_IS_FREE)) != 0 : cells;
         if (cell)
-            value = python->cells_readable && vt_has_type(value, python->cell_type)
-                        ? vt_pointer_at(value, VT_CELL_CONTENTS)
+            value = python->cells_readable && vt_has_type(layout, value, python->cell_type)
+                        ? vt_pointer_at(value, layout->cell_contents)
                         : NULL;
-        if (vt_is_plausible(value) && vt_has_type(name, python->unicode_type) &&
+        if (vt_is_plausible(value) && vt_has_type(layout, name, python->unicode_type) &&
             !visit->visit(visit->context, visit->function, name, value))
             return false;
     }
@@ -265,7 +289,7 @@ static bool visit_frame(struct visit *visit, const struct frame *frame)
     const char *names = vt_pointer_at(code, layout->code_local_names);
     visit->function =
         vt_pointer_at(code, layout->code_qualified_name ? layout->code_qualified_name : layout->code_name);
-    if (!vt_has_type(visit->function, visit->python->unicode_type))
+    if (!vt_has_type(layout, visit->function, visit->python->unicode_type))
         return true;
     if (layout->code_local_kinds == 0) { /* before 3.11: the locals, then the cells */
         int32_t count = vt_int_at(code, layout->code_local_count);
@@ -275,25 +299,31 @@ static bool visit_frame(struct visit *visit, const struct frame *frame)
                             NULL, true));
     }
     const char *kinds = vt_pointer_at(code, layout->code_local_kinds);
-    if (!vt_has_type(kinds, visit->python->bytes_type) || !vt_has_type(names, visit->python->tuple_type) ||
-        vt_pointer_at(kinds, VT_VAR_OBJECT_SIZE) != vt_pointer_at(names, VT_VAR_OBJECT_SIZE))
+    if (!vt_has_type(layout, kinds, visit->python->bytes_type) ||
+        !vt_has_type(layout, names, visit->python->tuple_type) ||
+        vt_pointer_at(kinds, layout->object_size) != vt_pointer_at(names, layout->object_size))
         return true;
-    return visit_slots(visit, names, locals, kinds + VT_BYTES_DATA, false);
+    return visit_slots(visit, names, locals, kinds + layout->bytes_data, false);
 }
 
-/* The calling thread's state, NULL where nothing can be read. Where cells cannot be read, the chain may also
- * hold frames whose locals are being freed. */
-static const char *begin(struct visit *visit)
+/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals
+ * are being freed. */
+static bool begin(struct visit *visit)
 {
-    const char *thread = vt_python_current_thread(&visit->python);
-    return thread && visit->python->cells_readable ? thread : NULL;
+    return vt_python_current_thread(&visit->python) && visit->python->cells_readable;
 }
 
-void vt_python_visit_locals(size_t frames, vt_python_local_visit function, void *context)
+static void visit_at(struct visit *visit, const char *at)
+{
+    struct frame frame;
+    if (vt_is_plausible(at) && read_frame(visit->python, visit->python->layout, at, &frame) == FRAME_READABLE)
+        visit_frame(visit, &frame);
+}
+
+void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    const char *thread = begin(&visit);
-    if (!thread)
+    if (!begin(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
     const char *at = first_frame(layout, thread);
@@ -301,7 +331,7 @@ void vt_python_visit_locals(size_t frames, vt_python_local_visit function, void 
          bound--, at = vt_pointer_at(at, layout->frame_previous)) {
         struct frame frame;
         enum frame_state state = read_frame(visit.python, layout, at, &frame);
-        if (state == FRAME_SKIPPED)
+        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
             continue;
         if (state == FRAME_UNREADABLE || !visit_frame(&visit, &frame))
             return;
@@ -312,12 +342,22 @@ void vt_python_visit_locals(size_t frames, vt_python_local_visit function, void 
 void vt_python_visit_frame(const void *frame_object, vt_python_local_visit function, void *context)
 {
     struct visit visit = {.visit = function, .context = context};
-    struct frame frame;
+    if (begin(&visit))
+        visit_at(&visit, visit.python->layout->chain == VT_CHAIN_OBJECTS
+                             ? frame_object
+                             : vt_pointer_at(frame_object, visit.python->layout->frame_object_frame));
+}
+
+void vt_python_visit_generator(const void *generator, vt_python_local_visit function, void *context)
+{
+    struct visit visit = {.visit = function, .context = context};
     if (!begin(&visit))
         return;
     const struct vt_python_layout *layout = visit.python->layout;
-    const char *at =
-        layout->chain == VT_CHAIN_OBJECTS ? frame_object : vt_pointer_at(frame_object, VT_FRAME_OBJECT_FRAME);
-    if (vt_is_plausible(at) && read_frame(visit.python, layout, at, &frame) == FRAME_READABLE)
-        visit_frame(&visit, &frame);
+    const char *at = (const char *)generator + layout->generator_frame;
+    if (layout->chain == VT_CHAIN_OBJECTS)
+        at = vt_pointer_at(at, 0); /* NULL once it has ended */
+    else if ((signed char)at[VT_GENERATOR_STATE] >= (signed char)layout->generator_running)
+        return;
+    visit_at(&visit, at);
 }

@@ -20,9 +20,10 @@ struct vt_raw_python_frame {
 /* Walks the calling thread's frames, innermost first. Returns the number stored in `frames` (0 without
  * Python) and mixes them into *hash: two walks that differ in code, instruction or self differ in hash, also
  * where another code object got the address of one that died. *truncated: there were more than `capacity`.
- * *unreadable: the chain is not valid from there on. */
+ * *unreadable: the chain is not valid from there on. *entry_frame: from 3.12 on the frame that the innermost
+ * evaluation keeps on the C stack, for vt_native_walk; 0 = none seen. */
 size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable);
+                      bool *unreadable, uintptr_t *entry_frame);
 
 struct vt_python_code_view {
     /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */
@@ -45,17 +46,22 @@ struct vt_python_code_view {
 bool vt_python_describe_code(const void *code, struct vt_python_code_view *view);
 
 /* Local variables, read raw: `frame.f_locals` would leave a dict behind that keeps the objects alive for as
- * long as the frame runs. Threads: the one whose frames they are, holding the GIL, so that objects stay alive
+ * long as the frame runs. Threads: one that holds the GIL, so that objects stay alive and no frame runs
  * during the visit.
  *
  * `function` (the qualified name from 3.11 on) and `name` are Python strings, `value` a Python object; all
  * borrowed. False ends the visit. */
 typedef bool vt_python_local_visit(void *context, const void *function, const void *name, const void *value);
 
-/* Innermost frame first, at most `frames` of them. Nothing is visited where the layout is not known. */
-void vt_python_visit_locals(size_t frames, vt_python_local_visit visit, void *context);
+/* Of a thread, by its PyThreadState: innermost frame first, at most `frames` of them. Nothing is visited
+ * where the layout is not known. */
+void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit visit, void *context);
 
 /* The same for one frame object, of any thread, whether it runs, waits or has ended. */
 void vt_python_visit_frame(const void *frame_object, vt_python_local_visit visit, void *context);
+
+/* The same for a generator, a coroutine or an asynchronous generator that has not begun or waits; nothing for
+ * one that runs or has ended. */
+void vt_python_visit_generator(const void *generator, vt_python_local_visit visit, void *context);
 
 #endif

@@ -21,12 +21,12 @@ enum { TEXT_MAXIMUM = 65536 }; /* characters */
 
 static bool read_text(const struct vt_python *python, const char *object, struct text *text)
 {
-    if (!vt_has_type(object, python->unicode_type))
+    const struct vt_python_layout *layout = python->layout;
+    if (!vt_has_type(layout, object, python->unicode_type))
         return false;
-    uint32_t bits = (uint32_t)vt_int_at(object, VT_UNICODE_STATE);
-    unsigned width = bits >> 2 & 7;
+    unsigned bits = vt_unicode_bits_at(layout, object), width = bits & VT_UNICODE_WIDTH;
     bool compact = (bits & VT_UNICODE_COMPACT) != 0;
-    uint64_t length = vt_word_at(object, VT_UNICODE_LENGTH);
+    uint64_t length = vt_word_at(object, layout->unicode_length);
     if (!compact || (width != 1 && width != 2 && width != 4) || length > TEXT_MAXIMUM)
         return false;
     text->ascii = (bits & VT_UNICODE_ASCII) != 0;
@@ -34,8 +34,8 @@ static bool read_text(const struct vt_python *python, const char *object, struct
         return false;
     text->width = width;
     text->length = length;
-    text->data = (const uint8_t *)object +
-                 (text->ascii ? python->layout->unicode_ascii_bytes : python->layout->unicode_compact_bytes);
+    text->data =
+        (const uint8_t *)object + (text->ascii ? layout->unicode_ascii_bytes : layout->unicode_compact_bytes);
     return true;
 }
 
@@ -107,7 +107,7 @@ bool vt_python_describe_code(const void *code, struct vt_python_code_view *view)
 {
     const struct vt_python *python = vt_python_known();
     const char *object = code;
-    if (python == NULL || !vt_has_type(object, python->code_type))
+    if (python == NULL || !vt_has_type(python->layout, object, python->code_type))
         return false;
     const struct vt_python_layout *layout = python->layout;
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
@@ -122,9 +122,10 @@ bool vt_python_describe_code(const void *code, struct vt_python_code_view *view)
     view->line_table = NULL;
     view->line_table_bytes = 0;
     const char *table = vt_pointer_at(object, layout->code_line_table);
-    if (vt_has_type(table, python->bytes_type) && vt_word_at(table, VT_VAR_OBJECT_SIZE) < INT32_MAX) {
-        view->line_table = (const uint8_t *)table + VT_BYTES_DATA;
-        view->line_table_bytes = vt_word_at(table, VT_VAR_OBJECT_SIZE);
+    if (vt_has_type(layout, table, python->bytes_type) &&
+        vt_word_at(table, layout->object_size) < INT32_MAX) {
+        view->line_table = (const uint8_t *)table + layout->bytes_data;
+        view->line_table_bytes = vt_word_at(table, layout->object_size);
     }
     return true;
 }
@@ -153,9 +154,10 @@ static bool wants_self(const struct vt_python *python, const char *code)
                     !text_contains(&file, optimizer_folder)))
         return false;
     const char *names = vt_pointer_at(code, layout->code_local_names);
-    return vt_int_at(code, layout->code_argument_count) > 0 && vt_has_type(names, python->tuple_type) &&
-           (int64_t)vt_word_at(names, VT_VAR_OBJECT_SIZE) > 0 &&
-           read_text(python, vt_pointer_at(names, VT_TUPLE_ITEMS), &first) && text_is(&first, "self");
+    return vt_int_at(code, layout->code_argument_count) > 0 &&
+           vt_has_type(layout, names, python->tuple_type) &&
+           (int64_t)vt_word_at(names, layout->object_size) > 0 &&
+           read_text(python, vt_pointer_at(names, layout->tuple_items), &first) && text_is(&first, "self");
 }
 
 enum { SELF_SLOT_MAXIMUM = 1 << (VT_SELF_NOTE_BITS - VT_SELF_KIND_BITS) };
@@ -168,10 +170,10 @@ static uint64_t self_before_3_11(const struct vt_python *python, const char *cod
     const char *cells = vt_pointer_at(code, layout->code_cell_names);
     if (arguments == NULL)
         return VT_SELF_PLAIN;
-    if (!vt_is_plausible(arguments) || !vt_has_type(cells, python->tuple_type))
+    if (!vt_is_plausible(arguments) || !vt_has_type(layout, cells, python->tuple_type))
         return VT_SELF_NONE;
     uint64_t locals = (uint64_t)vt_int_at(code, layout->code_local_count);
-    uint64_t count = vt_word_at(cells, VT_VAR_OBJECT_SIZE);
+    uint64_t count = vt_word_at(cells, layout->object_size);
     for (uint64_t i = 0; i < count && locals + i < SELF_SLOT_MAXIMUM; i++)
         if (vt_word_at(arguments, i * 8) == 0)
             return VT_SELF_CELL | (locals + i) << VT_SELF_KIND_BITS;
@@ -186,9 +188,10 @@ static uint64_t find_self(const struct vt_python *python, const char *code)
     if (layout->code_local_kinds == 0)
         return self_before_3_11(python, code);
     const char *kinds = vt_pointer_at(code, layout->code_local_kinds);
-    if (!vt_has_type(kinds, python->bytes_type) || (int64_t)vt_word_at(kinds, VT_VAR_OBJECT_SIZE) < 1)
+    if (!vt_has_type(layout, kinds, python->bytes_type) ||
+        (int64_t)vt_word_at(kinds, layout->object_size) < 1)
         return VT_SELF_NONE;
-    return (kinds[VT_BYTES_DATA] & VT_LOCAL_IS_CELL) != 0 ? VT_SELF_CELL : VT_SELF_PLAIN;
+    return (kinds[layout->bytes_data] & VT_LOCAL_IS_CELL) != 0 ? VT_SELF_CELL : VT_SELF_PLAIN;
 }
 
 uint64_t vt_python_self_note(const struct vt_python *python, const char *code)

@@ -95,34 +95,37 @@ static uint32_t find_version(void *scope)
     return text != NULL ? parse_version(text) : 0;
 }
 
-/* What _Py_DebugOffsets at the start of _PyRuntime says of 3.13, against the table. */
+/* What _Py_DebugOffsets at the start of _PyRuntime says, against the table. */
 static bool debug_offsets_agree(const struct vt_python_layout *layout, uint32_t version, const char *runtime)
 {
-    if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0)
-        return false;
     const struct {
         uint8_t index; /* in words from the cookie */
         uint32_t value;
     } expected[] = {
         {1, version},
-        {2, 0}, /* free_threaded */
-        {23, layout->thread_frame},
-        {24, layout->thread_thread_id},
-        {29, layout->frame_previous},
-        {30, layout->frame_code},
-        {31, layout->frame_instruction},
-        {32, layout->frame_locals},
-        {33, layout->frame_owner},
-        {35, layout->code_file_name},
-        {36, layout->code_name},
-        {37, layout->code_qualified_name},
-        {38, layout->code_line_table},
-        {39, layout->code_first_line},
-        {40, layout->code_argument_count},
-        {41, layout->code_local_names},
-        {42, layout->code_local_kinds},
-        {43, layout->code_instructions},
-        {45, VT_OBJECT_TYPE},
+        {2, layout->free_threaded},
+        {layout->debug_thread_frame, layout->thread_frame},
+        {layout->debug_thread_id, layout->thread_thread_id},
+        {layout->debug_frame, layout->frame_previous},
+        {layout->debug_frame + 1, layout->frame_code},
+        {layout->debug_frame + 2, layout->frame_instruction},
+        {layout->debug_frame + 3, layout->frame_locals},
+        {layout->debug_frame + 4, layout->frame_owner},
+        {layout->debug_code, layout->code_file_name},
+        {layout->debug_code + 1, layout->code_name},
+        {layout->debug_code + 2, layout->code_qualified_name},
+        {layout->debug_code + 3, layout->code_line_table},
+        {layout->debug_code + 4, layout->code_first_line},
+        {layout->debug_code + 5, layout->code_argument_count},
+        {layout->debug_code + 6, layout->code_local_names},
+        {layout->debug_code + 7, layout->code_local_kinds},
+        {layout->debug_code + 8, layout->code_instructions},
+        {layout->debug_object_type, layout->object_type},
+        /* From 3.14 on. */
+        {layout->minor > 13 ? layout->debug_frame + 6 : 2,
+         layout->minor > 13 ? layout->frame_instructions_index : layout->free_threaded},
+        {layout->minor > 13 ? layout->debug_code + 9 : 2,
+         layout->minor > 13 ? layout->code_thread_instructions : layout->free_threaded},
     };
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         if (vt_word_at(runtime, expected[i].index * sizeof(uint64_t)) != expected[i].value)
@@ -138,37 +141,41 @@ static bool types_agree(const struct vt_python_layout *layout, void *scope)
         const char *name;
         uint64_t basic_bytes;
     } types[] = {
-        {"PyCode_Type", layout->code_basic_bytes},
-        {"PyFrame_Type", layout->frame_basic_bytes},
-        {"PyUnicode_Type", layout->unicode_basic_bytes},
-        {"PyCell_Type", VT_CELL_CONTENTS + 8},
-        {"PyTuple_Type", VT_TUPLE_ITEMS},
-        {"PyBytes_Type", VT_BYTES_DATA + 1},
+        {"PyCode_Type", layout->code_basic_bytes},       {"PyFrame_Type", layout->frame_basic_bytes},
+        {"PyUnicode_Type", layout->unicode_basic_bytes}, {"PyCell_Type", layout->cell_contents + 8u},
+        {"PyTuple_Type", layout->tuple_items},           {"PyBytes_Type", layout->bytes_data + 1u},
     };
     if (type_type == NULL)
         return false;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const char *type = dlsym(scope, types[i].name);
-        /* With another object header (Py_TRACE_REFS, free-threaded) something else is here. */
-        if (type == NULL || vt_word_at(type, VT_OBJECT_TYPE) != (uintptr_t)type_type ||
-            vt_word_at(type, VT_TYPE_BASIC_SIZE) != types[i].basic_bytes)
+        /* With another object header (Py_TRACE_REFS) something else is here. */
+        if (type == NULL || vt_word_at(type, layout->object_type) != (uintptr_t)type_type ||
+            vt_word_at(type, layout->type_basic_bytes) != types[i].basic_bytes)
             return false;
     }
     return true;
 }
 
-static const struct vt_python_layout *find_layout(uint32_t version)
+/* NULL: no table, or one that the interpreter contradicts. */
+static const struct vt_python_layout *find_layout(void *scope, uint32_t version)
 {
-    const uint32_t index = (version >> 16 & 0xff) - VT_PYTHON_FIRST_MINOR; /* wraps for older ones */
-    return version >> 24 == 3 && index < VT_PYTHON_LAYOUTS ? &vt_python_layouts[index] : NULL;
+    const unsigned minor = version >> 16 & 0xff;
+    const char *runtime = minor >= 13 ? dlsym(scope, "_PyRuntime") : NULL;
+    if (version >> 24 != 3 || (minor >= 13 && (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0)))
+        return NULL;
+    const bool is_free_threaded = runtime != NULL && vt_word_at(runtime, 2 * sizeof(uint64_t)) == 1;
+    const struct vt_python_layout *layout = vt_python_find_layout(minor, is_free_threaded);
+    if (layout == NULL || !types_agree(layout, scope) ||
+        (runtime != NULL && !debug_offsets_agree(layout, version, runtime)))
+        return NULL;
+    return layout;
 }
 
 static bool fill(struct vt_python *python, void *scope, uint32_t version)
 {
-    const struct vt_python_layout *layout = find_layout(version);
-    if (layout == NULL || !types_agree(layout, scope))
-        return false;
-    if (layout->minor >= 13 && !debug_offsets_agree(layout, version, dlsym(scope, "_PyRuntime")))
+    const struct vt_python_layout *layout = find_layout(scope, version);
+    if (layout == NULL)
         return false;
 
     void *thread_state = dlsym(scope, "PyGILState_GetThisThreadState");

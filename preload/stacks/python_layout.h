@@ -1,21 +1,22 @@
-/* The layout of CPython's structs: a table for each minor version, and the interpreter of this process once
- * its layout is proven to be one of them.
+/* The layout of CPython's structs: a table for each minor version and kind of build, and the interpreter of
+ * this process once its layout is proven to be one of them.
  *
  * Nothing here takes the GIL, allocates, or calls into the interpreter, except for symbol lookups,
  * Py_GetVersion (before 3.11) and PyGILState_GetThisThreadState. Threads: any.
  *
- * A version without a table, a build with another object header (free-threaded, Py_TRACE_REFS) and a layout
- * that contradicts its table are declined: no frames, and vt_python_unsupported_minor returns the version. */
+ * A version without a table, a build with another object header (Py_TRACE_REFS) and a layout that contradicts
+ * its table are declined: no frames, and vt_python_unsupported_minor returns the version. */
 #ifndef VT_PYTHON_LAYOUT_H
 #define VT_PYTHON_LAYOUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum vt_python_chain {
     VT_CHAIN_OBJECTS = 1, /* 3.9, 3.10: PyFrameObject, from the thread state */
     VT_CHAIN_CFRAME = 2,  /* 3.11, 3.12: interpreter frames, from a struct on the C stack */
-    VT_CHAIN_DIRECT = 3,  /* 3.13: interpreter frames, from the thread state */
+    VT_CHAIN_DIRECT = 3,  /* from 3.13: interpreter frames, from the thread state */
 };
 
 #define VT_NO_OWNER 0xffu /* no frame has this owner */
@@ -23,53 +24,32 @@ enum vt_python_chain {
 /* A table for each minor version; layouts.def has the fields. In the header, so that a walk made for one
  * version has its offsets as constants. */
 struct vt_python_layout {
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) uint16_t field;
+#define VT_LAYOUT(field, ...) uint16_t field;
 #include "stacks/layouts.def"
 };
 
 static const struct vt_python_layout vt_python_layouts[] __attribute__((unused)) = {
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v9,
-    {
+#define VT_LAYOUT(field, v9, v10, v11, v12, v13, v14, v15, v13t, v14t, v15t)                                 \
+    [0].field = v9, [1].field = v10, [2].field = v11, [3].field = v12, [4].field = v13, [5].field = v14,     \
+    [6].field = v15, [7].field = v13t, [8].field = v14t, [9].field = v15t,
 #include "stacks/layouts.def"
-    },
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v10,
-    {
-#include "stacks/layouts.def"
-    },
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v11,
-    {
-#include "stacks/layouts.def"
-    },
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v12,
-    {
-#include "stacks/layouts.def"
-    },
-#define VT_LAYOUT(field, v9, v10, v11, v12, v13) .field = v13,
-    {
-#include "stacks/layouts.def"
-    },
 };
-enum { VT_PYTHON_FIRST_MINOR = 9 };
 #define VT_PYTHON_LAYOUTS (sizeof vt_python_layouts / sizeof vt_python_layouts[0])
 
-/* The same in every version that has a table; a build with another object header is declined. */
-enum {
-    VT_OBJECT_TYPE = 8,
-    VT_VAR_OBJECT_SIZE = 16,
-    VT_TUPLE_ITEMS = 24,
-    VT_CELL_CONTENTS = 16,
-    VT_FRAME_OBJECT_FRAME = 24, /* from 3.11: the interpreter frame */
-    VT_BYTES_DATA = 32,
-    VT_UNICODE_LENGTH = 16,
-    VT_UNICODE_HASH = 24,
-    VT_UNICODE_STATE = 32,
-    VT_TYPE_BASIC_SIZE = 32,
-    VT_TYPE_FLAGS = 168,
-    VT_TYPE_TRAVERSE = 184,
-};
+enum { VT_GENERATOR_STATE = -5 }; /* from 3.11, from a generator's frame: a char */
 
-/* Flags: in a string's state, above 2 bits of interning and 3 of width; in code_local_kinds. */
-enum { VT_UNICODE_COMPACT = 32, VT_UNICODE_ASCII = 64, VT_LOCAL_IS_CELL = 0x40, VT_LOCAL_IS_FREE = 0x80 };
+/* NULL: none. */
+static inline const struct vt_python_layout *vt_python_find_layout(unsigned minor, bool is_free_threaded)
+{
+    for (size_t i = 0; i < VT_PYTHON_LAYOUTS; i++)
+        if (vt_python_layouts[i].minor == minor && vt_python_layouts[i].free_threaded == is_free_threaded)
+            return &vt_python_layouts[i];
+    return NULL;
+}
+
+/* Flags: in a string's state, from unicode_kind_bit on; in code_local_kinds. */
+enum { VT_UNICODE_WIDTH = 7, VT_UNICODE_COMPACT = 8, VT_UNICODE_ASCII = 16 };
+enum { VT_LOCAL_IS_CELL = 0x40, VT_LOCAL_IS_FREE = 0x80 };
 
 /* An interpreter whose layout is known. Never changes once published. */
 struct vt_python {

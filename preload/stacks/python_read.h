@@ -34,9 +34,23 @@ static inline bool vt_is_plausible(const void *pointer)
     return address >= 65536 && (address & 0xff00000000000007u) == 0;
 }
 
-static inline bool vt_has_type(const char *object, const void *type)
+static inline bool vt_has_type(const struct vt_python_layout *layout, const char *object, const void *type)
 {
-    return vt_is_plausible(object) && vt_pointer_at(object, VT_OBJECT_TYPE) == type;
+    return vt_is_plausible(object) && vt_pointer_at(object, layout->object_type) == type;
+}
+
+/* A frame's reference to an object, without its tag. What is no reference (a tagged integer) stays
+ * implausible. */
+static inline const char *vt_reference_at(const struct vt_python_layout *layout, const void *base,
+                                          ptrdiff_t offset)
+{
+    return (const char *)(uintptr_t)(vt_word_at(base, offset) & ~(uint64_t)layout->reference_tag);
+}
+
+/* Flags and width of a string, VT_UNICODE_…. */
+static inline unsigned vt_unicode_bits_at(const struct vt_python_layout *layout, const char *text)
+{
+    return (unsigned)vt_int_at(text, layout->unicode_state) >> layout->unicode_kind_bit;
 }
 
 /* Where a frame of one code object keeps its `self`: the index among the frame's locals, above the kind. */

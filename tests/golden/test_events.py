@@ -85,6 +85,10 @@ def test_capture_has_no_memory(tmp_path, recorder):
     assert [(e.function, signed(e.bytes)) for e in done.of("delta")] == [
         ("cuGraphLaunch", checks["launch"][0]), ("cuDeviceGraphMemTrim", -checks["trim"][0])]
     assert checks["launch"][0] == 64 * MIB
+    stream, graph, executable = checks["stream"][0], checks["graph"][0], checks["exec"][0]
+    assert [(e.kind, e.address, e.detail) for e in done.events if e.kind.startswith(("capture", "graph"))] == [
+        ("capture", stream, 0), ("capture_end", stream, graph), ("graph", executable, graph),
+        ("graph_launch", executable, 0), ("graph_launch", executable, 0), ("graph_destroy", executable, 0)]
 
 
 def test_many_graphs(tmp_path):

@@ -14,13 +14,15 @@ LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
 SCRIPT = HERE / "programs" / "python_stacks.py"
 LOOKED_AT = HERE / "programs" / "python_inspections.py"
-SUPPORTED = range(9, 14)
+SUPPORTED = range(9, 16)
 
 
 def interpreters():
     """{minor version: path}, one of each."""
     places = [pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")) / "versions"]
     found = [path for place in places if place.is_dir() for path in sorted(place.glob("3.*/bin/python3"))]
+    cache = pathlib.Path(os.environ.get("VRAMTRACE_CACHE", pathlib.Path.home() / ".cache" / "vramtrace"))
+    found += sorted(cache.glob("pythons-*/usr/bin/python3.[0-9][0-9]"))
     found += [pathlib.Path(path) for minor in range(8, 16) if (path := shutil.which(f"python3.{minor}"))]
     found += [pathlib.Path("/usr/bin/python3")]
     versions = {}
@@ -65,7 +67,7 @@ def run_program(tmp_path, minor, program):
     return said, json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))["looks"]
 
 
-@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "traced",
+@pytest.mark.parametrize("program", ["signals", "tracers", "deep", "tuples", "coroutines", "forks", "state", "counts", "collections_in_time", "traced",
                                      "deliveries", "trapped"])
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_unnoticed(tmp_path, minor, program):
@@ -74,7 +76,7 @@ def test_looks_unnoticed(tmp_path, minor, program):
         pytest.skip(f"no Python 3.{minor} here")
     said, looks = run_program(tmp_path, minor, program)
     assert said[0][0] == 0 and said[0][1] and said[0] == said[1]
-    assert looks["count"] > 0 and (not looks["failure"] or "the census stopped" in looks["failure"])
+    assert looks["count"] > 0 and not looks["failure"]
 
 
 def test_waits_are_counted(tmp_path):
@@ -93,7 +95,8 @@ def test_looks_audited(tmp_path, minor):
     events = looked_at.splitlines()
     assert (status, error) == (0, "") and events.count("compile ('<vramtrace>',)") == 1
     events.remove("compile ('<vramtrace>',)")
-    assert events == alone.splitlines() == ["done"]
+    assert events == alone.splitlines() and events[-1] == "done"
+    assert all(event.startswith("ctypes.call_function") for event in events[:-1])  # from 3.14 on: how the program calls us
 
 
 @pytest.mark.parametrize("minor", sorted(set(FOUND) - set(SUPPORTED)) or [0])

@@ -72,30 +72,31 @@ static void put_int(char *base, size_t offset, int32_t value)
 
 static void make_type(uint64_t *type, uint64_t basic_bytes)
 {
-    put_pointer((char *)type, VT_OBJECT_TYPE, PyType_Type);
-    put((char *)type, VT_TYPE_BASIC_SIZE, basic_bytes);
+    put_pointer((char *)type, layout->object_type, PyType_Type);
+    put((char *)type, layout->type_basic_bytes, basic_bytes);
 }
 
 static void make_text(char *text, const char *value)
 {
-    put_pointer(text, VT_OBJECT_TYPE, PyUnicode_Type);
-    put(text, VT_UNICODE_LENGTH, strlen(value));
-    put(text, VT_UNICODE_HASH, UINT64_MAX); /* not computed */
-    put_int(text, VT_UNICODE_STATE, 1 << 2 | 32 | 64 | 128);
+    put_pointer(text, layout->object_type, PyUnicode_Type);
+    put(text, layout->unicode_length, strlen(value));
+    put(text, layout->unicode_hash, UINT64_MAX); /* not computed */
+    put_int(text, layout->unicode_state,
+            (1 | VT_UNICODE_COMPACT | VT_UNICODE_ASCII | 32) << layout->unicode_kind_bit);
     strcpy(text + layout->unicode_ascii_bytes, value);
 }
 
 static void make_table(const char *bytes)
 {
-    put_pointer(table_memory, VT_OBJECT_TYPE, PyBytes_Type);
-    put(table_memory, VT_VAR_OBJECT_SIZE, strlen(bytes));
-    strcpy(table_memory + VT_BYTES_DATA, bytes);
+    put_pointer(table_memory, layout->object_type, PyBytes_Type);
+    put(table_memory, layout->object_size, strlen(bytes));
+    strcpy(table_memory + layout->bytes_data, bytes);
 }
 
 static void make_code(int i)
 {
     char *code = code_memory[i];
-    put_pointer(code, VT_OBJECT_TYPE, PyCode_Type);
+    put_pointer(code, layout->object_type, PyCode_Type);
     put_pointer(code, layout->code_file_name, text_memory[0]);
     put_pointer(code, layout->code_name, text_memory[1]);
     if (layout->code_qualified_name != 0)
@@ -157,7 +158,7 @@ static void make_debug_offsets(void)
                                   {41, layout->code_local_names},
                                   {42, layout->code_local_kinds},
                                   {43, layout->code_instructions},
-                                  {45, VT_OBJECT_TYPE}};
+                                  {45, layout->object_type}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         _PyRuntime[values[i][0]] = values[i][1];
 }
@@ -186,13 +187,14 @@ static void make(int minor, int count)
 }
 
 static bool truncated, unreadable;
+static uintptr_t entry_frame;
 
 static size_t walk(uint64_t *hash)
 {
     struct vt_raw_python_frame frames[16];
     *hash = 1;
     vt_python_look_up();
-    return vt_python_walk(frames, 16, hash, &truncated, &unreadable);
+    return vt_python_walk(frames, 16, hash, &truncated, &unreadable, &entry_frame);
 }
 
 #define CHECK(condition)                                                                                     \
@@ -237,8 +239,8 @@ static int hash_follows_contents(int minor)
         text_memory[0] + layout->unicode_ascii_bytes + 15, /* … and its end */
         (char *)(uintptr_t)names,                          /* name: a short one is seen whole */
         (char *)(uintptr_t)names + 6,
-        table_memory + VT_BYTES_DATA + 7,
-        table_memory + VT_BYTES_DATA + 25,
+        table_memory + layout->bytes_data + 7,
+        table_memory + layout->bytes_data + 25,
         code_memory[0] + layout->code_first_line,
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -251,8 +253,8 @@ static int hash_follows_contents(int minor)
     make_text(text_memory[3], "/tmp/generated 1.py");
     CHECK(walk(&changed) == 2 && changed != original);
     /* A string that is not compact is not looked into. */
-    put_int(text_memory[3], VT_UNICODE_STATE, 0);
-    put(text_memory[3], VT_UNICODE_LENGTH, UINT64_C(1) << 62);
+    put_int(text_memory[3], layout->unicode_state, 0);
+    put(text_memory[3], layout->unicode_length, UINT64_C(1) << 62);
     CHECK(walk(&changed) == 2);
     return 0;
 }
@@ -282,7 +284,7 @@ static int newer_version(void)
 static int wrong_size(uint64_t *type, int minor)
 {
     make(minor, 2);
-    put((char *)type, VT_TYPE_BASIC_SIZE, 8 + *(uint64_t *)((char *)type + VT_TYPE_BASIC_SIZE));
+    put((char *)type, layout->type_basic_bytes, 8 + *(uint64_t *)((char *)type + layout->type_basic_bytes));
     return is_declined(minor);
 }
 
@@ -386,12 +388,12 @@ static int garbage_descriptions(void)
     CHECK(memcmp(view.name, "Layer1.forward", 14) == 0 && view.python_minor == 12);
     put(code_memory[0], layout->code_line_table, 0);
     put_pointer(code_memory[0], layout->code_qualified_name, code_memory[0]);
-    put(text_memory[0], VT_UNICODE_LENGTH, UINT64_MAX);
+    put(text_memory[0], layout->unicode_length, UINT64_MAX);
     CHECK(vt_python_describe_code(code_memory[0], &view));
     CHECK(view.line_table == NULL && view.line_table_bytes == 0 && view.name_bytes == 1 && *view.name == '?');
     CHECK(view.file_bytes == 1 && *view.file == '?');
     make_table("");
-    put(table_memory, VT_VAR_OBJECT_SIZE, UINT64_MAX);
+    put(table_memory, layout->object_size, UINT64_MAX);
     put_pointer(code_memory[0], layout->code_line_table, table_memory);
     CHECK(vt_python_describe_code(code_memory[0], &view) && view.line_table_bytes == 0);
     return 0;
@@ -403,14 +405,14 @@ static int cells(void)
     make(12, 1);
     static _Alignas(16) char kinds[64], names[64], cell[64];
     make_text(text_memory[3], "self");
-    put_pointer(names, VT_OBJECT_TYPE, PyTuple_Type);
-    put(names, VT_VAR_OBJECT_SIZE, 1);
-    put_pointer(names, VT_TUPLE_ITEMS, text_memory[3]);
-    put_pointer(kinds, VT_OBJECT_TYPE, PyBytes_Type);
-    put(kinds, VT_VAR_OBJECT_SIZE, 1);
-    kinds[VT_BYTES_DATA] = 0x60;
-    put_pointer(cell, VT_OBJECT_TYPE, PyCell_Type);
-    put(cell, VT_CELL_CONTENTS, 0x1234560);
+    put_pointer(names, layout->object_type, PyTuple_Type);
+    put(names, layout->object_size, 1);
+    put_pointer(names, layout->tuple_items, text_memory[3]);
+    put_pointer(kinds, layout->object_type, PyBytes_Type);
+    put(kinds, layout->object_size, 1);
+    kinds[layout->bytes_data] = 0x60;
+    put_pointer(cell, layout->object_type, PyCell_Type);
+    put(cell, layout->cell_contents, 0x1234560);
     put_int(code_memory[0], layout->code_argument_count, 1);
     put_pointer(code_memory[0], layout->code_local_names, names);
     put_pointer(code_memory[0], layout->code_local_kinds, kinds);
@@ -421,7 +423,7 @@ static int cells(void)
         struct vt_raw_python_frame frames[2];
         uint64_t hash = 0;
         put(frame_memory[0], layout->frame_locals, contents[i][0]);
-        CHECK(vt_python_walk(frames, 2, &hash, &truncated, &unreadable) == 1);
+        CHECK(vt_python_walk(frames, 2, &hash, &truncated, &unreadable, &entry_frame) == 1);
         CHECK(frames[0].self_address == contents[i][1] && frames[0].instruction_offset == 6);
     }
     return 0;

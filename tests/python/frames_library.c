@@ -46,9 +46,10 @@ size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_wal
 {
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
     bool truncated, unreadable;
+    uintptr_t entry_frame;
     memset(told, 0, sizeof *told);
-    size_t count =
-        vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated, &unreadable);
+    size_t count = vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated,
+                                  &unreadable, &entry_frame);
     told->truncated = truncated;
     told->unreadable = unreadable;
     told->frames = (uint32_t)count;
@@ -79,8 +80,10 @@ size_t test_walk_hash(size_t capacity, uint64_t *hash)
 {
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
     bool truncated, unreadable;
+    uintptr_t entry_frame;
     *hash = 0;
-    return vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, hash, &truncated, &unreadable);
+    return vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, hash, &truncated, &unreadable,
+                          &entry_frame);
 }
 
 double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames_found)
@@ -88,13 +91,14 @@ double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames_found)
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
     static _Atomic uint64_t sink;
     bool truncated, unreadable;
+    uintptr_t entry_frame;
     struct timespec begin, end;
     uint64_t hash = 0;
     size_t count = 0;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (unsigned i = 0; i < walks; i++) {
         hash = i;
-        count = vt_python_walk(frames, capacity, &hash, &truncated, &unreadable);
+        count = vt_python_walk(frames, capacity, &hash, &truncated, &unreadable, &entry_frame);
         atomic_fetch_add_explicit(&sink, hash, memory_order_relaxed);
     }
     clock_gettime(CLOCK_MONOTONIC, &end);
@@ -108,6 +112,7 @@ double test_walk_cold_ns(size_t capacity, unsigned walks)
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
     static volatile char other[4 << 20];
     bool truncated, unreadable;
+    uintptr_t entry_frame;
     double total = 0;
     for (unsigned i = 0; i < walks; i++) {
         for (size_t k = 0; k < sizeof other; k += 64)
@@ -115,7 +120,7 @@ double test_walk_cold_ns(size_t capacity, unsigned walks)
         struct timespec begin, end;
         uint64_t hash = 0;
         clock_gettime(CLOCK_MONOTONIC, &begin);
-        vt_python_walk(frames, capacity, &hash, &truncated, &unreadable);
+        vt_python_walk(frames, capacity, &hash, &truncated, &unreadable, &entry_frame);
         clock_gettime(CLOCK_MONOTONIC, &end);
         total += (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
     }
@@ -160,7 +165,8 @@ static bool append_local(void *list, const void *function, const void *name, con
 
 void test_locals(size_t frames, void *list)
 {
-    vt_python_visit_locals(frames, append_local, list);
+    const struct vt_python *python;
+    vt_python_visit_locals(vt_python_current_thread(&python), frames, append_local, list);
 }
 
 int test_unsupported_minor(void)

@@ -1,5 +1,6 @@
 /* Compares the layout table with the headers of the Python it is compiled against (private ones included).
- * 3.13: also the places of _Py_DebugOffsets that the product reads. Prints "N passed, M failed". */
+ * With -DPy_GIL_DISABLED: the table of the free-threaded build, whose headers are the same from 3.13 on. From
+ * 3.13 on also the places of _Py_DebugOffsets that the product reads. Prints "N passed, M failed". */
 #include <stddef.h>
 #define Py_BUILD_CORE
 #include <Python.h>
@@ -11,6 +12,10 @@
 #include <internal/pycore_gc.h>
 #if PY_VERSION_HEX >= 0x030b0000
 #include <internal/pycore_dict.h>
+#endif
+#if PY_VERSION_HEX >= 0x030e0000
+#include <internal/pycore_debug_offsets.h>
+#include <internal/pycore_interpframe.h>
 #endif
 #include <internal/pycore_runtime.h>
 #include <stdio.h>
@@ -32,6 +37,11 @@ static void check(const char *what, size_t table, size_t header)
 #define OFFSET(field, type, member) check(#field, layout->field, offsetof(type, member))
 #define SIZE(field, value) check(#field, layout->field, value)
 #define ABSENT(field) check(#field, layout->field, 0)
+#ifdef Py_GIL_DISABLED
+#define BUILD " free-threaded"
+#else
+#define BUILD ""
+#endif
 
 #if PY_VERSION_HEX < 0x030b0000
 static void check_frames(const struct vt_python_layout *layout)
@@ -43,6 +53,7 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(frame_previous, PyFrameObject, f_back);
     OFFSET(frame_instruction, PyFrameObject, f_lasti);
     OFFSET(frame_locals, PyFrameObject, f_localsplus);
+    OFFSET(generator_frame, PyGenObject, gi_frame);
     ABSENT(frame_owner);
     SIZE(frame_basic_bytes, sizeof(PyFrameObject));
 
@@ -83,13 +94,35 @@ static void check_frames(const struct vt_python_layout *layout)
     OFFSET(frame_owner, _PyInterpreterFrame, owner);
     OFFSET(frame_locals, _PyInterpreterFrame, localsplus);
     SIZE(owner_generator, FRAME_OWNED_BY_GENERATOR);
+    OFFSET(generator_frame, PyGenObject, gi_iframe);
+    check("generator's state", VT_GENERATOR_STATE,
+          (int)offsetof(PyGenObject, gi_frame_state) - (int)offsetof(PyGenObject, gi_iframe));
+    SIZE(generator_running, FRAME_EXECUTING);
 #if PY_VERSION_HEX >= 0x030c0000
-    SIZE(owner_c_stack, FRAME_OWNED_BY_CSTACK);
+#if PY_VERSION_HEX >= 0x030e0000
+    SIZE(owner_interpreter, FRAME_OWNED_BY_INTERPRETER);
+#else
+    SIZE(owner_interpreter, FRAME_OWNED_BY_CSTACK);
+#endif
     OFFSET(code_version, PyCodeObject, co_version);
 #else
-    SIZE(owner_c_stack, VT_NO_OWNER);
+    SIZE(owner_interpreter, VT_NO_OWNER);
     ABSENT(code_version);
 #endif
+#if PY_VERSION_HEX >= 0x030e0000
+    SIZE(reference_tag, Py_TAG_REFCNT);
+#else
+    ABSENT(reference_tag);
+#endif
+#if PY_VERSION_HEX >= 0x030e0000 && defined(Py_GIL_DISABLED)
+    OFFSET(frame_instructions_index, _PyInterpreterFrame, tlbc_index);
+    OFFSET(code_thread_instructions, PyCodeObject, co_tlbc);
+    check("the list's first", 8, offsetof(_PyCodeArray, entries));
+#else
+    ABSENT(frame_instructions_index);
+    ABSENT(code_thread_instructions);
+#endif
+    OFFSET(frame_object_frame, PyFrameObject, f_frame);
     SIZE(frame_basic_bytes,
          offsetof(PyFrameObject, _f_frame_data) + offsetof(_PyInterpreterFrame, localsplus));
 
@@ -113,52 +146,66 @@ static void check_frames(const struct vt_python_layout *layout)
 }
 #endif
 
-static void check_debug_offsets(void)
+static void check_debug_offsets(const struct vt_python_layout *layout)
 {
+    (void)layout;
 #if PY_VERSION_HEX >= 0x030d0000
-    const struct {
-        const char *name;
-        size_t index;
-        size_t offset;
-    } places[] = {
-        {"version", 1, offsetof(_Py_DebugOffsets, version)},
-        {"free_threaded", 2, offsetof(_Py_DebugOffsets, free_threaded)},
-        {"current_frame", 23, offsetof(_Py_DebugOffsets, thread_state.current_frame)},
-        {"thread_id", 24, offsetof(_Py_DebugOffsets, thread_state.thread_id)},
-        {"previous", 29, offsetof(_Py_DebugOffsets, interpreter_frame.previous)},
-        {"executable", 30, offsetof(_Py_DebugOffsets, interpreter_frame.executable)},
-        {"instr_ptr", 31, offsetof(_Py_DebugOffsets, interpreter_frame.instr_ptr)},
-        {"localsplus", 32, offsetof(_Py_DebugOffsets, interpreter_frame.localsplus)},
-        {"owner", 33, offsetof(_Py_DebugOffsets, interpreter_frame.owner)},
-        {"filename", 35, offsetof(_Py_DebugOffsets, code_object.filename)},
-        {"name", 36, offsetof(_Py_DebugOffsets, code_object.name)},
-        {"qualname", 37, offsetof(_Py_DebugOffsets, code_object.qualname)},
-        {"linetable", 38, offsetof(_Py_DebugOffsets, code_object.linetable)},
-        {"firstlineno", 39, offsetof(_Py_DebugOffsets, code_object.firstlineno)},
-        {"argcount", 40, offsetof(_Py_DebugOffsets, code_object.argcount)},
-        {"localsplusnames", 41, offsetof(_Py_DebugOffsets, code_object.localsplusnames)},
-        {"localspluskinds", 42, offsetof(_Py_DebugOffsets, code_object.localspluskinds)},
-        {"co_code_adaptive", 43, offsetof(_Py_DebugOffsets, code_object.co_code_adaptive)},
-        {"ob_type", 45, offsetof(_Py_DebugOffsets, pyobject.ob_type)},
-    };
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        check(places[i].name, places[i].index * 8, places[i].offset);
+#define DEBUG(index, member) check(#member, layout->index, offsetof(_Py_DebugOffsets, member) / 8)
+#define DEBUG_NEXT(index, next, member)                                                                      \
+    check(#member, layout->index + next, offsetof(_Py_DebugOffsets, member) / 8)
+    check("version", 1 * 8, offsetof(_Py_DebugOffsets, version));
+    check("free_threaded", 2 * 8, offsetof(_Py_DebugOffsets, free_threaded));
+    DEBUG(debug_thread_frame, thread_state.current_frame);
+    DEBUG(debug_thread_id, thread_state.thread_id);
+    DEBUG(debug_frame, interpreter_frame.previous);
+    DEBUG_NEXT(debug_frame, 1, interpreter_frame.executable);
+    DEBUG_NEXT(debug_frame, 2, interpreter_frame.instr_ptr);
+    DEBUG_NEXT(debug_frame, 3, interpreter_frame.localsplus);
+    DEBUG_NEXT(debug_frame, 4, interpreter_frame.owner);
+    DEBUG(debug_code, code_object.filename);
+    DEBUG_NEXT(debug_code, 1, code_object.name);
+    DEBUG_NEXT(debug_code, 2, code_object.qualname);
+    DEBUG_NEXT(debug_code, 3, code_object.linetable);
+    DEBUG_NEXT(debug_code, 4, code_object.firstlineno);
+    DEBUG_NEXT(debug_code, 5, code_object.argcount);
+    DEBUG_NEXT(debug_code, 6, code_object.localsplusnames);
+    DEBUG_NEXT(debug_code, 7, code_object.localspluskinds);
+    DEBUG_NEXT(debug_code, 8, code_object.co_code_adaptive);
+    DEBUG(debug_object_type, pyobject.ob_type);
+#if PY_VERSION_HEX >= 0x030e0000
+    DEBUG_NEXT(debug_frame, 6, interpreter_frame.tlbc_index);
+    DEBUG_NEXT(debug_code, 9, code_object.co_tlbc);
+#endif
     check("debug_offsets", 0, offsetof(_PyRuntimeState, debug_offsets));
 #endif
 }
 
+static void check_text_state(const struct vt_python_layout *layout)
+{
+    PyASCIIObject width = {.state.kind = 7}, compact = {.state.compact = 1}, ascii = {.state.ascii = 1};
+    const struct {
+        const char *name;
+        unsigned flag;
+        PyASCIIObject *text;
+    } parts[] = {{"width of text", VT_UNICODE_WIDTH, &width},
+                 {"compact text", VT_UNICODE_COMPACT, &compact},
+                 {"ascii text", VT_UNICODE_ASCII, &ascii}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        unsigned state = 0;
+        memcpy(&state, &parts[i].text->state, sizeof state);
+        check(parts[i].name, parts[i].flag << layout->unicode_kind_bit, state);
+    }
+}
+
 int main(void)
 {
-    const struct vt_python_layout *layout = NULL;
-    for (size_t i = 0; i < VT_PYTHON_LAYOUTS; i++)
-        if (vt_python_layouts[i].minor == PY_MINOR_VERSION)
-            layout = &vt_python_layouts[i];
+    const struct vt_python_layout *layout = vt_python_find_layout(PY_MINOR_VERSION, BUILD[0] != 0);
     if (layout == NULL) {
-        printf("no table for 3.%d\n", PY_MINOR_VERSION);
+        printf("no table for 3.%d%s\n", PY_MINOR_VERSION, BUILD);
         return 1;
     }
     check_frames(layout);
-    check_debug_offsets();
+    check_debug_offsets(layout);
     OFFSET(thread_thread_id, PyThreadState, thread_id);
     OFFSET(code_argument_count, PyCodeObject, co_argcount);
     OFFSET(code_first_line, PyCodeObject, co_firstlineno);
@@ -167,21 +214,22 @@ int main(void)
     SIZE(unicode_ascii_bytes, sizeof(PyASCIIObject));
     SIZE(unicode_compact_bytes, sizeof(PyCompactUnicodeObject));
     SIZE(unicode_basic_bytes, sizeof(PyUnicodeObject));
-    check("object type", VT_OBJECT_TYPE, offsetof(PyObject, ob_type));
-    check("object size", VT_VAR_OBJECT_SIZE, offsetof(PyVarObject, ob_size));
-    check("tuple items", VT_TUPLE_ITEMS, offsetof(PyTupleObject, ob_item));
-    check("cell contents", VT_CELL_CONTENTS, offsetof(PyCellObject, ob_ref));
-    check("bytes data", VT_BYTES_DATA, offsetof(PyBytesObject, ob_sval));
-    check("text length", VT_UNICODE_LENGTH, offsetof(PyASCIIObject, length));
-    check("text hash", VT_UNICODE_HASH, offsetof(PyASCIIObject, hash));
-    check("text state", VT_UNICODE_STATE, offsetof(PyASCIIObject, state));
-    check("type basic size", VT_TYPE_BASIC_SIZE, offsetof(PyTypeObject, tp_basicsize));
+    OFFSET(object_type, PyObject, ob_type);
+    OFFSET(object_size, PyVarObject, ob_size);
+    OFFSET(tuple_items, PyTupleObject, ob_item);
+    OFFSET(cell_contents, PyCellObject, ob_ref);
+    OFFSET(bytes_data, PyBytesObject, ob_sval);
+    OFFSET(unicode_length, PyASCIIObject, length);
+    OFFSET(unicode_hash, PyASCIIObject, hash);
+    OFFSET(unicode_state, PyASCIIObject, state);
+    check_text_state(layout);
+    OFFSET(type_basic_bytes, PyTypeObject, tp_basicsize);
+    OFFSET(type_flags, PyTypeObject, tp_flags);
+    OFFSET(type_traverse, PyTypeObject, tp_traverse);
     check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
     check("generation", 24, sizeof(struct gc_generation));
     check("generation's threshold", 16, offsetof(struct gc_generation, threshold));
     check("generation's count", 20, offsetof(struct gc_generation, count));
-    check("type flags", VT_TYPE_FLAGS, offsetof(PyTypeObject, tp_flags));
-    check("type traverse", VT_TYPE_TRAVERSE, offsetof(PyTypeObject, tp_traverse));
-    printf("%-51s %d passed, %d failed\n", "offsets in " PY_VERSION "'s headers", passed, failed);
+    printf("%-51s %d passed, %d failed\n", "offsets in " PY_VERSION "'s headers" BUILD, passed, failed);
     return failed != 0;
 }

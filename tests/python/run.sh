@@ -1,5 +1,6 @@
 #!/bin/sh
-# Python frames and lines, with every interpreter found: pyenv's, /usr/bin, /usr/local/bin, PATH.
+# Python frames and lines, with every interpreter found: pyenv's, /usr/bin, /usr/local/bin, PATH, those of setup_pythons
+# (tests/setup.sh).
 #
 #     tests/python/run.sh [INTERPRETER…]
 #
@@ -63,19 +64,24 @@ for old in "" -DFAKE_OLD; do
 done
 total "no interpreter needed"
 
-offsets() { # INCLUDE_DIR
+# The headers are the same for both kinds of build.
+offsets() { # INCLUDE_DIR MINOR
     [ -e "$1/internal/pycore_code.h" ] || { echo "$1: no private headers, offsets not compared"; return; }
-    # shellcheck disable=SC2086
-    if $CC -std=c11 -w -I"$root/preload" -I"$1" -I"$1/internal" "$here/offsets.c" -o "$work/offsets"; then
-        count "$work/offsets"
-    else
-        failed=$((failed + 1))
-    fi
+    builds="-UPy_GIL_DISABLED"
+    [ "$2" -lt 13 ] || builds="$builds -DPy_GIL_DISABLED=1"
+    for build in $builds; do
+        if $CC -std=c11 -w "$build" -I"$root/preload" -I"$1" -I"$1/internal" -idirafter "$(dirname "$1")" "$here/offsets.c" \
+            -o "$work/offsets"; then
+            count "$work/offsets"
+        else
+            failed=$((failed + 1))
+        fi
+    done
 }
 
 test_interpreter() { # PYTHON MAJOR MINOR
     case $2.$3 in
-    3.9 | 3.10 | 3.11 | 3.12 | 3.13) ;;
+    3.9 | 3.10 | 3.11 | 3.12 | 3.13 | 3.14 | 3.15) ;;
     *)
         count "$1" "$here/test_declined.py"
         return
@@ -94,15 +100,21 @@ test_interpreter() { # PYTHON MAJOR MINOR
         count "$1" "$here/daemon_threads.py"
     done
     [ -z "${BENCH:-}" ] || "$1" "$here/bench_walk.py"
-    offsets "$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')"
-    library=$("$1" -c 'import os, sysconfig; get = sysconfig.get_config_var
-print(os.path.join(get("LIBDIR") or "", get("INSTSONAME") or "none"))')
+    offsets "$("$1" -c 'import sysconfig; print(sysconfig.get_path("include"))')" "$3"
+    library=$("$1" -c 'import os, sys, sysconfig; get = sysconfig.get_config_var
+folder = get("LIBDIR") or ""
+folder = sys.base_prefix + folder[4:] if folder.startswith("/usr/") else folder
+print(os.path.join(folder, get("INSTSONAME") or "none"))')
+    host=$work/host
+    for loader in "$(dirname "$library")"/ld-linux-*.so.*; do # a Python that has a C library of its own
+        [ -e "$loader" ] && [ "$(dirname "$loader")" != /usr/lib/x86_64-linux-gnu ] && host="$loader --library-path ${loader%/*} $work/host"
+    done
     home=$("$1" -c 'import sys; print(sys.base_prefix)')
     case $library in
     *.so*)
         if [ -e "$library" ]; then
-            count env PYTHONHOME="$home" "$work/host" "$library" local
-            count env PYTHONHOME="$home" "$work/host" "$library" global
+            count env PYTHONHOME="$home" $host "$library" local
+            count env PYTHONHOME="$home" $host "$library" global
         fi
         ;;
     esac
@@ -111,8 +123,10 @@ print(os.path.join(get("LIBDIR") or "", get("INSTSONAME") or "none"))')
 candidates() {
     ls -d "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/python3 /usr/bin/python3 /usr/bin/python3.[0-9] \
         /usr/bin/python3.[0-9][0-9] /usr/local/bin/python3 /usr/local/bin/python3.[0-9] \
-        /usr/local/bin/python3.[0-9][0-9] 2>/dev/null
-    for name in python3 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.13t python3.14; do
+        /usr/local/bin/python3.[0-9][0-9] \
+        "${VRAMTRACE_CACHE:-$HOME/.cache/vramtrace}"/pythons-*/usr/bin/python3.[0-9][0-9] 2>/dev/null
+    for name in python3 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 python3.13t python3.14 \
+        python3.14t python3.15 python3.15t; do
         command -v "$name"
     done
 }
@@ -140,7 +154,7 @@ print(os.path.realpath(sys.executable), v[0], v[1]) if v >= (3, 8) else None' 2>
     total "$("$python" -c 'import sys; print("Python %d.%d.%d" % sys.version_info[:3])') $real"
 done
 
-for minor in 9 10 11 12 13; do
+for minor in 9 10 11 12 13 14 15; do
     case $found in *" $minor "*) ;; *) echo "not found, not tested: Python 3.$minor" ;; esac
 done
 if [ "$found" = " " ]; then

@@ -1,7 +1,9 @@
-"""Leaks, and growth that is none: the scripts of leaks/, each with the truth that it records itself.
+"""Leaks, and growth that is none: the scripts of leaks/, each with the truth that it records itself, and those of
+leaks_unseen/, which nobody looked at while mending: these say themselves what the holder's text must name.
 
-As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md
+As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ and a summary.
 """
+import argparse
 import json
 import pathlib
 import sys
@@ -14,9 +16,15 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import PYTHON, run, vramtrace  # noqa: E402
 
 SCRIPTS = HERE / "leaks"
-NAMES = sorted(path.stem for kind in ("leak", "clean") for path in SCRIPTS.glob(f"{kind}_*.py")
-               if path.stem not in ("leak_tools", "leak_runner"))
-TOLERANCE = 0.01
+
+
+def names_in(folder):
+    return sorted(path.stem for kind in ("leak", "clean") for path in folder.glob(f"{kind}_*.py")
+                  if path.stem not in ("leak_tools", "leak_runner"))
+
+
+NAMES, UNSEEN = names_in(SCRIPTS), names_in(HERE / "leaks_unseen")
+TOLERANCE, UNSEEN_TOLERANCE = 0.01, 0.05
 # The holder of each leak, as a reader of the script would name it. Those without an entry have no Python holder (driver
 # memory, a list that C is building, pinned memory), or none that can be named.
 HOLDERS = {
@@ -35,11 +43,26 @@ HOLDERS = {
     "leak_forward_hook": "list 'seen' of main()",
     "leak_gradient_hook": "list Watcher.signs",
     "leak_gradient_norms": "list 'norms' of main()",
+    "leak_held_async_tasks": "local 'request' of Service.handle()",
+    "leak_held_cached_method": "cache of Encoder.encode()",
+    "leak_held_closure_counter": "closure cell 'calls' of evaluate, list",
+    "leak_held_exception_chain": "traceback of JobFailed, local 'predictions' of Queue.score()",
+    "leak_held_generator_local": "list 'shown' of remember()",
+    "leak_held_history_dict": "list 'history['outputs']' of main()",
+    "leak_held_linked_slots": "attribute Log.newest",
+    "leak_held_numbered_attributes": "attributes feature_* of Net",
+    "leak_held_old_teachers": "list Distiller.rounds['teachers']",
+    "leak_held_registry": "set Run.registry",
+    "leak_held_replay_deques": "deque Replay.buffers['easy']",
+    "leak_held_result_queue": "deque Queue.queue",
+    "leak_held_thread_local": "list 'pending' of write_metrics()",
+    "leak_held_trainer_cycle": "reference cycle ",
     "leak_hessian_products": "local 'curvature' of main()",
     "leak_hidden_state": "local 'state' of main()",
     "leak_hook_keeps_output": "list 'seen' of main()",
     "leak_loss_parts": "list 'history' of main()",
-    "leak_lru_cache": "variable 'normalized' in leak_lru_cache",
+    "leak_lru_cache": "cache of normalized()",
+    "leak_model_copies": "list 'averages' of main()",
     "leak_object_array": "local 'table' of main()",
     "leak_outputs_list": "list 'outputs' of main()",
     "leak_samples_now_and_then": "list 'samples' of main()",
@@ -73,20 +96,21 @@ Known limits:
 
 def run_scripts(names, folder, **settings):
     """name -> (truth, answer of `leaks --json`)."""
-    run([PYTHON, SCRIPTS / "leak_runner.py", folder, *names], folder / "%p.vrt", **settings)
+    run([PYTHON, SCRIPTS / "leak_runner.py", folder, *names], folder / "%p.vrt", check=False, **settings)
     answers = {}
     for name in names:
-        truth = json.loads((folder / f"{name}.json").read_text())
-        trace = folder / f"{name}.vrt"
-        assert trace.exists(), (folder / f"{name}.log").read_text()
+        trace, told = folder / f"{name}.vrt", folder / f"{name}.json"
+        assert trace.exists() and told.exists(), (folder / f"{name}.log").read_text()
+        truth = json.loads(told.read_text())
         answers[name] = truth, json.loads(vramtrace("leaks", "--json", trace).stdout)
     return answers
 
 
-def judge(name, truth, answer):
+def judge(name, truth, answer, tolerance=TOLERANCE):
     """The errors as text; "" = none."""
     device, = answer["devices"]
-    assert device["leaks_judged"]
+    if not device["leaks_judged"]:
+        return "not judged"
     leaks = [leak for leak in device["leaks"] if leak["leak"]]
     growth = [leak["verdict"] for leak in device["leaks"] if not leak["leak"]]
     if not truth["verdicts"]:
@@ -102,12 +126,19 @@ def judge(name, truth, answer):
     if leak["verdict"] not in truth["verdicts"]:
         wrong.append(f"{leak['verdict']}, expected {truth['verdicts'][0]}")
     reported = sum(leak["bytes_per_step"] for leak in leaks)
-    if abs(reported - truth["bytes_per_step"]) > TOLERANCE * truth["bytes_per_step"]:
+    if abs(reported - truth["bytes_per_step"]) > tolerance * truth["bytes_per_step"]:
         wrong.append(f"{reported} bytes per step, expected {truth['bytes_per_step']}")
     shown = [line["line"] for line in leak["lines"] if line["file"].endswith(f"/{name}.py")]
     if not set(shown) & set(truth["lines"]):
         wrong.append(f"lines {shown}, expected {truth['lines']}")
     return "; ".join(wrong)
+
+
+def holder_is_right(name, truth, holder):
+    """In HOLDERS: how the text begins; in the script: a word of it."""
+    if truth["holder"] is not None:
+        return truth["holder"] in (holder or "")
+    return (holder or "").startswith(HOLDERS[name]) if name in HOLDERS else not holder
 
 
 @pytest.fixture(scope="module")
@@ -118,11 +149,11 @@ def answers(request, tmp_path_factory):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_script(answers, name):
-    assert not judge(name, *answers[name])
+    truth, answer = answers[name]
+    assert not judge(name, truth, answer)
     leaks = [leak for leak in answers[name][1]["devices"][0]["leaks"] if leak["leak"]]
     holder = leaks[0]["holder"] if leaks else None
-    assert (holder or "").startswith(HOLDERS.get(name, "")), holder
-    assert name in HOLDERS or not holder, holder
+    assert holder_is_right(name, truth, holder), holder
 
 
 def test_without_inspections(tmp_path):
@@ -168,7 +199,41 @@ def test_a_bounded_leak_is_told_as_one(tmp_path):
     assert f"{leak['bytes'] / 1024:.2f} KiB at most, until the collector ran." in text
 
 
+def unseen():
+    """The table of leaks_unseen/, and how many were right in each respect."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = run_scripts(UNSEEN, pathlib.Path(folder))
+    counts = dict.fromkeys(("found", "verdict", "line", "bytes", "holder"), 0)
+    leaking = [name for name in UNSEEN if found[name][0]["verdicts"]]
+    print("| script | reported | held by | wrong |\n|---|---|---|---|")
+    for name in UNSEEN:
+        truth, answer = found[name]
+        device = answer["devices"][0]
+        leaks = [leak for leak in device["leaks"] if leak["leak"]]
+        wrong = judge(name, truth, answer, UNSEEN_TOLERANCE)
+        holder = leaks[0]["holder"] if leaks else None
+        if name in leaking:
+            for what, right in (("found", bool(leaks)), ("verdict", leaks and "expected" not in wrong.split("; ")[0]),
+                                ("line", leaks and "lines" not in wrong), ("bytes", leaks and "bytes per step" not in wrong),
+                                ("holder", holder_is_right(name, truth, holder))):
+                counts[what] += bool(right)
+            if not holder_is_right(name, truth, holder):
+                wrong = "; ".join(filter(None, (wrong, f"expected holder {truth['holder']}")))
+        verdicts = " · ".join(leak["verdict"] for leak in device["leaks"]) or "no leak"
+        print(f"| {name} | {verdicts} | {holder or '–'} | {wrong or 'right'} |")
+    clean = [name for name in UNSEEN if name not in leaking]
+    alarms = sum(any(leak["leak"] for leak in found[name][1]["devices"][0]["leaks"]) for name in clean)
+    print(f"\nOf {len(leaking)} leaks: " + ", ".join(f"{what} {count}" for what, count in counts.items()) +
+          f". False alarms: {alarms} of {len(clean)}.")
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--unseen", action="store_true")
+    return unseen() if parser.parse_args().unseen else page()
+
+
+def page():
     with tempfile.TemporaryDirectory() as folder:
         found = run_scripts(NAMES, pathlib.Path(folder))
     print("# Leaks: reported and true\n")

@@ -618,7 +618,7 @@ def distributed(record):
     end_process_group()
 
 
-VARIANTS = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         sgd_zero_grad_before_backward,
@@ -663,7 +663,7 @@ VARIANTS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("name", choices=VARIANTS, metavar="NAME", help=", ".join(VARIANTS))
+    parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help=", ".join(PROGRAMS))
     parser.add_argument("--truth", metavar="FILE", required=True)
     parser.add_argument("--names", action="store_true", help="the truth has every tensor by name")
     arguments = parser.parse_args()
@@ -671,7 +671,7 @@ def main():
     torch.manual_seed(0)
     Record.with_names = Record.with_inspections = arguments.names
     record = Record(arguments.name, arguments.truth)
-    VARIANTS[arguments.name](record)
+    PROGRAMS[arguments.name](record)
     record.write()
 
 

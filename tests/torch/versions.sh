@@ -35,8 +35,8 @@ for version in "$@"; do
     if ! $VRAMTRACE_RUN "$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch")
 from zoo import real; real.imported()' >/dev/null 2>&1; then
         echo "(the trainers need a newer PyTorch: without them)"
-        chosen=$("$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch/zoo"); import table
-print("not (" + " or ".join(table.names(table.SOURCES[-1])) + ")")')
+        chosen=$("$VRAMTRACE_PYTHON" -c 'import sys; sys.path.insert(0, "tests/torch/zoo"); import sources
+print("not (" + " or ".join(sources.names(sources.HERE / "real.py")) + ")")')
     fi
     "$VRAMTRACE_PYTHON" -m pytest -q $tests ${chosen:+-k "$chosen"} || failed+=("$version")
 done

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/tables.h"
 #include "trace_builder.h"
 
 static void add_event(struct builder *builder, uint32_t inspection_id)
@@ -138,5 +139,27 @@ Test(inspection, survives_the_process)
     cr_assert_not(trace->complete);
     cr_assert_eq(trace->inspection_count, 1);
     cr_expect_str_eq(trace->inspections[0].modules[0].path, "a.b");
+    end_trace(builder, trace);
+}
+
+Test(inspection, lines_of_written_code_are_the_users)
+{
+    struct builder *builder = builder_new(64);
+    add_inspection(builder, 1,
+                   "W\t/tmp/w.py\t20\t  File \"/h/net.py\", line 5, in forward\\n    x = b(x)\\n  File \"/h/net.py\", line 9, in "
+                   "half\\n    return x\\n\nW\t/tmp/w.py\t30\t\nW\t/tmp/w.py\t10\t  File \"/h/net.py\", line 4, in forward\n");
+    struct vt_trace *trace = builder_open(builder);
+    cr_expect_str_eq(trace->inspections[0].failure, "");
+    cr_expect_null(vt_written_find(trace, "/tmp/w.py", 9));
+    cr_expect_null(vt_written_find(trace, "/tmp/v.py", 25));
+    cr_expect_null(vt_written_find(trace, "/tmp/w.py", 31), "written for no line");
+    const struct vt_written_line *line = vt_written_find(trace, "/tmp/w.py", 29);
+    cr_assert_not_null(line);
+    cr_expect_str_eq(line->source_file, "/h/net.py");
+    cr_expect_str_eq(line->function, "half");
+    cr_expect_eq(line->source_line, 9);
+    line = vt_written_find(trace, "/tmp/w.py", 10);
+    cr_assert_not_null(line);
+    cr_expect_eq(line->source_line, 4);
     end_trace(builder, trace);
 }

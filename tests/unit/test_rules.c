@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attribute/sites.h"
+#include "attribute/rules.h"
 #include "trace_builder.h"
 
 Test(rules, that_are_wrong_are_told_with_their_line)
@@ -16,8 +16,9 @@ Test(rules, that_are_wrong_are_told_with_their_line)
         {"rule a\n  workspace strong\n  flavour x\n", ":3: 'flavour' is not a condition"},
         {"rule a\n  wrkspace strong\n", ":2: 'wrkspace' is not a category"},
         {"rule a\n  workspace sure\n", ":2: the evidence must follow"},
-        {"rule a\n  workspace strong\n", "rule"},
-        {"rule a\n", "has no category"},
+        {"rule a\n  workspace exact\n", ":2: the evidence must follow"},
+        {"rule a\n  workspace weak\n", ":1: 'a' has no condition"},
+        {"rule a\n", ":1: rule 'a' has no category"},
         {"  native x\n", ":1: a condition before"},
         {"rool a\n", ":1: 'rool': expected"},
         {"rule a b\n", "needs one name"},
@@ -29,6 +30,14 @@ Test(rules, that_are_wrong_are_told_with_their_line)
         {"rule a\n  cached strong\n  native x\n", "is not a category that a rule can give"},
         {"rule a\n  workspace strong\n  native\n", "a pattern is missing"},
         {"trait a\n", "has no condition"},
+        {"# x\nrule a\n  workspace strong\n  native x\n  innermost user\nrule b\n",
+         ":2: rule 'a' has only the witness stack"},
+        {"rule a\n  workspace strong\n  native x\n  not trait module\n", "only the witness stack"},
+        {"rule a\n  workspace strong\n  native x\n  phase forward\n", "only the witness stack"},
+        {"rule a\n  workspace strong\n  life freed\n  not life brief\n", "only the witness life"},
+        {"rule a\n  workspace strong\n  native x\n  life persistent no-backward\n", "only the witness stack"},
+        {"rule a\n  workspace strong\n  native x\n  not life matches-gradient\n", "only the witness stack"},
+        {"rule a\n  workspace strong\n  bytes >= 5\n", "no witness"},
         {"code forward\n  native x\n", ":2: 'native' is not about a Python function"},
         {"code unheard-of\n  name x\n", ":1: 'unheard-of' is not a known class"},
     };
@@ -52,6 +61,26 @@ Test(rules, that_are_wrong_are_told_with_their_line)
     vt_replay_free(replay);
     vt_trace_close(trace);
     builder_free(builder);
+}
+
+Test(rules, are_strong_with_two_witnesses)
+{
+    static const char *const texts[] = {
+        "rule a\n  workspace strong\n  native x\n  life freed\n",
+        "rule a\n  workspace strong\n  phase forward\n  not life outlives-span\n",
+        "rule a\n  workspace strong\n  life matches-gradient\n  life freed\n",
+        "rule a\n  workspace strong\n  native x\n  life grad-mode\n",
+        "rule a\n  workspace strong\n  object x\n  kind driver\n",
+        "rule a\n  workspace weak\n  native x\n",
+    };
+    struct vt_rules *rules;
+    char error[512];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *path = builder_rules_file(texts[i]);
+        cr_expect_eq(vt_rules_load(path, &rules, error, sizeof error), 0, "%s: %s", texts[i], error);
+        vt_rules_free(rules);
+        unlink(path);
+    }
 }
 
 Test(rules, of_a_user_add_to_traits_and_code)

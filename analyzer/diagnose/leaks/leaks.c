@@ -4,6 +4,7 @@
  * least VT_LEAK_BIRTHS steps, up to the end, and with growing total bytes. That excludes memory taken once,
  * buffers that fill and stop, values that the next step replaces, and varying sizes. The last step itself is
  * left out: a program that ends frees what it kept. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "diagnose/finders.h"
@@ -70,6 +71,25 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
            "objects that nothing reaches (then gc.collect() frees it)";
 }
 
+/* What each leak keeps; of a tensor that is made anew, there is nothing that could be left out. */
+static int list_kept(const struct vt_leak_finder *finder)
+{
+    struct vt_leaks *leaks = finder->leaks;
+    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
+        uint32_t number = vt_leak_of(finder, i);
+        struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &leaks->items[number];
+        if (!leak || leak->rebuilt || finder->attribution->labels[i].step < leak->first_step ||
+            !vt_leak_is_kept(finder, i))
+            continue;
+        leak->kept = leak->kept ? leak->kept : calloc(leak->blocks + 1, sizeof *leak->kept);
+        if (!leak->kept)
+            return -ENOMEM;
+        if (leak->kept_count < leak->blocks)
+            leak->kept[leak->kept_count++] = i;
+    }
+    return 0;
+}
+
 static int find(struct vt_leak_finder *finder)
 {
     static int (*const finders[])(struct vt_leak_finder *) = {vt_leak_finder_read,  vt_leak_cycles_find,
@@ -84,7 +104,9 @@ static int find(struct vt_leak_finder *finder)
     sum_up(leaks);
     for (size_t i = 0; i < leaks->count; i++)
         leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
-    error = vt_leak_cache_find(finder);
+    error = list_kept(finder);
+    if (!error)
+        error = vt_leak_cache_find(finder);
     if (leaks->count > 1)
         qsort(leaks->items, leaks->count, sizeof *leaks->items, compare_leaks);
     return error;

@@ -208,10 +208,9 @@ static void summary(struct vt_print *print, const struct vt_device_report *devic
     const struct vt_refusal *refusal = refusal_then(print->report, device);
 
     vt_print_paragraph(print, 0, 0,
-                       VT_BOLD "%s" VT_RESET " reserved in %zu segments %s%s: %s in blocks, " VT_BOLD
+                       VT_BOLD "%s" VT_RESET " reserved in %zu segments at %s, %s: %s in blocks, " VT_BOLD
                                "%s" VT_RESET " free (%s).",
-                       VT_BYTES(found->reserved_bytes), found->segment_count,
-                       device->at.state.present ? "" : "at the peak, ",
+                       VT_BYTES(found->reserved_bytes), found->segment_count, print->report->at_label,
                        VT_WHEN(print->report, &device->shown->state), VT_BYTES(found->block_bytes),
                        VT_BYTES(found->hole_bytes), VT_PERCENT(found->hole_bytes, found->reserved_bytes));
     if (!found->hole_bytes)
@@ -261,6 +260,8 @@ static int device_section(struct vt_print *print, const struct vt_device_report 
     map(print, found, order);
     if (found->kept_bytes)
         pins(print, found);
+    for (uint32_t i = 0; i < found->advice_count; i++)
+        vt_print_paragraph(print, 0, 0, VT_BOLD "Would help:" VT_RESET " %s", found->advice[i]);
     free(order);
     return 0;
 }

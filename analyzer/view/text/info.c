@@ -85,6 +85,13 @@ static void put_inspections(FILE *out, const struct vt_info *info)
              info->inspection_count, VT_DURATION(info->inspection_ns), info->failed_inspections,
              info->failure[0] ? ": " : "", info->failure, info->lost_inspections, VT_COUNT(info->tensors),
              homeless, misplaced);
+    if (info->census_count)
+        put_line(out, "holders", "%" PRIu64 " search%s, %" PRIu64 " ended before all objects were seen%s",
+                 info->census_count, info->census_count == 1 ? "" : "es",
+                 info->census_count - info->census_ended_count,
+                 info->census_count > info->census_ended_count
+                     ? " (no time left: vramtrace_inspect asks for one that has it)"
+                     : "");
 }
 
 static void print_counts(FILE *out, const struct vt_info *info)

@@ -53,28 +53,26 @@ static void print_free(FILE *stream, const struct vt_refusal *refusal)
     fputc('.', stream);
 }
 
-/* The cache held enough, and the framework empties it before it gives up. But that returns whole segments
- * only: the rest is between blocks in use, or in another pool. */
-static bool is_fragmented(const struct vt_refusal *refusal)
+/* Why memory ran out, and what helps. */
+static void print_causes(struct vt_print *print, const struct vt_shortage *shortage)
 {
-    return refusal->of_framework && refusal->asked_bytes &&
-           refusal->categories[VT_CATEGORY_CACHED] >= refusal->asked_bytes;
-}
+    FILE *out = print->paragraph;
 
-static void print_fragmentation(FILE *stream, const struct vt_report *report,
-                                const struct vt_refusal *refusal)
-{
-    const struct vt_shortage *shortage = &report->shortage;
-    uint64_t cached = refusal->categories[VT_CATEGORY_CACHED],
-             largest = shortage->refusal == refusal ? shortage->cache.largest_hole_bytes : 0;
+    for (size_t i = 0; i < shortage->cause_count; i++) {
+        const struct vt_cause *cause = &shortage->causes[i];
 
-    if (!is_fragmented(refusal))
-        return;
-    fprintf(stream, " The cache held %s, but ", VT_BYTES(cached));
-    if (largest && largest < refusal->asked_bytes)
-        fprintf(stream, "the largest free piece was %s (fragmentation).", VT_BYTES(largest));
-    else
-        fputs("not in one usable piece (fragmentation).", stream);
+        fprintf(out, "%s%s" VT_RESET " %s: " VT_BOLD "%s" VT_RESET ", %.0f %% of the card", i ? "" : VT_ALARM,
+                i ? "Also:" : "Cause:", cause->what, VT_BYTES(cause->bytes), 100 * cause->share);
+        if (cause->holder)
+            fprintf(out, ", held by %s", cause->holder);
+        if (cause->place && cause->place->name[0])
+            fprintf(out, ", made at %s", cause->place->name);
+        fputc('.', out);
+        vt_end_paragraph(print, 0, 0);
+        vt_print_paragraph(print, 0, 0, "Remedy: %s", cause->remedy);
+    }
+    if (shortage->cause_count)
+        fputc('\n', print->stream);
 }
 
 /* " for aten::addmm in layers.3.fc1 (Linear)". */
@@ -109,7 +107,6 @@ void vt_text_out_of_memory(struct vt_print *print)
         fprintf(out, " This process held %s", VT_BYTES(refusal->driver_bytes));
         print_holding(out, refusal->driver_bytes, refusal->categories);
         fputc('.', out);
-        print_fragmentation(out, report, refusal);
     }
     if (report->refusal_count > 1 && report->shown_refusal + 1 == report->refusal_count)
         fprintf(out, " Memory ran out %zu times; this was the last.", report->refusal_count);
@@ -120,6 +117,7 @@ void vt_text_out_of_memory(struct vt_print *print)
         fprintf(out, " The process kept allocating for %s afterwards.", VT_DURATION(refusal->went_on_ns));
     vt_end_paragraph(print, 0, 0);
     fputc('\n', print->stream);
+    print_causes(print, &report->shortage);
 }
 
 static void survived(struct vt_print *print)
@@ -286,15 +284,6 @@ static void first_page(struct vt_print *print, const struct vt_shortage *shortag
 
     if (leaks->leak_count) {
         vt_text_leaks(print, shortage->device);
-        vt_print_paragraph(print, 0, 0, "Remedy: %s", leaks->items[0].remedy);
-        fputc('\n', print->stream);
-    } else if (is_fragmented(shortage->refusal)) {
-        vt_print_paragraph(
-            print, 0, 0,
-            "Remedy: allocate the large block before the small ones, or keep those that stay "
-            "apart from those that go. In PyTorch, "
-            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets free pieces of many segments "
-            "serve one request.");
         fputc('\n', print->stream);
     }
     vt_text_lines(print, shortage->device, rows < FIRST_ROWS ? rows : FIRST_ROWS);

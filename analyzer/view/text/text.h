@@ -35,6 +35,7 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
 void vt_text_out_of_memory(struct vt_print *print);
 void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
+void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */
 void vt_text_explanation(struct vt_print *print, const struct vt_device_report *device);

@@ -151,12 +151,45 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     fputc('.', print->paragraph);
     if (state->rounding_bytes)
         fprintf(print->paragraph, " %s of the blocks is rounding.", VT_BYTES(state->rounding_bytes));
+    if (state->gathered_bytes)
+        fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
+                VT_BYTES(state->gathered_bytes));
     if (total_bytes > free_bytes && total_bytes - free_bytes > state->driver_bytes)
         fprintf(
             print->paragraph,
             " The driver reported %s in use on the whole card: %s more, of other processes or not recorded.",
             VT_BYTES(total_bytes - free_bytes), VT_BYTES(total_bytes - free_bytes - state->driver_bytes));
     vt_end_paragraph(print, 0, 2);
+}
+
+#define POOLS_SHOWN 4u
+
+void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_graph_pools *pools = &device->graph_pools;
+
+    if (!pools->count)
+        return;
+    fprintf(print->paragraph,
+            VT_BOLD "CUDA graphs:" VT_RESET
+                    " %s in %zu private pool%s, %s of it cached for these graphs alone.",
+            VT_BYTES(pools->bytes), pools->count, pools->count == 1 ? "" : "s", VT_BYTES(pools->free_bytes));
+    vt_end_paragraph(print, 0, 2);
+    for (size_t i = 0; i < pools->count && i < POOLS_SHOWN; i++) {
+        const struct vt_graph_pool *pool = &pools->items[i];
+
+        fprintf(print->paragraph, "%s, captured first at %s: ", VT_BYTES(pool->bytes),
+                pool->place ? pool->place->name : "an unknown line");
+        if (pool->abandoned)
+            fprintf(print->paragraph, "no graph is left. torch.cuda.empty_cache() returns %s.",
+                    pool->block_bytes ? "the segments without blocks" : VT_BYTES(pool->free_bytes));
+        else if (!pool->graphs)
+            fputs("its graph is being captured.", print->paragraph);
+        else
+            fprintf(print->paragraph, "%" PRIu32 " graph%s, launched %" PRIu64 " time%s.", pool->graphs,
+                    pool->graphs == 1 ? "" : "s", pool->launches, pool->launches == 1 ? "" : "s");
+        vt_end_paragraph(print, 2, 4);
+    }
 }
 
 /* "Would help": what would have lowered the peak. */

@@ -155,6 +155,9 @@ static void capture(void)
     GOOD(cuMemFreeAsync(address, stream));
     GOOD(cuStreamEndCapture(stream, &graph));
     GOOD(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    check_value("stream", (uintptr_t)stream);
+    check_value("graph", (uintptr_t)graph);
+    check_value("exec", (uintptr_t)exec);
     uint64_t before = standin_device_bytes(0);
     GOOD(cuGraphLaunch(exec, stream));
     check_value("launch", standin_device_bytes(0) - before);

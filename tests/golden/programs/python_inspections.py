@@ -290,7 +290,7 @@ def audit():
 
     def hook(event, arguments):
         if on:
-            events.append((event, str(arguments[1:] if event == "compile" else arguments)))
+            events.append((event, str(arguments[1:] if event in ("compile", "ctypes.call_function") else arguments)))
 
     sys.addaudithook(hook)
     on.append(1)
@@ -334,7 +334,7 @@ def state():
     look_again(3)
     after = measure()
     for one, other in zip(before, after):
-        print(one == other, "" if one == other else (one, other))
+        print(one == other, "" if one == other else other - one if isinstance(one, int) else (one, other))
     print(os.read(read, 100) if select.select([read], [], [], 0)[0] else "nothing")
     signal.set_wakeup_fd(-1)
     ended.append(1)
@@ -349,6 +349,34 @@ def counts():
     look_again(3)
     after = gc.get_count()
     print(after[1:] == before[1:], abs(after[0] - before[0]) < 3)
+
+
+def collections_in_time():
+    """The collector runs in the same iterations, whatever is freed and made anew in between."""
+    things, ran, kept, iteration = make_things(), [], [], -1  # noqa: F841
+    gc.callbacks.append(lambda phase, seen: ran.append((iteration, seen["generation"], phase)))
+
+    def work(depth):
+        mixed = [((number,), (number, depth), {number: depth}, [depth], slice(number)) for number in range(5)]
+        kept.append(mixed if depth % 3 else [dict(a=1), (1, 2, 3)])
+        return work(depth - 1) if depth else None
+
+    looks = {3: 1, 40: 2, 41: 1, 90: 1}
+    look_again(2)  # what is compiled and found once
+    for order in range(2):  # the second with free lists that the first has filled
+        gc.collect()
+        kept.clear(), ran.clear()
+        for iteration in range(120):
+            work(6)
+            for _ in range(looks.get(iteration, 0)):
+                before = gc.get_count()
+                ask()
+                for _ in range(1000):  # the inspection is between two of these
+                    pass
+                after = gc.get_count()
+                if before != after:
+                    print(order, iteration, "counts differ by", [b - a for a, b in zip(before, after)])
+        print(ran)
 
 
 def traced():

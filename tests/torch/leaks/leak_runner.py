@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs scripts of this folder by children.py: leak_runner.py FOLDER NAME...
+"""Runs scripts of this folder and of leaks_unseen/ by children.py: leak_runner.py FOLDER NAME...
 
 FOLDER gets NAME.json (the truth), NAME.log and NAME.vrt; VRAMTRACE_OUT should be FOLDER/%p.vrt.
 """
@@ -12,6 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import children  # noqa: E402
 
 import leak_tools  # noqa: E402
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "leaks_unseen"))
 
 
 def run(name, folder):

@@ -18,12 +18,14 @@ class Probe:
     collector takes it back now and then, so that the median of the differences is what one step leaves. counter: what
     is sampled. first: the first sample that counts. entries: how many leaks there are; lines and bytes are those of the
     largest and of all together (entries=None: any number). growth: what is said of reserved memory that grows without a leak.
+    holder: a word that names the Python holder, for scripts outside of test_leaks.py's table.
     """
 
     def __init__(self, script, path):
         self.script, self.path = pathlib.Path(script), path
         self.verdicts, self.every, self.collected, self.first = (), 1, False, WARM_STEPS
         self.counter, self.entries, self.growth = torch.cuda.memory_allocated, 1, None
+        self.holder = None
         self.samples = []
         self.look = getattr(ctypes.CDLL(None), "vramtrace_inspect", lambda name: None)
 
@@ -46,7 +48,8 @@ class Probe:
     def write(self):
         lines = [number for number, line in enumerate(self.script.read_text().splitlines(), 1) if "# LEAK" in line]
         self.path.write_text(json.dumps({"verdicts": self.verdicts, "bytes_per_step": self.bytes_per_step(),
-                                         "lines": lines, "entries": self.entries, "growth": self.growth}))
+                                         "lines": lines, "entries": self.entries, "growth": self.growth,
+                                         "holder": self.holder}))
 
 
 def small_net(width=256, depth=2, out=64):

@@ -269,7 +269,7 @@ def sharpness_aware(record):
         optimizer.zero_grad()
 
 
-AWKWARD = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         inplace_relu,

@@ -1,12 +1,27 @@
 """All trainings of the tests, by name."""
+import importlib
+
 import torch
 
 import models
-import variants
-from zoo import awkward, inference, real, unusual
+from zoo import real, sources
 from zoo.truth import Record
 
-ALL = {**variants.VARIANTS, **awkward.AWKWARD, **unusual.UNUSUAL, **real.REAL, **inference.INFERENCE}
+
+def module(source):
+    package = {sources.HERE.parent: "", sources.HERE: "zoo."}.get(source.parent, "zoo.unseen.")
+    return importlib.import_module(package + source.stem)
+
+
+MODULES = [module(source) for source in [*sources.SOURCES, *sources.UNSEEN]]
+ALL = {name: program for module in MODULES for name, program in module.PROGRAMS.items()}
+
+
+def import_packages(names):
+    """What the programs of a file need and takes long (imported()); the unseen ones share real.py's."""
+    for module in MODULES:
+        if not module.PROGRAMS.keys().isdisjoint(names) and (module.__name__.startswith("zoo.unseen.") or hasattr(module, "imported")):
+            getattr(module, "imported", real.imported)()
 
 
 def run(name, truth):

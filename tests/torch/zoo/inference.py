@@ -1,6 +1,6 @@
 """Programs that only run models: caches of keys and values in the forms that people write, servers, and what looks like a cache.
 
-What record.cached returns is a cache of keys and values (the storages of its tensors); noted after each call of a model.
+What watch_cache is given is a cache of keys and values (the storages of its tensors); noted after each call of a model.
 """
 import asyncio
 import concurrent.futures
@@ -22,6 +22,12 @@ WIDTH, HEADS, LAYERS, WORDS = 256, 8, 3, 2000
 HEAD = WIDTH // HEADS
 
 
+def watch_cache(record, give):
+    """GIVE() gives the cache's tensors from now on."""
+    record.held = [held for held in record.held if held[0] != "kv_cache"]
+    record.hold("kv_cache", give)
+
+
 def imported():
     """Before the processes are forked."""
     from transformers import BartForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM  # noqa: F401
@@ -32,7 +38,7 @@ def prompt(rows=4, tokens=16):
 
 
 def note(record):
-    record.note("kv_cache", tensors_in(record.cached()))
+    record.note("kv_cache", tensors_in([give() for role, give in record.held if role == "kv_cache"]))
 
 
 # ---- transformers: its caches, made by generate() or by a loop ----
@@ -61,7 +67,7 @@ def layers_of(cache):
 def loop_with(record, model, cache, tokens=24, **first):
     """Greedy decoding by hand."""
     record.watch([model])
-    record.cached = lambda: list(layers_of(cache))
+    watch_cache(record, lambda: list(layers_of(cache)))
     with torch.no_grad(), record.free_choice():
         ids = prompt()
         for token in range(tokens):
@@ -116,7 +122,7 @@ def generate_with(record, model, inputs, tokens=16, **options):
     held = []
     model.register_forward_hook(
         lambda module, arguments, outputs: (held.clear(), held.append(outputs.past_key_values), note(record)) and None)
-    record.cached = lambda: [tensor for cache in held for tensor in layers_of(cache)]
+    watch_cache(record, lambda: [tensor for cache in held for tensor in layers_of(cache)])
     with torch.no_grad(), record.free_choice():
         for request in range(2):
             outputs = model.generate(**inputs, do_sample=False, max_new_tokens=tokens, return_dict_in_generate=True, **options)
@@ -196,7 +202,7 @@ def grown_lists(record):
     model = Writer().cuda().eval()
     past = [None] * LAYERS
     record.watch([model])
-    record.cached = lambda: past
+    watch_cache(record, lambda: past)
 
     def remember(index, k, v):
         if past[index] is not None:
@@ -232,7 +238,7 @@ def after_warm_up(record):
     with torch.no_grad(), record.free_choice():
         model(prompt(1, 4), lambda index, k, v: (k, v))
         state = Preallocated(4, 64)
-        record.cached = lambda: [state.k, state.v]
+        watch_cache(record, lambda: [state.k, state.v])
         for request in range(2):
             state.position = 0
             write(record, model, state.update)
@@ -243,7 +249,7 @@ def ring(record):
     model, length = Writer().cuda().eval(), 32
     store = {}
     record.watch([model])
-    record.cached = lambda: store
+    watch_cache(record, lambda: store)
     count = [0] * LAYERS
 
     def remember(index, k, v):
@@ -282,7 +288,7 @@ def cache_in_buffers(record):
     for layer in model.layers:
         layer.set_up(4, 64, torch.bfloat16)
     record.watch([model])
-    record.cached = lambda: [tensor for name, tensor in model.named_buffers() if name.endswith("_cache")]
+    watch_cache(record, lambda: [tensor for name, tensor in model.named_buffers() if name.endswith("_cache")])
     with torch.no_grad(), record.free_choice():
         for request in range(2):
             ids, position = prompt(), 0
@@ -314,7 +320,7 @@ class LlamaLayer(Layer):
 def cache_in_attributes(record):
     model = Writer(LlamaLayer).cuda().eval()
     record.watch([model])
-    record.cached = lambda: [part for layer in model.layers for part in (layer.cache_k, layer.cache_v)]
+    watch_cache(record, lambda: [part for layer in model.layers for part in (layer.cache_k, layer.cache_v)])
     with torch.inference_mode(), record.free_choice():
         for request in range(3):
             ids, start = prompt(), 0
@@ -365,7 +371,7 @@ def paged_blocks(record):
     with torch.inference_mode(), record.free_choice():
         model(prompt(8, 32), lambda index, k, v: (k, v))
         engine = Engine(model, 48)
-        record.cached = lambda: engine.gpu_blocks
+        watch_cache(record, lambda: engine.gpu_blocks)
         running = {}
         for step in range(20):
             if step % 5 == 0:
@@ -402,7 +408,7 @@ def pool_of_threads(record):
     """Handlers on a thread pool, a cache for each conversation."""
     model, sessions, lock = Writer().cuda().eval(), {}, threading.Lock()
     record.watch([model])
-    record.cached = lambda: [session.past for session in sessions.values()]
+    watch_cache(record, lambda: [session.past for session in sessions.values()])
 
     def handle(name, count):
         with torch.inference_mode():
@@ -430,7 +436,7 @@ def asked_by_tasks(record):
     slots, length = 4, 48
     keys = [torch.zeros(slots, HEADS, length, HEAD, device="cuda") for _ in range(LAYERS)]
     values = [torch.zeros_like(part) for part in keys]
-    record.cached = lambda: keys + values
+    watch_cache(record, lambda: keys + values)
     free = list(range(slots))
 
     async def converse(name):
@@ -515,7 +521,7 @@ def writes_while_training(record):
     optimizer = torch.optim.AdamW(model.parameters())
     record.watch([model], [optimizer])
     held = []
-    record.cached = lambda: [tensor for cache in held for tensor in layers_of(cache)]
+    watch_cache(record, lambda: [tensor for cache in held for tensor in layers_of(cache)])
     for step in range(4):
         ids = prompt(2, 32)
         loss = model(input_ids=ids, labels=ids, use_cache=False).loss
@@ -538,7 +544,7 @@ def writes_while_training(record):
             del outputs, ids
 
 
-INFERENCE = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         dynamic_cache,

@@ -5,16 +5,20 @@ A block is right if its category is one that the truth allows:
     truth        allowed
     parameter    parameter (by rules alone, buffer too: only an inspection separates them)
     buffer       buffer (by rules alone, parameter too)
-    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer and
-                 input too; in a process killed in backward, gradient too: it could not put it into .grad
+    ""           activation or temporary; for blocks allocated before the first mark (constants, sums), buffer, input
+                 and communication too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
+
+A name is right if the block's owner has it, one of those that the script knows for the block (without what wrappers put before
+and between: _orig_mod, _fsdp_wrapped_module, module); for a block without a known name, any owner is. Names are asked of
+what outlives a step: the categories in NAMED.
 """
 import dataclasses
 import json
+import re
 
 GROUPS = {
     "parameters and buffers": ("parameter", "buffer"),
-    "KV cache": ("kv_cache",),
     "gradients": ("gradient",),
     "optimizer state": ("optimizer_state",),
     "workspaces": ("workspace",),
@@ -22,7 +26,12 @@ GROUPS = {
     "inputs": ("input",),
     "temporaries": ("temporary",),
     "communication": ("communication",),
+    "KV caches": ("kv_cache",),
+    "checkpoint copies": ("checkpoint_copy",),
 }
+NAMED = ("parameter", "buffer", "gradient", "optimizer_state", "kv_cache", "checkpoint_copy")
+EVIDENCES = ("exact", "strong", "weak")
+WRAPPERS = re.compile(r"\b(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|module)\.")
 
 
 @dataclasses.dataclass
@@ -32,6 +41,8 @@ class Block:
     reported: str
     true: str
     right: bool
+    evidence: str
+    named: bool  # by one of its true names
 
 
 @dataclasses.dataclass
@@ -65,6 +76,7 @@ class Truth:
             self.document = json.load(file)
         self.marks = self.document["marks"]
         self.category = {life[0]: life[4] for life in self.document["lives"]}
+        self.names = {int(number): names for number, names in self.document["names"].items()}
 
     def alive_after(self, number):
         """Numbers of the blocks alive when that block has just been made."""
@@ -76,7 +88,7 @@ class Truth:
         if true == "":
             allowed = {"activation", "temporary"}
             if self.document["lives"][number - 1][2] < self.marks[0]["position"]:
-                allowed |= {"buffer", "input"}
+                allowed |= {"buffer", "input", "communication"}
             if self.document["killed"]:
                 allowed.add("gradient")
             return reported in allowed
@@ -84,13 +96,20 @@ class Truth:
             return reported in ("parameter", "buffer")
         return reported == true
 
+    def names_it(self, number, owner):
+        if not owner:
+            return False
+        owner = WRAPPERS.sub("", owner)
+        return number not in self.names or any(WRAPPERS.sub("", name) in owner for name in self.names[number])
+
     def moment(self, name, blocks, inspected):
         """BLOCKS: the report's blocks at that moment."""
         judged = []
         for block in blocks:
             number, reported = block["alloc_number"], block["category"]
             judged.append(Block(number, block["bytes"], reported, self.category[number],
-                                self.allows(number, reported, inspected)))
+                                self.allows(number, reported, inspected), block["evidence"],
+                                self.names_it(number, block["owner"])))
         return Moment(name, judged)
 
 

@@ -16,11 +16,27 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS
 
 
 def imported():
+    import_torchao()
     import accelerate  # noqa: F401
     import lightning.pytorch  # noqa: F401
     import peft  # noqa: F401
     import torchvision  # noqa: F401
     from transformers import BertForSequenceClassification, GPT2LMHeadModel, Trainer  # noqa: F401
+
+
+def import_torchao():
+    """Which peft imports, and which asks what the device can as it is imported: nothing may touch one before the fork."""
+    import torch._inductor.config
+    import torch.utils._triton
+
+    available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
+    with torch._inductor.config.patch(triton_disable_device_detection=True):
+        try:
+            import torchao.prototype.mx_formats  # noqa: F401
+        except ImportError:
+            pass
+    torch.cuda.is_available = available
+    torch.utils._triton.has_triton.cache_clear()
 
 
 def images(rows=4):
@@ -289,7 +305,7 @@ def fully_sharded(record):
     end_process_group()
 
 
-REAL = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         resnet50,

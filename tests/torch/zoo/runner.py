@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import children  # noqa: E402
-from zoo import catalogue, inference, real, truth  # noqa: E402
+from zoo import catalogue, truth  # noqa: E402
 
 
 def main():
@@ -32,10 +32,7 @@ def main():
     unknown = set(names) - set(catalogue.ALL)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    sys.modules["torchao"] = None  # transformers would import it, and it asks the device, which a fork does not survive
-    for source, its_names in ((real, real.REAL), (inference, inference.INFERENCE)):
-        if set(names) & set(its_names):
-            source.imported()
+    catalogue.import_packages(names)
     truth.Record.with_inspections = arguments.inspect
     jobs = {name: functools.partial(catalogue.run, name, str(folder / f"{name}.truth")) for name in names}
     codes = children.run(jobs, folder, arguments.jobs, functools.partial(print, flush=True))

@@ -2,13 +2,13 @@
 """Runs all trainings of the catalogue, with and without inspections of live objects, and compares vramtrace's category of
 each block with the truth (truth.py).
 
-    table.py [--markdown FILE] [--keep FOLDER] [NAME...]
+    table.py [--markdown FILE] [--keep FOLDER] [--unseen] [NAME...]
 
 Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --markdown writes the tables
-between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output.
+between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output. --unseen: the programs
+of unseen/ instead, which nobody looked at while mending rules; then the tables are those of classes, too.
 """
 import argparse
-import ast
 import concurrent.futures
 import dataclasses
 import pathlib
@@ -21,21 +21,19 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
+from sources import SOURCES, UNSEEN, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
-SOURCES = (HERE.parent / "variants.py", HERE / "awkward.py", HERE / "unusual.py", HERE / "real.py", HERE / "inference.py")
-
-
-def names(source):
-    """The trainings in a file, parsed from its text: the Python that runs the tests may lack torch."""
-    for node in ast.parse(source.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.DictComp):
-            return [name.id for name in node.value.generators[0].iter.elts]
-    raise AssertionError(f"no table of trainings in {source}")
+RIGHT = 0.999  # a program is right if this share of its bytes is, at its worst moment
 
 
 def all_names():
     return [name for source in SOURCES for name in names(source)]
+
+
+def unseen_classes():
+    """class -> its programs."""
+    return {source.stem: names(source) for source in UNSEEN}
 
 
 def train(folder, inspect, wanted):
@@ -59,7 +57,10 @@ class Result:
         """Share of right bytes: of all, at the worst moment; of a group, over all moments."""
         if group is None:
             return min(moment.share() for moment in self.moments)
-        return judge.Moment("", [block for moment in self.moments for block in moment.blocks]).share(group)
+        return self.all_moments().share(group)
+
+    def all_moments(self):
+        return judge.Moment("", [block for moment in self.moments for block in moment.blocks])
 
     def has(self, group):
         return any(moment.bytes(group) for moment in self.moments)
@@ -71,6 +72,20 @@ class Result:
         """The largest share of bytes that the truth leaves open."""
         return max(sum(block.bytes for block in moment.blocks if not block.true) /
                    max(1, sum(block.bytes for block in moment.blocks)) for moment in self.moments)
+
+
+    def right(self):
+        return self.share() >= RIGHT
+
+    def named(self):
+        """Bytes that have their name, and that should."""
+        asked = [block for block in self.all_moments().blocks if block.true in judge.NAMED]
+        return sum(block.bytes for block in asked if block.named), sum(block.bytes for block in asked)
+
+    def told(self, evidence):
+        """Bytes told with this evidence, and those of them that are wrong."""
+        blocks = [block for block in self.all_moments().blocks if block.evidence == evidence]
+        return sum(block.bytes for block in blocks), sum(block.bytes for block in blocks if not block.right)
 
 
 def examine(folder, name, inspected):
@@ -106,11 +121,54 @@ def rows(found):
                f"{percent(result.unknown())} | {percent(result.open_share())} |")
 
 
+def share_of(part, whole):
+    return percent(part / whole) if whole else "–"
+
+
+def calibration(tables):
+    """How often each word of evidence was right: bytes over all moments of all programs."""
+    yield "| evidence | " + " | ".join(f"{short}: of all | wrong" for short in SHORT.values()) + " |"
+    yield "|---|" + "--:|--:|" * len(tables)
+    told = {mode: {word: [sum(column) for column in zip(*(result.told(word) for result in found))]
+                   for word in judge.EVIDENCES} for mode, found in tables.items()}
+    for word in judge.EVIDENCES:
+        cells = []
+        for mode in tables:
+            told_bytes, wrong = told[mode][word]
+            cells.append(f"{share_of(told_bytes, sum(bytes for bytes, _ in told[mode].values()))} | {share_of(wrong, told_bytes)}")
+        yield f"| {word} | {' | '.join(cells)} |"
+
+
+def summary(tables):
+    """Programs that are right, and the share of bytes with their names."""
+    yield "| mode | programs | right | names |"
+    yield "|---|--:|--:|--:|"
+    for mode, found in tables.items():
+        named = [sum(column) for column in zip(*(result.named() for result in found))]
+        yield (f"| {SHORT[mode]} | {len(found)} | {sum(result.right() for result in found)} | "
+               f"{share_of(*named) if MODES[mode] else '–'} |")
+
+
+def by_class(tables, classes):
+    """As summary, for each class."""
+    yield "| class | programs | " + " | ".join(f"right {SHORT[mode]}" for mode in tables) + " | names |"
+    yield "|---|" + "--:|" * (len(tables) + 2)
+    for name, programs in classes.items():
+        found = {mode: [result for result in results if result.name in programs] for mode, results in tables.items()}
+        if not any(found.values()):
+            continue
+        named = [sum(column) for column in zip(*(result.named() for result in found["inspections"]))]
+        right = " | ".join(str(sum(result.right() for result in results)) for results in found.values())
+        yield f"| {name} | {len(found['inspections'])} | {right} | {share_of(*named)} |"
+
+
+SHORT = {"rules": "by rules", "inspections": "with inspections"}
 TITLES = {"rules": "By rules alone (`VRAMTRACE_INSPECT=0`)", "inspections": "With inspections of live objects"}
 
 
-def markdown(tables):
-    parts = []
+def markdown(tables, classes=None):
+    parts = ["### Summary", "", *summary(tables), "", *(by_class(tables, classes) if classes else ()), ""]
+    parts += ["### Evidence", "", *calibration(tables), ""]
     for mode, found in tables.items():
         parts += [f"### {TITLES[mode]}", "", *rows(found), ""]
     return "\n".join(parts)
@@ -120,12 +178,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--unseen", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here")
     arguments = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
-        wanted = arguments.names or all_names()
-        text = markdown({mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()})
+        classes = unseen_classes() if arguments.unseen else None
+        wanted = arguments.names or ([name for programs in classes.values() for name in programs] if classes else all_names())
+        text = markdown({mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}, classes)
     if arguments.markdown:
         page = arguments.markdown.read_text()
         page = re.sub(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", lambda _: text, page, flags=re.S)

@@ -2,17 +2,19 @@
 
     record = Record("name", "truth.json")     before anything is on the device
     record.watch([model], [optimizer])        what is true from now on
+    record.hold("kv_cache", give)             so is this: give() lists tensors, whatever they are packed in, at each mark
     record.take("fwd", step, (inputs, ...))   at a mark: whose storages lie in which block
     record.write()
 
 Nothing here comes from vramtrace, and nothing here allocates device memory. A block is known by its number: how many
 blocks the allocator had handed out when it made this one (torch.cuda.memory_stats()["allocation.all.allocated"]).
 
-    parameter, kv_cache, buffer, gradient, optimizer_state, input, workspace, communication
+    kv_cache, parameter, buffer, gradient, optimizer_state, checkpoint_copy, input, workspace, communication
                   at some mark the storage of such a tensor lay in the block (the first in this order, for its whole
                   life). Workspaces are what the allocator gets back when PyTorch is asked to drop them, last of all or by a
                   trainer (in a process that will be killed, what PyTorch's history says it allocated for them);
-                  what is sent is told by Record.note. A buffer of a module that is a cache of keys and values is kv_cache.
+                  what is sent, and copies of weights, are told by Record.note or
+                  Record.hold. A buffer of a module that is a cache of keys and values is kv_cache.
     activation    else, if autograd saved a tensor in it: torch.autograd.graph.saved_tensors_hooks saw it being packed,
                   or torch.utils.checkpoint put it aside when it ran a forward again.
     temporary     else, if it was alive at no mark, no backward began at it, and it was not made while
@@ -20,8 +22,21 @@ blocks the allocator had handed out when it made this one (torch.cuda.memory_sta
     ""            else: what variables of the script hold (outputs, losses, metrics) and what runs without gradients. No
                   introspection tells more (judge.py says what is right then).
 
+What people could call by two names has one here:
+
+- Keys and values kept from token to token are kv_cache, also where a module registers them as buffers, or where autograd
+  saves them.
+- Weights are parameter wherever they lie: those gathered from shards, full precision masters that an optimizer owns as its
+  param_groups, quantized ones with their scales, those of a second, frozen or averaged model.
+- checkpoint_copy: a copy of weights or of optimizer state that no model and no optimizer works with: what was read from a
+  file and kept, a snapshot, the best so far, averages kept as plain tensors. What load_state_dict adopts is no copy.
+- A buffer that gradients are reduced in is communication, unless some .grad is a view of it: then gradient.
+- A batch is input in every form in which the script holds it: as loaded, as rows picked from data that is kept on the device, and
+  that data itself.
+
 The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
-"lives": [[number, address, made, freed, category]...], "marks": [MARK...]}. `made` and `freed` are positions in the
+"lives": [[number, address, made, freed, category]...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
+parameters and buffers in their modules, for the blocks of these, of their gradients and of their optimizer state. `made` and `freed` are positions in the
 allocator's own history (its allocations and frees, counted from 0; freed is null for what is alive at the end). A MARK has
 "name", "step", "position", what PyTorch and the driver count ("allocated", "reserved", "driver_bytes", ...), and
 "blocks": [[number, address, bytes]...], all that are alive, with their true sizes.
@@ -43,7 +58,8 @@ import models  # noqa: E402
 import train_script  # noqa: E402
 
 PROCESS_GROUP_SECONDS = 0.05  # that its threads let nothing go
-ROLES = ("parameter", "kv_cache", "buffer", "gradient", "optimizer_state", "input", "workspace", "communication", "activation")
+ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "checkpoint_copy", "input", "workspace",
+         "communication", "activation")
 
 
 def tensors_in(value):
@@ -56,6 +72,15 @@ def tensors_in(value):
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item)
+
+
+def flat(tensors):
+    """A sparse tensor has two others inside."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.sparse_coo:
+            yield from (tensor._indices(), tensor._values())
+        else:
+            yield tensor
 
 
 class Saved:
@@ -74,7 +99,7 @@ class Record:
     def __init__(self, name, path, device=0):
         self.name, self.path, self.device = name, path, device
         self.modules, self.optimizers, self.library_tensors = [], [], []
-        self.cached = list  # gives the tensors of caches of keys and values
+        self.held, self.names = [], []
         self.marks, self.roles, self.notes, self.free_choices = [], [], [], []
         self.mark, self.inspect = train_script.load_mark(), train_script.load_mark("vramtrace_inspect")
         self.driver = train_script.DriverTruth()
@@ -143,6 +168,10 @@ class Record:
         self.modules, self.optimizers = list(modules), list(optimizers)
         self.library_tensors = list(library_tensors)
 
+    def hold(self, role, give):
+        """GIVE() gives what else the script holds at a mark: tensors of this role, in lists, dicts and the like."""
+        self.held.append((role, give))
+
     @contextlib.contextmanager
     def free_choice(self):
         """Without gradients: nothing tells an activation from a temporary."""
@@ -150,22 +179,39 @@ class Record:
         yield
         self.free_choices.append((first, self.made()))
 
+    @contextlib.contextmanager
+    def without_hooks(self):
+        """torch.func's gradients refuse hooks of saved tensors: what they keep on the way is left open."""
+        self.hooks.__exit__(None, None, None)
+        with self.free_choice():
+            yield
+        self.hooks.__enter__()
+
     def made(self):
         """The number of the block that was made last."""
         return torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["allocated"]
 
     def tensors(self, inputs, gradients):
+        """(role, tensors) of all that is known now."""
         parameters = [parameter for module in self.modules for parameter in module.parameters()]
         inputs = list(tensors_in(inputs))
-        return {
-            "parameter": parameters,
-            "kv_cache": list(tensors_in(self.cached())),
-            "buffer": [buffer for module in self.modules for buffer in module.buffers()],
-            "gradient": [tensor.grad for tensor in parameters + inputs if tensor.is_leaf] + list(gradients),
-            "optimizer_state": list(tensors_in([list(optimizer.state.values()) for optimizer in self.optimizers])),
-            "input": inputs,
-            "workspace": self.library_tensors,
-        }
+        yield "parameter", parameters
+        yield "buffer", [buffer for module in self.modules for buffer in module.buffers()]
+        yield "gradient", [tensor.grad for tensor in parameters + inputs if tensor.is_leaf] + list(gradients)
+        yield "optimizer_state", tensors_in([list(optimizer.state.values()) for optimizer in self.optimizers])
+        yield "input", inputs
+        yield "workspace", self.library_tensors
+        for role, give in self.held:
+            yield role, tensors_in(give())
+
+    def named_tensors(self):
+        """(name, tensors): each parameter and buffer, with its gradient and state."""
+        for module in self.modules:
+            for name, buffer in getattr(module, "named_buffers", tuple)():
+                yield name, [buffer]
+            for name, parameter in getattr(module, "named_parameters", tuple)():
+                states = [optimizer.state[parameter] for optimizer in self.optimizers if parameter in optimizer.state]
+                yield name, [parameter, parameter.grad if parameter.is_leaf else None, *tensors_in(states)]
 
     def take(self, name, step, inputs=(), gradients=()):
         """GRADIENTS: those that are in no tensor's .grad."""
@@ -174,9 +220,9 @@ class Record:
         first = all(mark["name"] != name for mark in self.marks)
         (self.inspect if self.with_inspections and first else self.mark)(name)
         blocks = self.blocks()
-        roles = [(role, address) for role, tensors in self.tensors(inputs, gradients).items()
-                 for address in self.addresses(tensors)]
-        self.roles.append(roles)
+        self.roles.append([(role, address) for role, tensors in self.tensors(inputs, gradients)
+                           for address in self.addresses(tensors)])
+        self.names.append([(name, address) for name, tensors in self.named_tensors() for address in self.addresses(tensors)])
         self.marks.append({
             "name": name,
             "step": step,
@@ -212,10 +258,10 @@ class Record:
         return sorted(blocks)
 
     def addresses(self, tensors):
-        for tensor in tensors:
-            while hasattr(tensor, "_local_tensor"):
-                tensor = tensor._local_tensor  # of a DTensor
-            if isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == self.device:
+        for tensor in flat(tensors):
+            if hasattr(tensor, "__tensor_flatten__"):  # of others: a shard (DTensor), quantized weights and their scales
+                yield from self.addresses(getattr(tensor, inner) for inner in tensor.__tensor_flatten__()[0])
+            elif isinstance(tensor, torch.Tensor) and tensor.is_cuda and tensor.device.index == self.device:
                 yield tensor.untyped_storage().data_ptr()
 
     # ---- Putting it together ----
@@ -245,6 +291,7 @@ class Record:
         for life in lives:
             by_address.setdefault(life[1], []).append(life)
         at_marks = set()
+        self.names_of = {}
 
         def set_role(number, role):
             known = categories[number]
@@ -257,15 +304,22 @@ class Record:
             assert life[2] < position and (life[3] is None or life[3] >= position), "the history and the snapshot differ"
             return life[0]
 
-        for mark, roles in zip(self.marks, self.roles):
+        for mark, roles, names in zip(self.marks, self.roles, self.names):
             blocks = mark["blocks"] = [(alive_at(address, mark["position"]), address, size)
                                        for address, size in mark["blocks"]]
             at_marks.update(number for number, _, _ in blocks)
             starts = [address for _, address, _ in blocks]
-            for role, address in roles:
+
+            def holding(address):
                 index = bisect.bisect_right(starts, address) - 1
-                if index >= 0 and address < starts[index] + blocks[index][2]:
-                    set_role(blocks[index][0], role)
+                return blocks[index][0] if index >= 0 and address < starts[index] + blocks[index][2] else None
+
+            for role, address in roles:
+                if (number := holding(address)) is not None:
+                    set_role(number, role)
+            for name, address in names:
+                if (number := holding(address)) is not None:
+                    self.names_of.setdefault(number, {})[name] = True
         held = set()
         for role, number in self.noted(lives, by_address):
             if role == "held":
@@ -298,6 +352,7 @@ class Record:
             "killed": self.is_killed,
             "peak_bytes": torch.cuda.max_memory_allocated(self.device),
             "lives": lives,
+            "names": {number: list(names) for number, names in self.names_of.items()},
             "marks": self.marks,
         }
 

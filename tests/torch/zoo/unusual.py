@@ -226,7 +226,7 @@ def sampled_from_average(record):
         record.take("sample", STEPS - 1)
 
 
-UNUSUAL = {
+PROGRAMS = {
     function.__name__: function
     for function in (
         momentum_contrast,

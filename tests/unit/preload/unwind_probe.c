@@ -25,7 +25,7 @@ size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated, uint64_t *hash
 {
     bool cut = false;
     *hash = 1;
-    size_t count = vt_native_walk(addresses, hash, &cut);
+    size_t count = vt_native_walk(addresses, 0, hash, &cut);
     *truncated = cut;
     return count;
 }

@@ -158,6 +158,13 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
     return count;
 }
 
+bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id)
+{
+    (void)trace;
+    (void)stack_id;
+    return false;
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct fake *fake = fake_of(trace);
@@ -171,6 +178,24 @@ bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct
     if (count)
         *frame = fake->frames[stack_id][0];
     return count > 0;
+}
+
+int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame)
+{
+    (void)trace;
+    return frame->instruction_offset;
+}
+
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
+{
+    (void)trace, (void)code_id;
+    return false;
+}
+
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
+{
+    (void)trace, (void)stack_id;
+    return 0;
 }
 
 const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint32_t event_index)

@@ -1,0 +1,442 @@
+/* Why memory ran out: what filled the card that need not have been there. Each finder looks for one thing and
+ * states its bytes; the cause told first is the largest without which the request would have been granted. */
+#include "attribute/sites.h"
+#include "base/format.h"
+#include "base/index.h"
+#include "diagnose/finders.h"
+#include "report/parts.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_PART 20u      /* of the card: what is smaller is no cause */
+#define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
+
+/* Id, name, remedy (of a leak, its own), and the function that looks for it. */
+#define CAUSES(X)                                                                                            \
+    X(REQUEST, "request",                                                                                    \
+      "Make the tensor in parts, or of fewer rows: no other memory can be freed for it.", find_request)      \
+    X(LEAK, "leak", "", find_leaks)                                                                          \
+    X(FAILED_TRY, "failed_try",                                                                              \
+      "Try again after the except block has ended, or drop the exception first: its traceback holds every "  \
+      "variable of the functions that it left.",                                                             \
+      find_failed_try)                                                                                       \
+    X(GRADIENTS_ON, "gradients_on", "Run evaluation under torch.no_grad() or torch.inference_mode().",       \
+      find_gradients_on)                                                                                     \
+    X(SECOND_MODEL, "second_model",                                                                          \
+      "Delete the earlier model and its optimizer before making the next, or keep its state_dict() on the "  \
+      "CPU.",                                                                                                \
+      find_second_model)                                                                                     \
+    X(CHECKPOINT_COPY, "checkpoint_copy",                                                                    \
+      "Read checkpoints with map_location=\"cpu\", and keep copies of weights there.", find_checkpoint_copy) \
+    X(FRAGMENTATION, "fragmentation",                                                                        \
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces of many segments serve " \
+      "one request; or make the large block before the small ones that stay.",                               \
+      find_fragmentation)                                                                                    \
+    X(EARLIER_STEPS, "earlier_steps",                                                                        \
+      "Drop what earlier steps made (del, .item(), .cpu()); without backward, run under torch.no_grad().",   \
+      find_earlier_steps)                                                                                    \
+    X(SIZE, "size",                                                                                          \
+      "Use a smaller batch (accumulate gradients over several) or activation checkpointing; of weights and " \
+      "their states, lower precision or sharding.",                                                          \
+      find_size)
+
+struct search {
+    const struct vt_report *report;
+    const struct vt_attribution *attribution;
+    const struct vt_trace *trace;
+    const struct vt_replay *replay;
+    struct vt_shortage *shortage;
+    const struct vt_refusal *refusal;
+    uint64_t card_bytes;
+};
+
+enum cause {
+#define X(id, name, remedy, find) CAUSE_##id,
+    CAUSES(X)
+#undef X
+};
+
+static struct vt_cause *add(struct search *search, enum cause kind, uint64_t bytes, uint32_t stack_id,
+                            const char *what, ...) __attribute__((format(printf, 5, 6)));
+static struct vt_cause *add(struct search *search, enum cause kind, uint64_t bytes, uint32_t stack_id,
+                            const char *what, ...)
+{
+    static const struct {
+        const char *name, *remedy;
+    } kinds[] = {
+#define X(id, name, remedy, find) {name, remedy},
+        CAUSES(X)
+#undef X
+    };
+    struct vt_shortage *shortage = search->shortage;
+    va_list arguments;
+    if (bytes * LEAST_PART < search->card_bytes || shortage->cause_count == VT_CAUSES)
+        return NULL;
+    struct vt_cause *cause = &shortage->causes[shortage->cause_count++];
+    *cause = (struct vt_cause){.kind = kinds[kind].name,
+                               .remedy = kinds[kind].remedy,
+                               .bytes = bytes,
+                               .share = (double)bytes / (double)search->card_bytes,
+                               .place = stack_id ? vt_place_of(search->report->places, stack_id) : NULL,
+                               .suffices = bytes >= shortage->missing_bytes};
+    va_start(arguments, what);
+    vsnprintf(cause->what, sizeof cause->what, what, arguments);
+    va_end(arguments);
+    return cause;
+}
+
+/* Made by a step for itself: not what stays by its nature. */
+static bool is_passing(uint8_t category)
+{
+    return category == VT_CATEGORY_ACTIVATION || category == VT_CATEGORY_INPUT ||
+           category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_UNKNOWN;
+}
+
+static bool is_there(const struct search *search, uint32_t allocation)
+{
+    return vt_is_counted(&search->replay->allocations[allocation], search->refusal->device_index,
+                         search->refusal->event_index);
+}
+
+/* What cannot be made smaller by freeing: the context, others, and the model with its states. */
+static uint64_t resident_bytes(const struct search *search)
+{
+    const uint64_t *categories = search->refusal->categories;
+    return search->refusal->other_bytes + categories[VT_CATEGORY_CONTEXT] +
+           categories[VT_CATEGORY_PARAMETER] + categories[VT_CATEGORY_BUFFER] +
+           categories[VT_CATEGORY_GRADIENT] + categories[VT_CATEGORY_OPTIMIZER_STATE];
+}
+
+static int find_request(struct search *search)
+{
+    const struct vt_refusal *refusal = search->refusal;
+    char total[24];
+    if (!refusal->free_known || refusal->asked_bytes <= refusal->total_bytes)
+        return 0;
+    struct vt_cause *cause =
+        add(search, CAUSE_REQUEST, refusal->asked_bytes, refusal->asker_stack,
+            "this one request is larger than the card of %s", vt_format_bytes(refusal->total_bytes, total));
+    if (cause)
+        cause->suffices = true;
+    return 0;
+}
+
+static int find_leaks(struct search *search)
+{
+    const struct vt_leaks *leaks = &search->shortage->device->leaks;
+    for (size_t i = 0; i < leaks->count; i++) {
+        const struct vt_leak *leak = &leaks->items[i];
+        struct vt_cause *cause;
+        char each[24];
+        if (leak->category == VT_CATEGORY_CACHED || leak->category == VT_CATEGORY_HOST_PINNED)
+            continue;
+        cause = add(search, CAUSE_LEAK, leak->bytes, 0, "%s%s, %s more with each step since step %" PRIu32,
+                    leak->is_leak ? "a leak: " : "", leak->name, vt_format_bytes(leak->bytes_per_step, each),
+                    leak->first_step);
+        if (!cause)
+            continue;
+        cause->remedy = leak->remedy;
+        cause->place = leak->line_count ? &leak->lines[0] : NULL;
+        cause->holder = leak->holder.name;
+    }
+    return 0;
+}
+
+/* ---- A try that failed, and is held by its exception ---- */
+
+static bool same_call(const struct vt_trace *trace, const struct vt_trace_stack *a,
+                      const struct vt_trace_stack *b, uint32_t depth)
+{
+    const struct vt_python_frame *left = &a->python[a->python_count - 1 - depth];
+    const struct vt_python_frame *right = &b->python[b->python_count - 1 - depth];
+    return left->code_id == right->code_id &&
+           vt_trace_python_line(trace, left) == vt_trace_python_line(trace, right);
+}
+
+/* How many of the outermost frames two stacks share, line by line. */
+static uint32_t shared_calls(const struct vt_trace *trace, uint32_t left, uint32_t right)
+{
+    const struct vt_trace_stack *a = &trace->stacks[left], *b = &trace->stacks[right];
+    uint32_t depth = 0;
+    while (depth < a->python_count && depth < b->python_count && same_call(trace, a, b, depth))
+        depth++;
+    return depth;
+}
+
+/* The outermost frames of a stack up to the call of a function that failed: those that the second try does
+ * not share, at most all but the innermost of the script's own. */
+static uint32_t calls_to(const struct search *search, uint32_t failed, uint32_t now)
+{
+    const struct vt_trace_stack *stack = &search->trace->stacks[failed];
+    uint32_t shared = shared_calls(search->trace, failed, now), own = 0;
+    while (own < stack->python_count &&
+           !vt_trace_code_is_library(search->trace, stack->python[stack->python_count - 1 - own].code_id))
+        own++;
+    own = own ? own - 1 : 0;
+    return shared + 1 < own ? shared + 1 : own;
+}
+
+static int find_failed_try(struct search *search)
+{
+    const struct vt_report *report = search->report;
+    const struct vt_refusal *failed = NULL;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < report->shown_refusal; i++)
+        if (report->refusals[i].device_index == search->refusal->device_index)
+            failed = &report->refusals[i];
+    if (!failed || failed->stack_id >= search->trace->stack_count)
+        return 0;
+    uint32_t calls = calls_to(search, failed->stack_id, search->refusal->stack_id);
+    for (uint32_t i = 0; i < search->replay->allocation_count && calls; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const struct vt_label *label = &search->attribution->labels[i];
+        if (block->alloc_event < failed->event_index && is_there(search, i) && is_passing(label->category) &&
+            label->step == failed->step && block->stack_id < search->trace->stack_count &&
+            shared_calls(search->trace, block->stack_id, failed->stack_id) >= calls)
+            bytes += block->bytes;
+    }
+    add(search, CAUSE_FAILED_TRY, bytes, failed->stack_id,
+        "what a try made that ran out of memory before (oom#%td) is still held",
+        failed - report->refusals + 1);
+    return 0;
+}
+
+/* ---- An evaluation that makes graphs ---- */
+
+struct graphs {
+    struct vt_index ran;     /* nodes that backward ran */
+    struct vt_index trained; /* code within modules, of such nodes */
+    uint8_t *stack_trained;  /* by stack */
+    uint32_t *copies;        /* by stack: blocks that are there */
+};
+
+static int read_graphs(const struct search *search, struct graphs *graphs)
+{
+    const struct vt_trace *trace = search->trace;
+    int error = 0;
+    graphs->stack_trained = calloc(trace->stack_count + 1, sizeof *graphs->stack_trained);
+    graphs->copies = calloc(trace->stack_count + 1, sizeof *graphs->copies);
+    if (!graphs->stack_trained || !graphs->copies)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->event_count && !error; i++)
+        if (trace->events[i].sequence > VT_SEQUENCE_NO_NUMBER && trace->events[i].sequence % 2)
+            error = vt_index_put(&graphs->ran, trace->events[i].sequence & ~UINT64_C(1), 1);
+    for (size_t i = 0; i < search->replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        if (block->stack_id >= trace->stack_count || !vt_made_node(search->attribution, block->alloc_event) ||
+            vt_index_get(&graphs->ran, block->sequence & ~UINT64_C(1)) == VT_INDEX_NONE)
+            continue;
+        graphs->stack_trained[block->stack_id] = 1;
+        error = vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
+    }
+    return error;
+}
+
+/* Part of a graph that is there for no backward: its code never had one, although the same modules, called
+ * from elsewhere, do; or its function says evaluation. */
+static bool is_evaluation(const struct search *search, const struct graphs *graphs, uint32_t index)
+{
+    const struct vt_allocation *block = &search->replay->allocations[index];
+    if (block->kind != VT_ALLOCATION_BLOCK || block->stack_id >= search->trace->stack_count ||
+        graphs->stack_trained[block->stack_id] || !vt_made_node(search->attribution, block->alloc_event))
+        return false;
+    uint64_t code = vt_module_code(search->trace, block->stack_id);
+    return (vt_site_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
+           search->attribution->labels[index].phase == VT_PHASE_EVAL ||
+           (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
+}
+
+static int find_gradients_on(struct search *search)
+{
+    struct graphs graphs = {0};
+    int error = read_graphs(search, &graphs);
+    uint32_t most = 0, first = VT_NEVER, stack_id = 0;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < search->replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        if (search->attribution->labels[i].step != search->refusal->step || !is_there(search, i) ||
+            !is_evaluation(search, &graphs, i))
+            continue; /* what each step keeps is a leak */
+        first = block->alloc_event < first ? block->alloc_event : first;
+        if (++graphs.copies[block->stack_id] > most) {
+            most = graphs.copies[block->stack_id];
+            stack_id = block->stack_id;
+        }
+    }
+    for (uint32_t i = 0; i < search->replay->allocation_count && most > 1; i++)
+        if (search->replay->allocations[i].alloc_event >= first && is_there(search, i) &&
+            is_passing(search->attribution->labels[i].category))
+            bytes += search->replay->allocations[i].bytes;
+    const struct vt_place *place = vt_place_of(search->report->places, stack_id);
+    for (size_t i = 0; i < search->shortage->cause_count && place; i++) /* a leak that is there already */
+        if (search->shortage->causes[i].place && !strcmp(search->shortage->causes[i].place->name, place->name))
+            most = 0;
+    if (most > 1)
+        add(search, CAUSE_GRADIENTS_ON, bytes, stack_id,
+            "an evaluation with gradients on: the graphs of %" PRIu32
+            " forward passes, which no backward uses",
+            most);
+    vt_index_free(&graphs.ran);
+    vt_index_free(&graphs.trained);
+    free(graphs.stack_trained);
+    free(graphs.copies);
+    return error;
+}
+
+/* ---- A second model ---- */
+
+static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    uint64_t key = stack->python_count;
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
+                              (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+    return key;
+}
+
+/* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
+ * and states that are as old. */
+static int find_second_model(struct search *search)
+{
+    const struct vt_label *labels = search->attribution->labels;
+    const struct vt_allocation *allocations = search->replay->allocations;
+    uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
+    uint64_t bytes = 0, weights = 0;
+    struct vt_index lines = {0};
+    int error = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest && is_there(search, i))
+            latest = labels[i].step;
+    for (uint32_t i = 0; i < count && latest && !error; i++) {
+        if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest || !is_there(search, i))
+            continue;
+        begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
+        stack_id = allocations[i].stack_id;
+        error = vt_index_put(&lines, lines_of(search->trace, allocations[i].stack_id), 1);
+    }
+    for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
+        uint8_t category = labels[i].category;
+        if (allocations[i].alloc_event >= begin || !is_there(search, i))
+            continue;
+        if (category == VT_CATEGORY_PARAMETER &&
+            vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            weights += allocations[i].bytes;
+        if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
+            category == VT_CATEGORY_OPTIMIZER_STATE)
+            bytes += allocations[i].bytes;
+    }
+    vt_index_free(&lines);
+    if (!error && weights)
+        add(search, CAUSE_SECOND_MODEL, bytes, stack_id,
+            "the same lines made another model in step %" PRIu32
+            ", and the earlier one is still there with its gradients and optimizer state",
+            latest);
+    return error;
+}
+
+/* ---- The rest ---- */
+
+static int find_checkpoint_copy(struct search *search)
+{
+    uint64_t bytes = 0, largest = 0;
+    uint32_t stack_id = 0;
+    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        if (search->attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY || !is_there(search, i))
+            continue;
+        bytes += block->bytes;
+        stack_id = block->bytes > largest ? block->stack_id : stack_id;
+        largest = block->bytes > largest ? block->bytes : largest;
+    }
+    add(search, CAUSE_CHECKPOINT_COPY, bytes, stack_id, "copies of weights or of a checkpoint on the card");
+    return 0;
+}
+
+/* The framework has emptied its cache before it gave up: what is left lies between blocks in use. */
+static int find_fragmentation(struct search *search)
+{
+    const struct vt_fragmentation *cache = &search->shortage->cache;
+    const struct vt_refusal *refusal = search->refusal;
+    char largest[24];
+    if (!refusal->of_framework || refusal->asked_bytes <= cache->largest_hole_bytes ||
+        cache->kept_bytes < search->shortage->missing_bytes ||
+        cache->kept_bytes * LEAST_FRAGMENTS < search->card_bytes)
+        return 0;
+    add(search, CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
+        "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
+        vt_format_bytes(cache->largest_hole_bytes, largest));
+    return 0;
+}
+
+static int find_earlier_steps(struct search *search)
+{
+    uint64_t bytes = 0, largest = 0;
+    uint32_t stack_id = 0;
+    if (search->shortage->cause_count || search->refusal->step < 3)
+        return 0;
+    for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        const struct vt_label *label = &search->attribution->labels[i];
+        if (label->step == 0 || label->step + 2 > search->refusal->step || !is_passing(label->category) ||
+            !is_there(search, i))
+            continue;
+        bytes += block->bytes;
+        stack_id = block->bytes > largest ? block->stack_id : stack_id;
+        largest = block->bytes > largest ? block->bytes : largest;
+    }
+    add(search, CAUSE_EARLIER_STEPS, bytes, stack_id, "tensors that earlier steps made are still held");
+    return 0;
+}
+
+/* Nothing is wrong but the size: what the largest categories are. */
+static int find_size(struct search *search)
+{
+    const uint64_t *categories = search->refusal->categories;
+    uint64_t passing = 0,
+             model = resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] - search->refusal->other_bytes;
+    if (search->shortage->cause_count)
+        return 0;
+    for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
+        passing += is_passing(c) ? categories[c] : 0;
+    passing += search->refusal->asked_bytes;
+    if (model > passing)
+        add(search, CAUSE_SIZE, model, 0, "the model: weights, gradients and optimizer state");
+    else
+        add(search, CAUSE_SIZE, passing, search->refusal->asker_stack,
+            "the size of this step: its activations, inputs and temporaries, with this request");
+    return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct vt_cause *a = left, *b = right;
+    return 2 * vt_order(b->suffices, a->suffices) + vt_order(b->bytes, a->bytes);
+}
+
+int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
+{
+    static int (*const finders[])(struct search *) = {
+#define X(id, name, remedy, find) find,
+        CAUSES(X)
+#undef X
+    };
+    struct search search = {.report = report,
+                            .attribution = report->attribution,
+                            .trace = report->trace,
+                            .replay = report->attribution->replay,
+                            .shortage = shortage,
+                            .refusal = shortage->refusal};
+    int error = 0;
+    search.card_bytes =
+        shortage->refusal->free_known ? shortage->refusal->total_bytes : shortage->refusal->driver_bytes;
+    for (size_t i = 0; i < sizeof finders / sizeof *finders && search.card_bytes && !error; i++)
+        error = finders[i](&search);
+    if (shortage->cause_count > 1)
+        qsort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare);
+    return error;
+}

@@ -1,0 +1,210 @@
+/* Private pools: memory that a framework took while it captured CUDA graphs. Only these graphs use it, for
+ * what they compute with lies at fixed addresses. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/index.h"
+#include "diagnose/finders.h"
+#include "report/parts.h"
+
+struct capture {
+    uint32_t first_event, last_event;
+    uint64_t stream;
+    uint32_t pool; /* an earlier capture of the same pool, or itself */
+};
+
+struct executable {
+    uint32_t capture;         /* VT_NEVER = made by other means */
+    uint32_t made, destroyed; /* events; VT_NEVER = not */
+    uint32_t launches;
+};
+
+struct finder {
+    const struct vt_report *report;
+    int device_index;
+    uint32_t event; /* at which pools are looked at */
+    struct capture *captures;
+    size_t capture_count, capture_capacity;
+    struct executable *executables;
+    size_t executable_count, executable_capacity;
+    struct vt_index graphs, current; /* graph → capture; handle → the executable that has it now */
+    uint32_t *segment_captures;      /* by allocation; VT_NEVER = of no pool */
+};
+
+static int end_capture(struct finder *finder, const struct vt_event *event, uint32_t index)
+{
+    for (size_t i = finder->capture_count; i-- > 0;) {
+        struct capture *capture = &finder->captures[i];
+        if (capture->stream != event->address || capture->last_event != VT_NEVER)
+            continue;
+        capture->last_event = index;
+        return event->detail ? vt_index_put(&finder->graphs, event->detail, (uint32_t)i) : 0;
+    }
+    return 0;
+}
+
+static int read_event(struct finder *finder, uint32_t index)
+{
+    const struct vt_event *event = &finder->report->trace->events[index];
+    const struct capture capture = {index, VT_NEVER, event->address, (uint32_t)finder->capture_count};
+    uint32_t at = vt_index_get(&finder->current, event->address);
+    int error = 0;
+    switch (event->kind) {
+    case VT_EVENT_CAPTURE:
+        return VT_APPEND(finder->captures, finder->capture_count, finder->capture_capacity, capture);
+    case VT_EVENT_CAPTURE_END:
+        return end_capture(finder, event, index);
+    case VT_EVENT_GRAPH:
+        error = VT_APPEND(finder->executables, finder->executable_count, finder->executable_capacity,
+                          (struct executable){.capture = vt_index_get(&finder->graphs, event->detail),
+                                              .made = index,
+                                              .destroyed = VT_NEVER});
+        return error ? error
+                     : vt_index_put(&finder->current, event->address, (uint32_t)finder->executable_count - 1);
+    case VT_EVENT_GRAPH_LAUNCH:
+        if (at != VT_INDEX_NONE && index <= finder->event)
+            finder->executables[at].launches++;
+        return 0;
+    case VT_EVENT_GRAPH_DESTROY:
+        if (at != VT_INDEX_NONE)
+            finder->executables[at].destroyed = index;
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* The capture in which an allocation was made by the thread that captures, or by autograd's; VT_NEVER = none.
+ */
+static uint32_t capture_of(const struct finder *finder, uint32_t index)
+{
+    const struct vt_attribution *attribution = finder->report->attribution;
+    const struct vt_trace *trace = attribution->trace;
+    const struct vt_allocation *allocation = &attribution->replay->allocations[index];
+    for (size_t i = finder->capture_count; i-- > 0;) {
+        const struct capture *capture = &finder->captures[i];
+        uint32_t thread = trace->stacks[trace->events[capture->first_event].stack_id].thread_id;
+        if (capture->first_event > allocation->alloc_event || capture->last_event < allocation->alloc_event)
+            continue;
+        if (trace->stacks[allocation->stack_id].thread_id == thread ||
+            attribution->labels[index].phase == VT_PHASE_BACKWARD)
+            return (uint32_t)i;
+    }
+    return VT_NEVER;
+}
+
+static uint32_t pool_of(struct finder *finder, uint32_t capture)
+{
+    while (finder->captures[capture].pool != capture)
+        capture = finder->captures[capture].pool = finder->captures[finder->captures[capture].pool].pool;
+    return capture;
+}
+
+/* A segment is of the pool of what was captured into it; captures that share a segment share a pool. */
+static void join_segment(struct finder *finder, uint32_t segment, uint32_t capture)
+{
+    uint32_t *known = &finder->segment_captures[segment];
+    if (*known == VT_NEVER) {
+        *known = capture;
+        return;
+    }
+    uint32_t first = pool_of(finder, *known), other = pool_of(finder, capture);
+    finder->captures[first > other ? first : other].pool = first < other ? first : other;
+}
+
+static void find_segments(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->report->attribution->replay;
+    for (uint32_t i = 0; i < replay->allocation_count; i++)
+        finder->segment_captures[i] = VT_NEVER;
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        bool block = allocation->kind == VT_ALLOCATION_BLOCK;
+        uint32_t segment = block ? allocation->parent : i;
+        if (allocation->device_index != finder->device_index || segment == VT_NEVER ||
+            replay->allocations[segment].kind != VT_ALLOCATION_SEGMENT)
+            continue;
+        uint32_t capture = capture_of(finder, i);
+        if (capture != VT_NEVER)
+            join_segment(finder, segment, capture);
+    }
+}
+
+static struct vt_graph_pool *pool_at(struct finder *finder, struct vt_graph_pools *pools, uint32_t capture)
+{
+    uint32_t first = finder->captures[pool_of(finder, capture)].first_event;
+    for (size_t i = 0; i < pools->count; i++)
+        if (pools->items[i].first_event == first)
+            return &pools->items[i];
+    struct vt_graph_pool *pool = &pools->items[pools->count++];
+    pool->first_event = first;
+    pool->place = vt_place_of(finder->report->places, finder->report->trace->events[first].stack_id);
+    return pool;
+}
+
+static void fill_pools(struct finder *finder, struct vt_graph_pools *pools)
+{
+    const struct vt_replay *replay = finder->report->attribution->replay;
+    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        bool block = allocation->kind == VT_ALLOCATION_BLOCK && allocation->parent != VT_NEVER;
+        uint32_t capture = finder->segment_captures[block ? allocation->parent : i];
+        if (capture == VT_NEVER || !vt_alive_at(allocation, finder->event))
+            continue;
+        struct vt_graph_pool *pool = pool_at(finder, pools, capture);
+        *(block ? &pool->block_bytes : &pool->bytes) += allocation->bytes;
+    }
+    for (size_t i = 0; i < finder->executable_count; i++) {
+        const struct executable *executable = &finder->executables[i];
+        if (executable->capture == VT_NEVER)
+            continue;
+        uint32_t first = finder->captures[pool_of(finder, executable->capture)].first_event;
+        for (size_t k = 0; k < pools->count; k++) {
+            struct vt_graph_pool *pool = &pools->items[k];
+            if (pool->first_event != first)
+                continue;
+            pool->launches += executable->launches;
+            pool->graphs += executable->made <= finder->event && executable->destroyed > finder->event;
+            pool->abandoned_graphs += executable->destroyed <= finder->event;
+        }
+    }
+    for (size_t i = 0; i < pools->count; i++) {
+        pools->items[i].abandoned = pools->items[i].graphs == 0 && pools->items[i].abandoned_graphs > 0;
+        pools->items[i].free_bytes = pools->items[i].bytes - pools->items[i].block_bytes;
+        pools->bytes += pools->items[i].bytes;
+        pools->free_bytes += pools->items[i].free_bytes;
+    }
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct vt_graph_pool *left = a, *right = b;
+    return 2 * vt_order(right->bytes, left->bytes) + vt_order(left->first_event, right->first_event);
+}
+
+int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
+                        struct vt_graph_pools *pools)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    struct finder finder = {.report = report, .device_index = device_index, .event = event};
+    int error = 0;
+    *pools = (struct vt_graph_pools){0};
+    for (uint32_t i = 0; i < report->trace->event_count && !error; i++)
+        error = read_event(&finder, i);
+    if (!error && finder.capture_count > 0) {
+        finder.segment_captures = calloc(replay->allocation_count + 1, sizeof *finder.segment_captures);
+        pools->items = calloc(finder.capture_count, sizeof *pools->items);
+        error = finder.segment_captures && pools->items ? 0 : -ENOMEM;
+    }
+    if (!error && finder.capture_count > 0) {
+        find_segments(&finder);
+        fill_pools(&finder, pools);
+        qsort(pools->items, pools->count, sizeof *pools->items, larger_first);
+    }
+    vt_index_free(&finder.graphs);
+    vt_index_free(&finder.current);
+    free(finder.captures);
+    free(finder.executables);
+    free(finder.segment_captures);
+    return error;
+}

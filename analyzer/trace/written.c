@@ -1,0 +1,66 @@
+/* Code that a compiler wrote (torch.compile), and the user's lines that are behind it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/tables.h"
+
+#define LINE_MAXIMUM 100000000
+
+/* Reads `  File "FILE", line 12, in FUNCTION` at `text`. */
+static int read_frame(struct vt_trace *trace, const char *text, struct vt_written_line *line)
+{
+    static const char middle[] = "\", line ", before[] = ", in ";
+    const char *file_end = strstr(text, middle), *end = strchr(text, '\n');
+    char *number_end;
+    if (!end)
+        end = text + strlen(text);
+    if (!file_end || file_end > end)
+        return -EBADMSG;
+    unsigned long number = strtoul(file_end + sizeof middle - 1, &number_end, 10);
+    if (number == 0 || number > LINE_MAXIMUM || strncmp(number_end, before, sizeof before - 1) != 0)
+        return -EBADMSG;
+    const char *function = number_end + sizeof before - 1;
+    struct vt_arena *arena = &trace->tables->arena;
+    line->source_line = (uint32_t)number;
+    line->source_file = vt_arena_text(arena, text, (size_t)(file_end - text));
+    line->function = vt_arena_text(arena, function, (size_t)(end - function));
+    return line->source_file && line->function ? 0 : -ENOMEM;
+}
+
+int vt_written_add(struct vt_trace *trace, const char *file, uint32_t line, const char *where)
+{
+    static const char start[] = "  File \"";
+    struct vt_trace_tables *tables = trace->tables;
+    struct vt_written_line written = {.file = file, .line = line};
+    const char *innermost = NULL;
+    for (const char *at = where; (at = strstr(at, start)) != NULL; at += sizeof start - 1)
+        innermost = at + sizeof start - 1;
+    int error = innermost ? read_frame(trace, innermost, &written) : 0;
+    return error ? error
+                 : VT_APPEND(tables->written, tables->written_count, tables->written_capacity, written);
+}
+
+static int by_line(const void *a, const void *b)
+{
+    const struct vt_written_line *left = a, *right = b;
+    int files = strcmp(left->file, right->file);
+    return files ? files : vt_order(left->line, right->line);
+}
+
+void vt_written_finish(struct vt_trace *trace)
+{
+    if (trace->tables->written_count > 1)
+        qsort(trace->tables->written, trace->tables->written_count, sizeof *trace->tables->written, by_line);
+}
+
+const struct vt_written_line *vt_written_find(const struct vt_trace *trace, const char *file, int32_t line)
+{
+    const struct vt_trace_tables *tables = trace->tables;
+    if (tables->written_count == 0 || line <= 0)
+        return NULL;
+    struct vt_written_line after = {.file = file, .line = (uint32_t)line + 1};
+    size_t at = vt_lower_bound(tables->written, tables->written_count, sizeof after, &after, by_line);
+    const struct vt_written_line *found = at > 0 ? &tables->written[at - 1] : NULL;
+    return found && found->source_file && strcmp(found->file, file) == 0 ? found : NULL;
+}

@@ -1,0 +1,48 @@
+"""Private pools of CUDA graphs: their bytes equal those of PyTorch's own snapshot, and what emptying the cache returns
+is what the report says."""
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PYTHON, report, run  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("graph_pools")
+    run([PYTHON, HERE / "graph_pools.py", folder / "truth.json"], folder / "trace.vrt")
+    return folder / "trace.vrt", json.loads((folder / "truth.json").read_text())
+
+
+def pools_at(trace, mark):
+    return report(trace, "--at", f"mark:{mark}")["devices"][0]["graph_pools"]
+
+
+@pytest.mark.parametrize("mark", ["served", "given_up", "emptied"])
+def test_bytes_are_those_of_the_snapshot(recorded, mark):
+    trace, truth = recorded
+    told = [{name: pool[name] for name in ("bytes", "block_bytes")} for pool in pools_at(trace, mark)]
+    assert sorted(told, key=lambda pool: (-pool["bytes"], pool["block_bytes"])) == truth[mark]["pools"]
+    assert all(pool["free_bytes"] == pool["bytes"] - pool["block_bytes"] for pool in pools_at(trace, mark))
+
+
+def test_graphs_and_launches(recorded):
+    (pool,) = pools_at(recorded[0], "served")
+    assert (pool["graphs"], pool["launches"], pool["abandoned"]) == (3, 4, False)
+    assert pool["line"]["function"] == "Served.capture"
+
+
+def test_emptying_the_cache_returns_what_no_graph_uses(recorded):
+    trace, truth = recorded
+    kept, = [pool for pool in pools_at(trace, "given_up") if not pool["abandoned"]]
+    abandoned, = [pool for pool in pools_at(trace, "given_up") if pool["abandoned"]]
+    assert (abandoned["graphs"], abandoned["launches"], abandoned["block_bytes"]) == (0, 5, 0)
+    assert kept["graphs"] == 3
+    left, = pools_at(trace, "emptied")
+    assert left == kept
+    assert truth["given_up"]["reserved"] - truth["emptied"]["reserved"] >= abandoned["free_bytes"]

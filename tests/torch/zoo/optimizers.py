@@ -1,0 +1,210 @@
+"""Optimizers that people copy into their repositories, wrap round others or write without torch.optim (borrowed.py): state in
+lists, nested containers and objects of their own, made by helpers of every form."""
+import types
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from variants import STEPS, begin_process_group, end_process_group, make_batch, make_token_batch, small_net, train
+from zoo.borrowed import (
+    Adafactor,
+    FP16_Optimizer,
+    GradScaledOptimizer,
+    MomentumUpdater,
+    MuonWithAuxAdam,
+    SAM,
+    ScheduleFree,
+    Shampoo,
+    Soap,
+    apply_updates,
+    init_opt_state,
+)
+from zoo.unusual import step_of_loop
+
+
+def held(values):
+    """What Record.watch takes for an optimizer: VALUES() gives its state now."""
+
+    class Held:
+        @property
+        def state(self):
+            return {"all": values()}
+
+    return Held()
+
+
+def square_net():
+    return nn.Sequential(nn.Linear(256, 384), nn.ReLU(), nn.Linear(384, 384), nn.ReLU(), nn.Linear(384, 32))
+
+
+def soap(record):
+    """Preconditioners in lists under each parameter's state, made and renewed by methods."""
+    model = square_net().cuda()
+    train(record, model, Soap(model.parameters()), steps=5)
+
+
+def shampoo(record):
+    """State that is not in `state`: a list of momenta, and objects by number that hold lists."""
+    model = square_net().cuda()
+    optimizer = Shampoo(model.parameters())
+    record.watch([model], [held(lambda: [optimizer.momenta, [
+        [*block.statistics, *block.inverses] for block in optimizer.blocks.values()]])])
+    for step in range(5):
+        inputs, targets = make_batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        step_of_loop(record, step, (inputs, targets), loss, optimizer)
+
+
+def muon(record):
+    """Two kinds of update in one optimizer, each a function of its own."""
+    model = square_net().cuda()
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    train(record, model, MuonWithAuxAdam([{"params": matrices, "use_muon": True}, {"params": rest, "use_muon": False}]))
+
+
+def adafactor(record):
+    """State in a dict under each parameter's state."""
+    model = square_net().cuda()
+    train(record, model, Adafactor(model.parameters()))
+
+
+def adafactor_with_closure(record):
+    """The same with a closure: forward and backward run beneath its step."""
+    model = square_net().cuda()
+    optimizer = Adafactor(model.parameters())
+    record.watch([model], [optimizer])
+    for step in range(STEPS):
+        inputs, targets = make_batch()
+
+        def closure():
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(inputs), targets)
+            record.take("fwd", step, (inputs, targets))
+            loss.backward()
+            record.take("bwd", step, (inputs, targets))
+            return loss
+
+        optimizer.step(closure)
+        record.take("step", step, (inputs, targets))
+
+
+def schedule_free(record):
+    """State that is a copy of the weights."""
+    model = small_net().cuda()
+    train(record, model, ScheduleFree(model.parameters()))
+
+
+def functional_adam(record):
+    """In the manner of optax: state is a value that each update makes anew."""
+    model = small_net().cuda()
+    params = dict(model.named_parameters())
+    state = init_opt_state(params)
+    record.watch([model], [held(lambda: [list(state.mu.values()), list(state.nu.values())])])
+    for step in range(STEPS):
+        inputs, targets = make_batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        record.take("fwd", step, (inputs, targets))
+        loss.backward()
+        record.take("bwd", step, (inputs, targets))
+        with torch.no_grad():
+            apply_updates(params, {key: parameter.grad for key, parameter in params.items()}, state)
+        record.take("step", step, (inputs, targets))
+        model.zero_grad()
+
+
+def momentum_updater(record):
+    """An object with lists in a dict, whose methods are called apply and clear."""
+    model = small_net().cuda()
+    updater = MomentumUpdater(model)
+    record.watch([model], [held(lambda: list(updater.velocity.values()))])
+    for step in range(4):
+        inputs, targets = make_batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        record.take("fwd", step, (inputs, targets))
+        loss.backward()
+        record.take("bwd", step, (inputs, targets))
+        updater.apply()
+        record.take("step", step, (inputs, targets))
+        updater.clear()
+
+
+def fp16_optimizer(record):
+    model = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 32)).cuda().half()
+    optimizer = FP16_Optimizer(torch.optim.Adam(model.parameters(), lr=1e-3))
+    masters = types.SimpleNamespace(parameters=lambda: optimizer.fp32_from_fp16_groups[0], buffers=lambda: [])
+    record.watch([model, masters], [optimizer])
+    for step in range(STEPS):
+        inputs, targets = make_batch()
+        inputs = inputs.half()
+        loss = functional.cross_entropy(model(inputs), targets)
+        record.take("fwd", step, (inputs, targets))
+        optimizer.zero_grad()
+        optimizer.backward(loss)
+        record.take("bwd", step, (inputs, targets))
+        optimizer.step()
+        record.take("step", step, (inputs, targets))
+
+
+def sam_with_closure(record):
+    """Its step calls the closure between two halves; the copies of the weights become the weights."""
+    model = nn.Sequential(nn.Linear(256, 512), nn.Tanh(), nn.Linear(512, 32)).cuda()
+    optimizer = SAM(model.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9)
+    record.watch([model], [optimizer, optimizer.base_optimizer])
+    for step in range(STEPS):
+        inputs, targets = make_batch()
+
+        def closure():
+            loss = functional.cross_entropy(model(inputs), targets)
+            record.take("second_fwd", step, (inputs, targets))
+            loss.backward()
+            return loss
+
+        loss = functional.cross_entropy(model(inputs), targets)
+        record.take("fwd", step, (inputs, targets))
+        loss.backward()
+        record.take("bwd", step, (inputs, targets))
+        optimizer.step(closure)
+        record.take("step", step, (inputs, targets))
+        optimizer.zero_grad()
+
+
+def zero_redundancy(record):
+    """ZeroRedundancyOptimizer, whose optimizer is an attribute."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    begin_process_group()
+    model = small_net().cuda()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3)
+    record.watch([model], [optimizer.optim])
+    for step in range(STEPS):
+        inputs, targets = make_batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        step_of_loop(record, step, (inputs, targets), loss, optimizer)
+    end_process_group()
+
+
+def trainers_wrapper(record):
+    """The trainer holds the wrapper alone; the model is of tokens."""
+    model = nn.Sequential(nn.Embedding(1000, 256), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 1000), nn.Flatten(0, 1)).cuda()
+    train(record, model, GradScaledOptimizer(torch.optim.Adam(model.parameters())), make_token_batch)
+
+
+PROGRAMS = {
+    function.__name__: function
+    for function in (
+        soap,
+        shampoo,
+        muon,
+        adafactor,
+        adafactor_with_closure,
+        schedule_free,
+        functional_adam,
+        momentum_updater,
+        fp16_optimizer,
+        sam_with_closure,
+        zero_redundancy,
+        trainers_wrapper,
+    )
+}
