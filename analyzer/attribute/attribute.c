@@ -10,6 +10,7 @@
 #include "attribute/rules.h"
 #include "base/index.h"
 #include "base/progress.h"
+#include "trace/frameworks.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -241,7 +242,24 @@ static int list_held(struct vt_attribution *attribution)
     return error;
 }
 
-static int set_names(struct vt_attribution *attribution)
+/* What a program calls a cache of keys and values, and keeps from call to call, is one. */
+static void name_caches(struct vt_attribution *attribution, const uint32_t *lives)
+{
+    struct vt_attribution_tables *tables = attribution->tables;
+    for (size_t i = 0; i < attribution->held_count; i++) {
+        const struct vt_held *held = &attribution->held[i];
+        struct vt_label *label = &tables->labels[held->allocation];
+        if (label->owner || !(lives[held->allocation] & VT_LIFE_OUTLIVES_CALL) ||
+            !vt_is_cache_name(held->holder->way))
+            continue;
+        label->category = VT_CATEGORY_KV_CACHE;
+        label->evidence = VT_EVIDENCE_STRONG;
+        label->rule = VT_RULE_INSPECTION;
+        tables->inspection_of[held->allocation] = held->inspection;
+    }
+}
+
+static int set_names(struct vt_attribution *attribution, const uint32_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
@@ -257,6 +275,8 @@ static int set_names(struct vt_attribution *attribution)
         error = list_held(attribution);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
+    if (!error)
+        name_caches(attribution, lives);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);
@@ -303,7 +323,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
         error = vt_join_backward(replay, &tables->sites, tables->labels);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
-        error = set_names(attribution);
+        error = set_names(attribution, *lives);
     return error;
 }
 
