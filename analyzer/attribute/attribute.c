@@ -310,7 +310,8 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     set_steps(attribution);
     error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
     if (!error)
-        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives);
+        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives,
+                               &attribution->concurrent_calls, &attribution->calling_threads);
     if (error)
         return error;
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);

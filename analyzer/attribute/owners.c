@@ -101,7 +101,10 @@ static const char *owner_name(struct vt_names *names, const struct pick *pick, b
     if (plain && !gathered)
         return held;
     char *text;
-    if (asprintf(&text, "%s%s%s", held, plain ? " " : held[0] ? " · " : "",
+    if (asprintf(&text, "%s%s%s", held,
+                 plain     ? " "
+                 : held[0] ? " · "
+                           : "",
                  plain                                    ? "(gathered)"
                  : tensor->kind == VT_INSPECTION_GRADIENT ? "grad"
                                                           : tensor->role) < 0)

@@ -8,9 +8,10 @@
 struct vt_pass {
     uint32_t first_event;
     uint32_t last_event; /* of the engine's threads */
-    uint32_t work_event; /* the engine's first allocation: what its threads free before is the pass before's */
-    bool makes_nodes;    /* create_graph: what it makes is part of a graph, and another pass may need it */
-    bool is_inner;       /* autograd.grad called it, for the forward of another pass */
+    uint32_t
+        work_event;   /* the engine's first allocation: what its threads free before is the pass before's */
+    bool makes_nodes; /* create_graph: what it makes is part of a graph, and another pass may need it */
+    bool is_inner;    /* autograd.grad called it, for the forward of another pass */
 };
 
 /* A maximal run of allocations that a checkpoint makes again in backward. */
@@ -56,9 +57,10 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
-/* caches.c: adds the life bits outlives-call, grown and several. Returns 0 or -ENOMEM. */
+/* caches.c: adds the life bits outlives-call, grown and several; counts calls of models at one time, and the
+ * threads that made them. Returns 0 or -ENOMEM. */
 int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint32_t *lives);
+                   const struct vt_phases *phases, uint32_t *lives, uint32_t *concurrent, uint32_t *threads);
 /* lives.c: life bits (rules.h) of every allocation of the replay. Returns 0 or -ENOMEM. */
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint32_t *lives);

@@ -55,17 +55,17 @@
                            /* or zeros, copies or loaded tensors from before the first pass */               \
     X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
     X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
-    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */                             \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */      \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
       "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
     X(GATHERED, "gathered")   /* in forward or backward, unfilled, again and again, as large as a set of */  \
                               /* parameters */                                                               \
     X(ENDS_PASS, "ends-pass") /* the last that its pass leaves behind */                                     \
-    X(BRIEF, "brief")                     /* freed before two more blocks were made */                       \
-    X(OUTLIVES_CALL, "outlives-call")     /* the call of a model that made it, or a whole one after it */    \
-    X(GROWN, "grown")                     /* concatenated anew, larger, in call after call, or its first */  \
-    X(SEVERAL, "several")                 /* blank and of one size with others, for several calls */         \
-    X(NO_BACKWARD, "no-backward")         /* the trace has no backward pass */
+    X(BRIEF, "brief")         /* freed before two more blocks were made */                                   \
+    X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
+    X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
+    X(SEVERAL, "several")             /* blank and of one size with others, for several calls */             \
+    X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
