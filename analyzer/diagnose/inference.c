@@ -26,8 +26,9 @@ static uint64_t cache_bytes(const struct vt_step *step)
     return step->end.categories[VT_CATEGORY_KV_CACHE];
 }
 
-/* The growth of the cache from call to call, over the longest run of calls after which it was never smaller.
- * The first call of a run brings a whole prompt and does not count. */
+/* The growth of the cache from call to call, over the longest run of calls of which none drops a quarter of
+ * it: blocks are rounded, so a little less is no end. The first call of a run brings a whole prompt and does
+ * not count. */
 static void find_growth(const struct vt_steps *steps, struct vt_inference *inference)
 {
     size_t begin = 0, longest = 0;
@@ -36,15 +37,15 @@ static void find_growth(const struct vt_steps *steps, struct vt_inference *infer
         if (cache_bytes(&steps->items[i]) > inference->cache_bytes)
             inference->cache_bytes = cache_bytes(&steps->items[i]);
     for (size_t i = 1; i <= steps->count; i++) {
-        if (i < steps->count && cache_bytes(&steps->items[i]) >= cache_bytes(&steps->items[i - 1]))
+        if (i < steps->count && cache_bytes(&steps->items[i]) / 3 >= cache_bytes(&steps->items[i - 1]) / 4)
             continue;
         while (begin < i && cache_bytes(&steps->items[begin]) == 0)
             begin++;
-        uint64_t grown =
-            begin < i ? cache_bytes(&steps->items[i - 1]) - cache_bytes(&steps->items[begin]) : 0;
-        if (grown && i - 1 - begin > longest) {
-            longest = i - 1 - begin;
-            inference->cache_bytes_per_call = grown / longest;
+        uint64_t last = cache_bytes(&steps->items[i - 1]),
+                 first = begin + 1 < i ? cache_bytes(&steps->items[begin + 1]) : last;
+        if (last > first && i - 2 - begin > longest) {
+            longest = i - 2 - begin;
+            inference->cache_bytes_per_call = (last - first) / longest;
             inference->growth_calls = longest;
         }
         begin = i;
