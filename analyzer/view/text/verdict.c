@@ -166,10 +166,10 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
         fprintf(stream, " It grows by %s with each call of the model (seen in %s).",
                 VT_BYTES(inference->cache_bytes_per_call), VT_COUNT(inference->growth_calls));
     if (inference->calls_that_fit)
-        fprintf(stream, " The card has %s left, enough for about %s more calls.",
+        fprintf(stream, " The card has %s left: at most %s more calls; tensors that grow leave holes.",
                 VT_BYTES(inference->room_bytes), VT_COUNT(inference->calls_that_fit));
     else if (inference->caches_that_fit)
-        fprintf(stream, " The card has %s left, enough for %s more caches of this size.",
+        fprintf(stream, " The card has %s left: at most %s more caches of this size.",
                 VT_BYTES(inference->room_bytes), VT_COUNT(inference->caches_that_fit));
     vt_end_paragraph(print, 0, 0);
 }
