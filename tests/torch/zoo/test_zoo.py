@@ -17,7 +17,7 @@ REQUIRED = {
     "communication": 1,
     "checkpoint copies": 1,
     "workspaces": 0.9999,
-    "KV cache": 0.999,
+    "KV caches": 0.99,
     "activations": 0.99,
     "inputs": 0.99,
     "temporaries": 0.99,
