@@ -76,7 +76,7 @@ def loop_with(record, model, cache, tokens=24, **first):
             ids = outputs.logits[:, -1:].argmax(-1)
             del outputs
             if token % 8 == 0:
-                record.take("token", token, (ids,))
+                record.take("token", token)
         del ids
         record.take("end", tokens)
 
@@ -193,7 +193,7 @@ def write(record, model, remember, tokens=24, ids=None):
         ids = logits.argmax(-1)
         del logits
         if token % 8 == 0:
-            record.take("token", token, (ids,))
+            record.take("token", token)
     return ids
 
 
@@ -296,7 +296,7 @@ def cache_in_buffers(record):
                 logits = model(ids, list(range(position, position + ids.shape[1])))
                 position += ids.shape[1]
                 ids = logits.argmax(-1)
-            record.take("answer", request, (ids,))
+            record.take("answer", request)
 
 
 class LlamaLayer(Layer):
@@ -329,7 +329,7 @@ def cache_in_attributes(record):
                 start += ids.shape[1]
                 ids = logits[:, -1].argmax(-1, keepdim=True)
                 del logits
-            record.take("answer", request, (ids,))
+            record.take("answer", request)
 
 
 class Engine:
@@ -382,7 +382,7 @@ def paged_blocks(record):
                     engine.finish(name)
                     del running[name]
             if step % 6 == 3:
-                record.take("step", step, (running,))
+                record.take("step", step)
         running.clear()
         record.take("end", 20)
 
