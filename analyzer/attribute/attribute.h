@@ -60,6 +60,7 @@ struct vt_attribution {
     struct vt_span *spans;         /* in order; they cover all events without gaps */
     size_t span_count;
     uint32_t step_count;
+    uint32_t concurrent_calls, calling_threads; /* of models: at one time at most; threads that made them */
     const struct vt_owner *owners; /* of one allocation together, by address; allocations may share them */
     size_t owner_count;
     const struct vt_held *held; /* by allocation, then by address, latest inspection first */

@@ -1,5 +1,5 @@
-/* Signs of a cache of keys and values: what outlives the call of a model that made it, what grows from call to call, and
- * empty blocks of one size that many calls find. */
+/* Signs of a cache of keys and values: what outlives the call of a model that made it, what grows from call
+ * to call, and empty blocks of one size that many calls find. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -19,6 +19,7 @@ struct call {
 struct open_call {
     uint64_t outer, first_key; /* of the stacks: beyond the outermost module, and of its first allocation */
     uint32_t call;             /* NO_CALL = none */
+    uint32_t calls;            /* of the thread so far */
 };
 
 struct finder {
@@ -48,14 +49,29 @@ static bool is_holder(const struct finder *finder, size_t index)
 
 /* ---- Calls ---- */
 
+/* Hash of the outermost module and the Python frames beyond it. */
+static uint64_t outer_key(const struct vt_trace_stack *stack)
+{
+    uint64_t key = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        key = frame->self_address
+                  ? frame->self_address
+                  : vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+    }
+    return key;
+}
+
 static void read_stacks(struct finder *finder)
 {
     const struct vt_trace *trace = finder->replay->trace;
     const uint64_t others = VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER);
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         uint64_t traits = finder->sites->items[id].traits;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & others))
-            finder->inner[id] = vt_module_code(trace, id, &finder->outer[id]);
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & others)) {
+            finder->inner[id] = vt_module_code(trace, id);
+            finder->outer[id] = outer_key(&trace->stacks[id]);
+        }
     }
 }
 
@@ -94,8 +110,10 @@ static int find_calls(struct finder *finder)
         if (key == 0)
             continue;
         if (open->call == NO_CALL) {
-            *open =
-                (struct open_call){.outer = outer, .first_key = key, .call = (uint32_t)finder->call_count};
+            *open = (struct open_call){.outer = outer,
+                                       .first_key = key,
+                                       .call = (uint32_t)finder->call_count,
+                                       .calls = open->calls + 1};
             if (VT_APPEND(finder->calls, finder->call_count, finder->call_capacity,
                           (struct call){.first_event = block->alloc_event, .end_event = VT_NEVER}))
                 return -ENOMEM;
@@ -135,8 +153,7 @@ static void find_outliving(struct finder *finder)
             outlives = calls_served(finder, block) > 0;
         } else {
             const struct call *call = &finder->calls[finder->call_of[i]];
-            outlives = block->free_event >
-                       (call->end_event == VT_NEVER ? call->last_event : call->end_event);
+            outlives = block->free_event > (call->end_event == VT_NEVER ? call->last_event : call->end_event);
         }
         if (outlives)
             finder->lives[i] |= VT_LIFE_OUTLIVES_CALL;
@@ -151,8 +168,8 @@ static bool may_grow(const struct finder *finder, size_t index)
            (traits_of(finder, &finder->replay->allocations[index]) & VT_TRAIT(CONCATENATION));
 }
 
-/* The block that `index` gave way to when it was freed: a concatenation made last, by the same code, or whatever code, and
- * in another call. */
+/* The block that `index` gave way to when it was freed: a concatenation made last, by the same code, or
+ * whatever code, and in another call. */
 static size_t successor(const struct finder *finder, size_t index, size_t last_made)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
@@ -261,8 +278,29 @@ static int find_several(struct finder *finder)
     return error;
 }
 
+/* A call is in flight from its first allocation to its last. */
+static int count_concurrent(const struct finder *finder, uint32_t *concurrent, uint32_t *threads)
+{
+    size_t events = finder->replay->trace->event_count;
+    int32_t *change = calloc(events + 2, sizeof *change), flying = 0;
+    if (!change)
+        return -ENOMEM;
+    for (size_t i = 0; i < finder->call_count; i++) {
+        change[finder->calls[i].first_event]++;
+        change[finder->calls[i].last_event + 1]--;
+    }
+    for (size_t i = 0; i <= events; i++) {
+        flying += change[i];
+        *concurrent = (uint32_t)flying > *concurrent ? (uint32_t)flying : *concurrent;
+    }
+    for (size_t i = 0; i < finder->thread_count; i++)
+        *threads += finder->open[i].calls > 0;
+    free(change);
+    return 0;
+}
+
 int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint32_t *lives)
+                   const struct vt_phases *phases, uint32_t *lives, uint32_t *concurrent, uint32_t *threads)
 {
     size_t stacks = replay->trace->stack_count;
     struct finder finder = {.replay = replay, .sites = sites, .phases = phases, .lives = lives};
@@ -274,6 +312,8 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
         read_stacks(&finder);
         error = find_calls(&finder);
     }
+    if (!error)
+        error = count_concurrent(&finder, concurrent, threads);
     if (!error) {
         find_outliving(&finder);
         error = mark_growth(&finder);

@@ -100,7 +100,7 @@ int vt_evaluation_find(struct vt_finder *finder)
     votes.cast = calloc(trace->event_count + 1, 1);
     int error = votes.keys && votes.cast ? 0 : -ENOMEM;
     for (uint32_t id = 1; id < trace->stack_count && !error; id++)
-        votes.keys[id] = vt_module_code(trace, id, NULL);
+        votes.keys[id] = vt_module_code(trace, id);
     if (!error)
         error = cast_votes(&votes);
     for (uint32_t i = 0; i < trace->event_count && !error;) {

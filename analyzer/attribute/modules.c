@@ -95,8 +95,7 @@ static int enter_stack(struct vt_module_tree *tree, const struct vt_trace_stack 
     for (uint32_t i = stack->python_count; i-- > 0;) {
         const struct vt_python_frame *frame = &stack->python[i];
         if (frame->self_address == 0 || frame->code_id >= trace->code_count ||
-            !trace->codes[frame->code_id].file ||
-            vt_sites_code_is(sites, frame->code_id, VT_CODE_STEP))
+            !trace->codes[frame->code_id].file || vt_sites_code_is(sites, frame->code_id, VT_CODE_STEP))
             continue;
         if (*inmost == 0 || tree->nodes[*inmost].self_address != frame->self_address) {
             int error = find_node(tree, *inmost, frame->self_address, inmost);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/index.h"
+#include "trace/frameworks.h"
 #include "base/module_names.h"
 
 /* One span of an allocation, and its name. */
@@ -139,6 +140,17 @@ static const char *owners_text(struct vt_names *names, const struct vt_owner *ow
     return vt_names_text(names, text);
 }
 
+/* True if the buffers in the current allocation have the names of keys and values. */
+static bool is_cache(const struct placing *placing)
+{
+    for (size_t i = 0; i < placing->count; i++) {
+        const char *path = placing->picks[i].sighting->tensor->path, *dot = strrchr(path, '.');
+        if (!vt_is_cache_name(dot ? dot + 1 : path))
+            return false;
+    }
+    return true;
+}
+
 /* The block gets the category that most of its bytes have. */
 static void judge(const struct placing *placing, const struct vt_allocation *allocation,
                   struct vt_label *label)
@@ -161,6 +173,11 @@ static void judge(const struct placing *placing, const struct vt_allocation *all
         most = bytes[kind] > bytes[most] ? kind : most;
     label->category = categories[most];
     label->evidence = VT_EVIDENCE_EXACT;
+    /* a module may register its cache of keys and values */
+    if (most == VT_INSPECTION_BUFFER && is_cache(placing)) {
+        label->category = VT_CATEGORY_KV_CACHE;
+        label->evidence = VT_EVIDENCE_STRONG;
+    }
     label->rule = VT_RULE_INSPECTION;
     label->rounding_bytes = allocation->address + allocation->bytes - storage_end;
 }

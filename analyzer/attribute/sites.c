@@ -256,21 +256,16 @@ bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_co
     return code_id < sites->trace->code_count && sites->code_classes[code_id] >> code_class & 1;
 }
 
-uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer)
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    uint64_t key = 0, result = 0, rest = 0;
+    uint64_t key = 0, result = 0;
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
-        uint64_t place = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
-        key = vt_mix(vt_mix(key, place), frame->self_address);
-        rest = vt_mix(vt_mix(rest, place), frame->self_address);
-        if (frame->self_address) {
+        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
+        key = vt_mix(key, frame->self_address);
+        if (frame->self_address)
             result = key | 1;
-            rest = frame->self_address;
-        }
     }
-    if (outer)
-        *outer = rest;
     return result;
 }

@@ -76,8 +76,8 @@ const struct vt_site *vt_site_of(const struct vt_attribution *attribution, uint3
 bool vt_code_is(const struct vt_attribution *attribution, uint32_t code_id, enum vt_code_class code_class);
 
 /* Hash of the Python frames of a stack up to its outermost module: the same wherever that is called. 0 = in
- * no module. *outer (NULL: not wanted): of the frames beyond it, and that module. */
-uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer);
+ * no module. */
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id);
 
 /* ---- Private to attribution ---- */
 

@@ -231,7 +231,7 @@ static int read_graphs(const struct search *search, struct graphs *graphs)
             vt_index_get(&graphs->ran, block->sequence & ~UINT64_C(1)) == VT_INDEX_NONE)
             continue;
         graphs->stack_trained[block->stack_id] = 1;
-        error = vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id, NULL), 1);
+        error = vt_index_put(&graphs->trained, vt_module_code(trace, block->stack_id), 1);
     }
     return error;
 }
@@ -244,7 +244,7 @@ static bool is_evaluation(const struct search *search, const struct graphs *grap
     if (block->kind != VT_ALLOCATION_BLOCK || block->stack_id >= search->trace->stack_count ||
         graphs->stack_trained[block->stack_id] || !vt_made_node(search->attribution, block->alloc_event))
         return false;
-    uint64_t code = vt_module_code(search->trace, block->stack_id, NULL);
+    uint64_t code = vt_module_code(search->trace, block->stack_id);
     return (vt_site_of(search->attribution, block->stack_id)->traits & VT_TRAIT(EVALUATION)) ||
            search->attribution->labels[index].phase == VT_PHASE_EVAL ||
            (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);

@@ -24,6 +24,8 @@ static int diagnose_device(const struct vt_report *report, unsigned wanted, stru
     drop_forecasts(report, device);
     if (!result && wanted & VT_FIND_ADVICE)
         result = vt_advice_find(report, device->index, &device->advices);
+    if (!result && wanted & VT_FIND_ADVICE)
+        result = vt_inference_find(report, device, &device->inference);
     if (!result && wanted & VT_FIND_FRAGMENTATION) {
         result = vt_fragmentation_find(report->attribution->replay, device->index,
                                        device->shown->state.event_index, &device->fragmentation);

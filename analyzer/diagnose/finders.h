@@ -38,6 +38,10 @@ int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortag
 /* Its part in causes.c: why memory ran out. The device's leaks are found before. */
 int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage);
 
+/* Requests and caches of keys and values of a device, where nothing went backward. */
+int vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
+                      struct vt_inference *inference);
+
 /* What each training step of a device did with its memory, and which steps stand out. */
 int vt_steps_make(const struct vt_report *report, int device_index, struct vt_steps *steps);
 

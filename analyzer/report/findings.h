@@ -178,6 +178,22 @@ struct vt_steps {
     uint64_t median_peak_bytes, median_ns;
 };
 
+/* ---- Inference ---- */
+
+/* A program that only runs models. A request is a step: a mark's, else one call of the model. */
+struct vt_inference {
+    bool found, room_known;
+    size_t requests;
+    uint32_t concurrent, threads;                  /* calls at one time at most; threads that made them */
+    uint64_t request_bytes, largest_request_bytes; /* over what was there before: the median, the most */
+    uint64_t cache_bytes;          /* the most that keys and values held when a request ended */
+    uint64_t cache_bytes_per_call; /* by which they grow, 0 = they do not */
+    size_t growth_calls;           /* in which this was seen */
+    uint64_t room_bytes;           /* free on the card and in the framework's cache at the shown instant */
+    uint64_t calls_that_fit;       /* in it, if the cache goes on to grow; 0 = not known */
+    uint64_t caches_that_fit;      /* of a cache that does not grow: more of its size; 0 = not known */
+};
+
 /* ---- Out of memory ---- */
 
 /* Blocks of one line and category that would have been freed next. */

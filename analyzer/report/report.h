@@ -27,6 +27,7 @@ struct vt_device_report {
     uint64_t card_free_bytes, card_total_bytes;
     struct vt_leaks leaks;
     struct vt_advices advices;
+    struct vt_inference inference;
     struct vt_fragmentation fragmentation; /* of what is shown */
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;

@@ -127,6 +127,18 @@ bool vt_is_node(const char *function)
     return false;
 }
 
+bool vt_is_cache_name(const char *name)
+{
+    static const char *const parts[] = {
+#define VT_CACHE_NAME(part) part,
+#include "trace/frameworks.def"
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    return false;
+}
+
 size_t vt_node_name(const char *function, const char **name)
 {
     for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {

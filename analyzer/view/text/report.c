@@ -194,6 +194,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
         return;
     }
     vt_text_verdict(print, device);
+    vt_text_inference(print, device);
     vt_text_leaks(print, device);
     if (!device->peak.state.driver_bytes && !device->peak.state.categories[VT_CATEGORY_HOST_PINNED])
         return;

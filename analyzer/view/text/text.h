@@ -34,6 +34,8 @@ int vt_text_page(const struct vt_report *report, const struct vt_view_style *sty
 
 void vt_text_out_of_memory(struct vt_print *print);
 void vt_text_verdict(struct vt_print *print, const struct vt_device_report *device);
+/* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
+void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);

@@ -126,6 +126,54 @@ void vt_text_verdict(struct vt_print *print, const struct vt_device_report *devi
     vt_end_paragraph(print, 0, 0);
 }
 
+/* "84.00 MiB parameters, 12.00 MiB KV cache, …": in the order in which a server is planned. */
+static void inference_parts(struct vt_print *print, const struct vt_instant *instant)
+{
+    static const uint8_t order[] = {VT_CATEGORY_PARAMETER,  VT_CATEGORY_BUFFER,        VT_CATEGORY_KV_CACHE,
+                                    VT_CATEGORY_ACTIVATION, VT_CATEGORY_TEMPORARY,     VT_CATEGORY_INPUT,
+                                    VT_CATEGORY_WORKSPACE,  VT_CATEGORY_COMMUNICATION, VT_CATEGORY_CACHED,
+                                    VT_CATEGORY_CONTEXT};
+    const char *join = "Inference: ";
+
+    for (size_t i = 0; i < sizeof order; i++) {
+        uint64_t bytes = instant->state.categories[order[i]];
+
+        if (!bytes)
+            continue;
+        fprintf(print->paragraph, "%s%s %s", join, VT_BYTES(bytes), vt_category_many(order[i]));
+        join = ", ";
+    }
+    fputc('.', print->paragraph);
+}
+
+void vt_text_inference(struct vt_print *print, const struct vt_device_report *device)
+{
+    const struct vt_inference *inference = &device->inference;
+    FILE *stream = print->paragraph;
+
+    if (!inference->found)
+        return;
+    inference_parts(print, device->shown);
+    fprintf(stream, " %s request%s", VT_COUNT(inference->requests), inference->requests == 1 ? "" : "s");
+    if (inference->threads > 1)
+        fprintf(stream, " on %" PRIu32 " threads, at most %" PRIu32 " at a time", inference->threads,
+                inference->concurrent);
+    fprintf(stream, "; each takes %s at its largest moment (at most %s).", VT_BYTES(inference->request_bytes),
+            VT_BYTES(inference->largest_request_bytes));
+    if (inference->cache_bytes)
+        fprintf(stream, " The KV cache holds up to %s.", VT_BYTES(inference->cache_bytes));
+    if (inference->cache_bytes_per_call)
+        fprintf(stream, " It grows by %s with each call of the model (seen in %s).",
+                VT_BYTES(inference->cache_bytes_per_call), VT_COUNT(inference->growth_calls));
+    if (inference->calls_that_fit)
+        fprintf(stream, " The card has %s left: at most %s more calls; tensors that grow leave holes.",
+                VT_BYTES(inference->room_bytes), VT_COUNT(inference->calls_that_fit));
+    else if (inference->caches_that_fit)
+        fprintf(stream, " The card has %s left: at most %s more caches of this size.",
+                VT_BYTES(inference->room_bytes), VT_COUNT(inference->caches_that_fit));
+    vt_end_paragraph(print, 0, 0);
+}
+
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
 {
     const struct vt_state *state = &device->shown->state;

@@ -4,6 +4,7 @@ What watch_cache is given is a cache of keys and values (the storages of its ten
 """
 import asyncio
 import concurrent.futures
+import itertools
 import math
 import os
 import threading
@@ -75,7 +76,7 @@ def loop_with(record, model, cache, tokens=24, **first):
             ids = outputs.logits[:, -1:].argmax(-1)
             del outputs
             if token % 8 == 0:
-                record.take("token", token, (ids,))
+                record.take("token", token)
         del ids
         record.take("end", tokens)
 
@@ -108,16 +109,23 @@ def sliding_cache(record):
     loop_with(record, model, DynamicCache(config=model.config), tokens=32)
 
 
-def generate_with(record, model, inputs, **options):
+def end_after(model, tokens):
+    """generate() asks the device whether all sequences have ended, which kernels that do nothing cannot answer."""
+    asked = itertools.count(1)
+    model._has_unfinished_sequences = lambda *_, **__: next(asked) % (tokens + 1) != 0
+
+
+def generate_with(record, model, inputs, tokens=16, **options):
     """MODEL.generate(), watched from outside by a hook."""
     record.watch([model])
+    end_after(model, tokens)
     held = []
     model.register_forward_hook(
         lambda module, arguments, outputs: (held.clear(), held.append(outputs.past_key_values), note(record)) and None)
     watch_cache(record, lambda: [tensor for cache in held for tensor in layers_of(cache)])
     with torch.no_grad(), record.free_choice():
         for request in range(2):
-            outputs = model.generate(**inputs, do_sample=False, return_dict_in_generate=True, **options)
+            outputs = model.generate(**inputs, do_sample=False, max_new_tokens=tokens, return_dict_in_generate=True, **options)
             record.take("answer", request, (list(inputs.values()),))
             held.clear()
             del outputs
@@ -127,7 +135,7 @@ def generate_with(record, model, inputs, **options):
 def generate_static(record):
     """A static cache: zeros that generate() makes for all tokens at once."""
     model = tiny("Llama")
-    generate_with(record, model, {"input_ids": prompt()}, max_new_tokens=16, cache_implementation="static", disable_compile=True)
+    generate_with(record, model, {"input_ids": prompt()}, cache_implementation="static", disable_compile=True)
 
 
 def generate_translation(record):
@@ -138,7 +146,7 @@ def generate_translation(record):
                         decoder_attention_heads=HEADS, encoder_ffn_dim=512, decoder_ffn_dim=512, max_position_embeddings=256,
                         eos_token_id=None, forced_eos_token_id=None, decoder_start_token_id=0, pad_token_id=1)
     model = BartForConditionalGeneration(config).cuda().eval()
-    generate_with(record, model, {"input_ids": prompt(8, 48)}, max_new_tokens=16)
+    generate_with(record, model, {"input_ids": prompt(8, 48)})
 
 
 # ---- Own models ----
@@ -185,7 +193,7 @@ def write(record, model, remember, tokens=24, ids=None):
         ids = logits.argmax(-1)
         del logits
         if token % 8 == 0:
-            record.take("token", token, (ids,))
+            record.take("token", token)
     return ids
 
 
@@ -288,7 +296,7 @@ def cache_in_buffers(record):
                 logits = model(ids, list(range(position, position + ids.shape[1])))
                 position += ids.shape[1]
                 ids = logits.argmax(-1)
-            record.take("answer", request, (ids,))
+            record.take("answer", request)
 
 
 class LlamaLayer(Layer):
@@ -321,7 +329,7 @@ def cache_in_attributes(record):
                 start += ids.shape[1]
                 ids = logits[:, -1].argmax(-1, keepdim=True)
                 del logits
-            record.take("answer", request, (ids,))
+            record.take("answer", request)
 
 
 class Engine:
@@ -374,7 +382,7 @@ def paged_blocks(record):
                     engine.finish(name)
                     del running[name]
             if step % 6 == 3:
-                record.take("step", step, (running,))
+                record.take("step", step)
         running.clear()
         record.take("end", 20)
 
@@ -527,6 +535,7 @@ def writes_while_training(record):
             hook = model.register_forward_hook(
                 lambda module, arguments, outputs: (held.clear(), held.append(outputs.past_key_values), note(record)) and None)
             model.eval()
+            end_after(model, 8)
             outputs = model.generate(input_ids=ids, do_sample=False, max_new_tokens=8, return_dict_in_generate=True)
             record.take("sample", step, (ids,))
             held.clear()

@@ -192,9 +192,9 @@ bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
     return false;
 }
 
-uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id, uint64_t *outer)
+uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
 {
-    (void)trace, (void)stack_id, (void)outer;
+    (void)trace, (void)stack_id;
     return 0;
 }
 

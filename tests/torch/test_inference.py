@@ -1,0 +1,37 @@
+"""What the report tells of programs that only run models: examples/generate.py and examples/server.py, against what they know
+of themselves, and what fits a card that is filled."""
+import json
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import helpers  # noqa: E402
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+LAYERS, WIDTH, BYTES = 6, 512, 4
+
+
+def traced(tmp_path, script, *arguments, check=True, **settings):
+    result = helpers.run([helpers.PYTHON, EXAMPLES / script, *arguments], tmp_path / "x.vrt", check=check, **settings)
+    return result, helpers.report(tmp_path / "x.vrt")["devices"][0]
+
+
+def test_growth_and_requests(tmp_path):
+    result, device = traced(tmp_path, "generate.py", "--batch", "4", "--tokens", "48")
+    inference = device["inference"]
+    assert inference["requests"]["count"] == 48 and inference["requests"]["threads"] == 1
+    told = float(re.search(r"holds ([\d.]+) MiB", result.stdout).group(1)) * 2**20
+    assert inference["kv_cache_bytes"] == pytest.approx(told, rel=0.02)
+    assert inference["kv_cache_bytes_per_call"] == pytest.approx(2 * LAYERS * WIDTH * BYTES * 4, rel=0.02)
+
+
+def test_threads(tmp_path):
+    _, device = traced(tmp_path, "server.py")
+    requests = device["inference"]["requests"]
+    assert requests["count"] == 60 and 2 <= requests["threads"] <= 4 and 1 <= requests["concurrent"] <= 4
+    assert device["inference"]["kv_cache_bytes"] == 0
+    leak = device["leaks"][0]
+    assert leak["bytes_per_step"] == pytest.approx(64 * 1024 * 4, rel=0.05) and "server.py" in json.dumps(leak["lines"])
