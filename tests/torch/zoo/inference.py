@@ -102,7 +102,7 @@ def quantized_cache(record):
     loop_with(record, model, cache)
 
 
-def sliding_cache(record):
+def mistral_window(record):
     from transformers import DynamicCache
 
     model = tiny("Mistral", sliding_window=24)
@@ -549,7 +549,7 @@ PROGRAMS = {
     for function in (
         dynamic_cache,
         quantized_cache,
-        sliding_cache,
+        mistral_window,
         generate_static,
         generate_translation,
         grown_lists,
