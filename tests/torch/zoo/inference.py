@@ -81,7 +81,7 @@ def loop_with(record, model, cache, tokens=24, **first):
         record.take("end", tokens)
 
 
-def dynamic_cache(record):
+def llama_loop(record):
     from transformers import DynamicCache
 
     model = tiny("Llama")
@@ -547,7 +547,7 @@ def writes_while_training(record):
 PROGRAMS = {
     function.__name__: function
     for function in (
-        dynamic_cache,
+        llama_loop,
         quantized_cache,
         mistral_window,
         generate_static,

@@ -71,7 +71,7 @@ KNOWN_WRONG = {
 # Trainings whose steps we count differently from the script.
 KNOWN_STEPS = {
     "generate": 12,  # without backward, a step is a call of the model
-    "dynamic_cache": 24, "quantized_cache": 24, "mistral_window": 32, "generate_static": 30, "generate_translation": 30,
+    "llama_loop": 24, "quantized_cache": 24, "mistral_window": 32, "generate_static": 30, "generate_translation": 30,
     "grown_lists": 24, "after_warm_up": 48, "ring": 40, "cache_in_buffers": 24, "cache_in_attributes": 24, "paged_blocks": 222,
     "pool_of_threads": 72, "asked_by_tasks": 120, "collected_features": 8, "dense_features": 24,
     "sharpness_aware": 6,  # two passes a step, with the gradients dropped between them
