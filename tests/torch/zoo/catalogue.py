@@ -15,6 +15,7 @@ def module(source):
 
 MODULES = [module(source) for source in [*sources.SOURCES, *sources.UNSEEN]]
 ALL = {name: program for module in MODULES for name, program in module.PROGRAMS.items()}
+assert len(ALL) == sum(len(module.PROGRAMS) for module in MODULES), "two programs have one name"
 
 
 def import_packages(names):

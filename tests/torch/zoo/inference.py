@@ -81,7 +81,7 @@ def loop_with(record, model, cache, tokens=24, **first):
         record.take("end", tokens)
 
 
-def dynamic_cache(record):
+def llama_loop(record):
     from transformers import DynamicCache
 
     model = tiny("Llama")
@@ -102,7 +102,7 @@ def quantized_cache(record):
     loop_with(record, model, cache)
 
 
-def sliding_cache(record):
+def mistral_window(record):
     from transformers import DynamicCache
 
     model = tiny("Mistral", sliding_window=24)
@@ -547,9 +547,9 @@ def writes_while_training(record):
 PROGRAMS = {
     function.__name__: function
     for function in (
-        dynamic_cache,
+        llama_loop,
         quantized_cache,
-        sliding_cache,
+        mistral_window,
         generate_static,
         generate_translation,
         grown_lists,
