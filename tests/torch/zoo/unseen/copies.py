@@ -77,7 +77,7 @@ class EarlyStopping:
         return self.bad >= self.patience
 
 
-def early_stopping(record):
+def early_stopping_again(record):
     net = Encoder().cuda()
     opt = optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     stopper = EarlyStopping()
@@ -187,7 +187,7 @@ class EMA:
         self.backup = {}
 
 
-def ema_shadow(record):
+def ema_shadow_again(record):
     model = Encoder().cuda()
     opt = optim.AdamW(model.parameters(), 1e-3)
     ema = EMA(model)
@@ -240,10 +240,10 @@ PROGRAMS = {
     function.__name__: function
     for function in (
         resume_and_keep,
-        early_stopping,
+        early_stopping_again,
         safetensors_init,
         model_soup,
-        ema_shadow,
+        ema_shadow_again,
         back_to_best,
     )
 }

@@ -100,7 +100,7 @@ class SOAP(torch.optim.Optimizer):
         return g
 
 
-def soap(record):
+def soap_again(record):
     model = Net().cuda()
     opt = SOAP(model.parameters())
     record.watch([model], [opt])
@@ -366,7 +366,7 @@ def leaves(tree):
     return [x for t in tree.values() for x in leaves(t)] if isinstance(tree, dict) else [tree]
 
 
-def functional_adam(record):
+def functional_adam_again(record):
     def mlp(params, x):
         for i in range(3):
             layer = params[f"dense{i}"]
@@ -398,7 +398,7 @@ def functional_adam(record):
 
 # --- real packages --------------------------------------------------------------------------------------------------
 
-def zero_redundancy(record):
+def zero_redundancy_again(record):
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -427,7 +427,7 @@ def zero_redundancy(record):
     end_process_group()
 
 
-def adafactor(record):
+def adafactor_again(record):
     from transformers import T5Config, T5ForConditionalGeneration
     from transformers.optimization import Adafactor, AdafactorSchedule
 
@@ -491,13 +491,13 @@ def accelerated_lion(record):
 PROGRAMS = {
     function.__name__: function
     for function in (
-        soap,
+        soap_again,
         muon_with_adam,
         shampoo_objects,
         fp16_wrapper,
-        functional_adam,
-        zero_redundancy,
-        adafactor,
+        functional_adam_again,
+        zero_redundancy_again,
+        adafactor_again,
         accelerated_lion,
     )
 }

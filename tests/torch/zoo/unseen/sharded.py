@@ -115,7 +115,7 @@ def fsdp_second_mixed(record):
     dist.destroy_process_group()
 
 
-def tensor_parallel(record):
+def tensor_parallel_again(record):
     """Columns and rows of each block's layers, over two ranks."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
@@ -225,7 +225,7 @@ def zero1_by_hand(record):
     dist.destroy_process_group()
 
 
-def pipeline_by_hand(record):
+def pipeline_by_hand_again(record):
     """GPipe: two stages, four micro-batches, what is passed on is detached and gets its gradient from the next stage."""
     stages = [nn.Sequential(nn.Linear(128, 384), Block(384)).cuda(), nn.Sequential(Block(384), nn.Linear(384, CLASSES)).cuda()]
     opts = [torch.optim.Adam(s.parameters()) for s in stages]
@@ -262,9 +262,9 @@ PROGRAMS = {
     for function in (
         fsdp_first,
         fsdp_second_mixed,
-        tensor_parallel,
+        tensor_parallel_again,
         zero3_by_hand,
         zero1_by_hand,
-        pipeline_by_hand,
+        pipeline_by_hand_again,
     )
 }
