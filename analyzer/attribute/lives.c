@@ -166,39 +166,65 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
     return bits;
 }
 
-/* Finds the last block that each pass leaves behind. And COMPUTED_AFTER_BACKWARD is only what code makes all
- * of whose blocks are, and some of which are no short temporaries: how many blocks an optimizer makes
- * meanwhile differs from step to step. */
-static int compare_blocks(struct lives *lives)
+/* What code makes after a pass, by stack. A gradient or state of the script's own is one of a set: those of a
+ * place are alive together, when its last is made. How many blocks an optimizer makes meanwhile differs from
+ * step to step. */
+struct place {
+    uint32_t last_made; /* event, of the pass that is looked at */
+    long pass;
+    bool stays;  /* some block is no short temporary */
+    bool needed; /* a later pass finds some block */
+    bool passes; /* some block goes before the place has made its last */
+};
+
+/* COMPUTED_AFTER_BACKWARD is only what a place makes that makes sets. */
+static int keep_sets(struct lives *lives)
 {
-    const struct vt_phases *phases = lives->phases;
     size_t count = lives->replay->allocation_count;
-    uint32_t *last = malloc((phases->pass_count + 1) * sizeof *last);
-    uint8_t *stays = calloc(lives->replay->trace->stack_count, 1);
-    uint8_t *needed = calloc(lives->replay->trace->stack_count, 1);
-    int error = last && needed && stays ? 0 : -ENOMEM;
-    for (size_t i = 0; i < phases->pass_count && !error; i++)
-        last[i] = VT_NEVER;
-    for (size_t i = 0; i < count && !error; i++) {
+    struct place *places = calloc(lives->replay->trace->stack_count, sizeof *places);
+    if (!places)
+        return -ENOMEM;
+    for (size_t i = count; i-- > 0;) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        long pass = vt_pass_before(phases, block->alloc_event);
+        struct place *place = &places[block->stack_id];
+        long pass = vt_pass_before(lives->phases, block->alloc_event);
         if (!vt_lives_holds(lives, block) || pass < 0)
             continue;
-        stays[block->stack_id] |= !(lives->bits[i] & VT_LIFE_BRIEF);
-        needed[block->stack_id] |= (lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD) != 0;
-        if (vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) && (lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+        if (place->last_made == 0 || place->pass != pass)
+            *place = (struct place){block->alloc_event, pass, place->stays, place->needed, place->passes};
+        place->stays |= !(lives->bits[i] & VT_LIFE_BRIEF);
+        place->needed |= (lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD) != 0;
+        place->passes |= block->free_event < place->last_made;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct place *place = &places[lives->replay->allocations[i].stack_id];
+        if (place->needed || place->passes || !place->stays)
+            lives->bits[i] &= ~(uint32_t)VT_LIFE_COMPUTED_AFTER_BACKWARD;
+    }
+    free(places);
+    return 0;
+}
+
+/* The last block that each pass leaves behind. */
+static int find_ends_of_passes(struct lives *lives)
+{
+    const struct vt_phases *phases = lives->phases;
+    uint32_t *last = malloc((phases->pass_count + 1) * sizeof *last);
+    if (!last)
+        return -ENOMEM;
+    memset(last, 0xff, (phases->pass_count + 1) * sizeof *last);
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        long pass = vt_pass_before(phases, block->alloc_event);
+        if (pass >= 0 && vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) &&
+            (lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
             last[pass] = (uint32_t)i;
     }
-    for (size_t i = 0; i < phases->pass_count && !error; i++)
+    for (size_t i = 0; i < phases->pass_count; i++)
         if (last[i] != VT_NEVER)
             lives->bits[last[i]] |= VT_LIFE_ENDS_PASS;
-    for (size_t i = 0; i < count && !error; i++)
-        if (needed[lives->replay->allocations[i].stack_id] || !stays[lives->replay->allocations[i].stack_id])
-            lives->bits[i] &= ~(uint32_t)VT_LIFE_COMPUTED_AFTER_BACKWARD;
     free(last);
-    free(stays);
-    free(needed);
-    return error;
+    return 0;
 }
 
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
@@ -211,7 +237,9 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         bits[i] = life_of(&lives, &replay->allocations[i]);
     if (!error)
-        error = compare_blocks(&lives);
+        error = find_ends_of_passes(&lives);
+    if (!error)
+        error = keep_sets(&lives);
     if (!error)
         error = vt_lives_compare_sizes(&lives);
     if (!error)

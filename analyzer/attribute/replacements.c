@@ -1,8 +1,10 @@
-/* Weights that are quantized on the device: each goes when its smaller form is there. */
+/* Weights that are quantized on the device: each goes when its smaller form is there, and the same function
+ * makes what belongs to that: scales, zero points. */
 #include "attribute/phases.h"
 #include "attribute/rules.h"
 
 #define REPLACED_WITHIN 32 /* blocks that are made while a weight is quantized */
+#define BESIDE 8           /* blocks on the way from a scale to the weight that it is for */
 
 /* Index of the first allocation that is made at the event or later. */
 static size_t made_from(const struct vt_replay *replay, uint32_t event)
@@ -24,6 +26,33 @@ static bool is_smaller_form(const struct vt_allocation *weight, const struct vt_
            weight->bytes == 8 * block->bytes;
 }
 
+static bool is_kept(const struct vt_phases *phases, const struct vt_allocation *block, uint32_t life)
+{
+    return (life & VT_LIFE_PERSISTENT) && !(life & VT_LIFE_REPLACES_PARAMETER) &&
+           vt_holds_tensors(phases, block);
+}
+
+/* The innermost Python function, UINT32_MAX = none. */
+static uint32_t function_of(const struct vt_replay *replay, const struct vt_allocation *block)
+{
+    const struct vt_trace_stack *stack = &replay->trace->stacks[block->stack_id];
+    return stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX;
+}
+
+/* What the function that made a smaller form made before it and after it, and keeps. */
+static void mark_beside(const struct vt_replay *replay, const struct vt_phases *phases, size_t form,
+                        uint32_t *lives)
+{
+    uint32_t function = function_of(replay, &replay->allocations[form]);
+    size_t first = form > BESIDE ? form - BESIDE : 0;
+    for (size_t i = first; function != UINT32_MAX && i < replay->allocation_count && i <= form + BESIDE;
+         i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (function_of(replay, block) == function && is_kept(phases, block, lives[i]))
+            lives[i] |= VT_LIFE_REPLACES_PARAMETER;
+    }
+}
+
 void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
                           const struct vt_phases *phases, uint32_t *lives)
 {
@@ -36,11 +65,14 @@ void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites 
         size_t end = made_from(replay, weight->free_event);
         for (size_t k = end; k-- > i + 1 && end - k <= REPLACED_WITHIN;) {
             const struct vt_allocation *block = &replay->allocations[k];
-            if (!is_smaller_form(weight, block) || !(lives[k] & VT_LIFE_PERSISTENT) ||
-                !vt_holds_tensors(phases, block))
+            if (!is_smaller_form(weight, block) || !is_kept(phases, block, lives[k]))
                 continue;
             lives[k] |= VT_LIFE_REPLACES_PARAMETER;
             break;
         }
     }
+    for (size_t i = 0; i < replay->allocation_count; i++)
+        if (lives[i] & VT_LIFE_REPLACES_PARAMETER &&
+            !(sites->items[replay->allocations[i].stack_id].traits & VT_TRAIT(MODULE_APPLY)))
+            mark_beside(replay, phases, i, lives);
 }

@@ -55,10 +55,11 @@
                            /* or zeros, copies or loaded tensors from before the first pass */               \
     X(LIKE_ALL_PARAMETERS, "like-all-parameters") /* one of a set that a line makes at once: a copy or value \
                                                      for each parameter */                                   \
-    X(REPLACES_PARAMETER, "replaces-parameter") /* made just before one of 2, 4 or 8 times its size went */  \
-    X(HOLDS_GRADIENTS, "holds-gradients")       /* a bucket, or zeros, where backward leaves no gradients */ \
-    X(ONCE, "once")                             /* of several steps, its stack made blocks in one only */    \
-    X(GRAD_MODE, "grad-mode") /* an autograd node was made for it, or others in its pass */                  \
+    X(REPLACES_PARAMETER,                                                                                    \
+      "replaces-parameter") /* made just before one of 2, 4 or 8 times its size went, or beside it */        \
+    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
+    X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
+    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */      \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
       "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
     X(HAS_STATE,                                                                                             \
