@@ -157,8 +157,8 @@ static int find_closures(struct vt_finder *finder, struct interval *intervals)
 
 #define CYCLE_LIMIT 16
 
-/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval.
- */
+/* True if none of those optimizers steps again from the interval on. `last`: optimizer → its last interval;
+ * of one that makes state alone, in its first step, no later step is seen. */
 static bool are_done(const struct vt_index *last, const uint64_t *seen, size_t seen_count, size_t interval)
 {
     for (size_t i = 0; i < seen_count; i++)
@@ -179,7 +179,8 @@ static int find_cycles(struct interval *intervals, size_t count)
     int error = 0;
     for (size_t i = 0; i < count && !error; i++)
         if (intervals[i].optimizer_event != VT_NEVER)
-            error = vt_index_put(&last, intervals[i].optimizer, (uint32_t)i);
+            error = vt_index_put(&last, intervals[i].optimizer,
+                                 (uint32_t)(intervals[i].has_temporaries ? i : count));
     for (size_t i = 0; i < count && !error; i++) {
         struct interval *interval = &intervals[i];
         if (interval->optimizer_event == VT_NEVER)
