@@ -185,10 +185,10 @@ def eight_bit_inference(record):
     model = quantize(Classifier().cuda().eval().requires_grad_(False))
     record.watch([model])
     for step in range(STEPS):
-        tokens, _ = make_token_batch()
+        tokens, targets = make_token_batch()
         with torch.no_grad(), record.free_choice():
             best = model(tokens).argmax(-1)
-            record.take("answer", step, (tokens,))
+            record.take("answer", step, (tokens, targets))
     del best
 
 
