@@ -112,6 +112,27 @@ static bool counter_advanced(struct vt_finder_thread *thread, uint64_t sequence)
     return advanced;
 }
 
+static bool same_call(const struct vt_trace *trace, uint32_t left_stack, uint32_t right_stack)
+{
+    const struct vt_trace_stack *left = &trace->stacks[left_stack], *right = &trace->stacks[right_stack];
+    bool same = left->python_count == right->python_count;
+    for (uint32_t i = 0; i < left->python_count && same; i++)
+        same = left->python[i].code_id == right->python[i].code_id &&
+               left->python[i].instruction_offset == right->python[i].instruction_offset;
+    return same;
+}
+
+/* Whether the operator that allocates made a node: the allocation shows it first, or the same call did just
+ * before, with a node that came by itself. */
+static bool made_node(const struct vt_trace *trace, struct vt_finder_thread *thread,
+                      const struct vt_event *event)
+{
+    uint32_t node_stack = event->sequence == thread->sequence ? thread->node_stack : 0;
+    bool advanced = counter_advanced(thread, event->sequence);
+    thread->node_stack = 0;
+    return advanced || (node_stack != 0 && same_call(trace, node_stack, event->stack_id));
+}
+
 /* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
  */
 static int read_graph(struct vt_finder *finder, uint32_t index)
@@ -159,8 +180,8 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
-        if (event->kind == VT_EVENT_NODE) /* of an operator that allocated nothing */
-            counter_advanced(thread, event->sequence);
+        if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
+            thread->node_stack = event->stack_id;
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         int error = read_graph(finder, i);
@@ -176,7 +197,7 @@ static int read_events(struct vt_finder *finder)
             continue;
         }
         uint64_t traits = vt_finder_traits(finder, event->stack_id);
-        phases->grad_mode[i] = counter_advanced(thread, event->sequence);
+        phases->grad_mode[i] = made_node(finder->trace, thread, event);
         /* before the first forward, nodes are of views of parameters */
         if (!begun && (traits & VT_TRAIT(SOURCE)))
             phases->grad_mode[i] = 0;

@@ -26,9 +26,10 @@ enum vt_sign {
 struct vt_finder_thread {
     bool engine;
     bool named_engine;
-    bool never_engine; /* it had native stacks without the engine */
-    uint32_t score;    /* the training thread has the highest */
-    uint64_t sequence; /* of its last allocation */
+    bool never_engine;   /* it had native stacks without the engine */
+    uint32_t score;      /* the training thread has the highest */
+    uint64_t sequence;   /* of its last node or allocation */
+    uint32_t node_stack; /* of a node that came by itself, until its operator allocates; 0 = none */
 };
 
 /* Graphs: which of them were captured round a backward pass. */

@@ -88,6 +88,7 @@ HOLDERS = {
     "leak_thread_per_request": "dict 'SESSIONS'",
     "leak_total_loss": "local 'total' of main()",
     "leak_total_loss_in_place": "local 'penalty_sum' of main()",
+    "leak_trainer_cycle": "reference cycle Sequential -> Trainer -> Sequential",
     "leak_two_at_once": "local 'total' of main()",
     "leak_validation": "list 'losses' of main()",
     "leak_weight_snapshots": "list 'snapshots' of main()",

@@ -45,30 +45,37 @@ static void sum_up(struct vt_leaks *leaks)
     }
 }
 
-/* Why no name is known for what holds a leak: an inspection that listed holders after the leak began would
- * have found it. */
+/* Why no name is known for what holds a leak: a census that ended after the leak began would have found it.
+ */
 static const char *why_unknown(const struct vt_leak_finder *finder, const struct vt_leak *leak)
 {
     const struct vt_trace *trace = finder->trace;
-    bool censused = false, censused_since = false;
+    enum { NONE, EARLY, CUT_SHORT, NO_CYCLES, ALL } most = NONE;
+    static const char *const reasons[] = {
+        [NONE] =
+            "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown",
+        [EARLY] =
+            "no inspection looked for holders after it began. Call vramtrace_inspect() where it has grown",
+        [CUT_SHORT] = "the search for holders ran out of time. Call vramtrace_inspect() where it has grown",
+        [NO_CYCLES] =
+            "no Python name reaches it, and the time did not last for a search of reference cycles. Call "
+            "vramtrace_inspect() where it has grown",
+        [ALL] = "an inspection looked for holders after it began and found no Python name: C++ code holds it",
+    };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
         leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
         return NULL;
     for (size_t i = 0; i < trace->inspection_count; i++) {
         const struct vt_inspection *seen = &trace->inspections[i];
-        if (seen->holder_count == 0)
+        if (!seen->census)
             continue;
-        censused = true;
-        censused_since |= vt_span_at(finder->attribution, seen->event_index)->step > leak->first_step;
+        bool early = vt_span_at(finder->attribution, seen->event_index)->step <= leak->first_step;
+        int saw = early ? EARLY : !seen->census_ended ? CUT_SHORT : !seen->census_cycles ? NO_CYCLES : ALL;
+        most = saw > (int)most ? saw : (int)most;
     }
     if (trace->inspection_count == 0)
         return "no inspection was made. Call vramtrace_inspect() near the end, or let it run longer";
-    if (!censused)
-        return "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown";
-    if (!censused_since)
-        return "no inspection looked for holders after it began. Call vramtrace_inspect() where it has grown";
-    return "an inspection looked for holders after it began and found no Python name: C++ code holds it, or "
-           "objects that nothing reaches (then gc.collect() frees it)";
+    return reasons[most];
 }
 
 /* What each leak keeps; of a tensor that is made anew, there is nothing that could be left out. */
