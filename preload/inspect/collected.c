@@ -81,6 +81,11 @@ bool vt_collected_find(void)
     return found;
 }
 
+void vt_collected_end(void)
+{
+    atomic_store(&vt_collecting, NULL);
+}
+
 uint64_t vt_collected_runs(unsigned generation)
 {
     return atomic_load(&vt_collecting) && generation < GENERATIONS

@@ -99,6 +99,20 @@ def test_beside_a_main_thread_that_waits(tmp_path, minor):
 
 
 @pytest.mark.parametrize("minor", SUPPORTED)
+def test_freed_after_the_interpreter(tmp_path, minor, monkeypatch):
+    """A free that comes when the interpreter is gone reads nothing of it (before 3.11 its state is from malloc)."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    monkeypatch.setenv("LATE_FREE", str(tmp_path / "late.so"))
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "late.so", HERE / "programs" / "late_free.c"], check=True)
+    said, looks = run_program(tmp_path, minor, "freed_late")
+    assert said[0] == said[1] == (0, "done\n", "") and looks["count"] > 0
+    told = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))
+    assert told["counts"]["kinds"]["free"] == {"framework": 1}
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_audited(tmp_path, minor):
     """An audit hook is told that our code is compiled, once, and nothing else of three inspections."""
     if minor not in FOUND:

@@ -488,6 +488,13 @@ def main_waits_to_the_end():
     print("done")
 
 
+def freed_late():
+    """A library frees a block after the interpreter, whose memory goes back to the kernel then."""
+    assert ctypes.CDLL(os.environ["LATE_FREE"]).hold_block() == 0
+    ask(), compute()
+    print("done")
+
+
 class Layer:
     def __init__(self, cuda):
         self.cuda = cuda
