@@ -1,4 +1,5 @@
-/* A library of a framework that frees a block when the process ends, after the interpreter's end. */
+/* A library of a framework that frees a block when it is told to, or when the process ends, after the
+ * interpreter's end. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -17,14 +18,20 @@ static void report(int64_t bytes)
                                                               CUDA);
 }
 
-static void free_block(void)
+void free_block(void);
+void free_block(void)
 {
     report(-BYTES);
 }
 
-int hold_block(void);
-int hold_block(void)
+void hold_block(void);
+void hold_block(void)
 {
     report(BYTES);
+}
+
+int free_at_end(void);
+int free_at_end(void)
+{
     return atexit(free_block);
 }
