@@ -10,6 +10,7 @@ OBJECTS_MAXIMUM = 200_000  # that one census visits
 TENSORS_MAXIMUM = 4096
 NODES_MAXIMUM = 4096  # of one tensor's autograd graph
 LARGE = 4096  # items of a container: one that is larger is searched only if its first items are worth it
+FIRST, FIRST_LEVELS = 64, 3  # of a large container: how many of its first items are looked at, and how deep
 CYCLE_OBJECTS_MAXIMUM = 2000  # visited for one holder
 UNREACHED_MAXIMUM, LEVELS_MAXIMUM = 1024, 8  # tensors whose holders are searched, and the holders of these, and so on
 YOUNG_GENERATIONS, ALL_GENERATIONS = 2, 3  # of the collector: the young ones take little time
@@ -64,12 +65,46 @@ def put_module(census, module, parent):
             put(census, value, parent, "attribute", key_name(name), kind)
 
 
-def put_items(census, items, parent, large):
-    items = list(items)  # another thread may add to it meanwhile
-    if large and all(id(type(item)) in PLAIN for item in items[:64]):
-        return
-    for item in items:
+def first(things, count):
+    """The first COUNT of them, without a copy of all, read at once: another thread may add to them meanwhile."""
+    return [thing for thing, _ in list(zip(things, range(count)))]
+
+
+def is_data(thing, levels):
+    """Numbers and texts, alone or in small containers: samples of a data set."""
+    kind = type(thing)
+    if kind is list or kind is tuple or kind is dict:
+        return levels > 0 and len(thing) <= FIRST and all(
+            is_data(item, levels - 1) for item in first(thing.values() if kind is dict else thing, FIRST))
+    return id(kind) in PLAIN
+
+
+def is_worth(thing, size):
+    """Whether a container of SIZE items is searched."""
+    return size <= LARGE or not all(is_data(item, FIRST_LEVELS) for item in first(thing, FIRST))
+
+
+def bounded(census, things):
+    """As many of them as this census may still visit in its time: one container may have millions."""
+    for count, thing in enumerate(things):
+        if count % CHECK_EVERY == CHECK_EVERY - 1 and is_over(census):
+            census.complete = False
+            return
+        yield thing
+
+
+def put_items(census, items, parent):
+    for item in bounded(census, first(items, OBJECTS_MAXIMUM)) if len(items) > LARGE else list(items):
         put(census, item, parent, "item", "")
+
+
+def put_dict(census, thing, parent):
+    if is_worth(dict.values(thing), dict.__len__(thing)):
+        large = dict.__len__(thing) > LARGE
+        for key, value in bounded(census, first(dict.items(thing), OBJECTS_MAXIMUM)) if large else entries(thing):
+            put(census, value, parent, "key", key if type(key) is str else "")
+            put(census, key, parent, "item", "")
+        put_attributes(census, thing, parent)
 
 
 def put_function(census, function, parent):
@@ -90,7 +125,7 @@ def put_function(census, function, parent):
 def put_exception(census, error, parent):
     name = class_name(error)
     own = BaseException  # its class may define these anew
-    put_items(census, own.args.__get__(error), parent, False)
+    put_items(census, own.args.__get__(error), parent)
     for other in (own.__cause__.__get__(error), own.__context__.__get__(error)):
         put(census, other, parent, "exception", class_name(other))
     traceback = own.__traceback__.__get__(error)
@@ -144,14 +179,10 @@ def expand(census, index):
     thing = census.queue[index][0]
     kind = type(thing)
     if kind is list or kind is tuple:
-        put_items(census, thing, index, len(thing) > LARGE)
+        if is_worth(thing, len(thing)):
+            put_items(census, thing, index)
     elif has_class(thing, dict):
-        if dict.__len__(thing) > LARGE and all(id(type(value)) in PLAIN for value, _ in zip(dict.values(thing), range(64))):
-            return
-        for key, value in entries(thing):
-            put(census, value, index, "key", key if type(key) is str else "")
-            put(census, key, index, "item", "")
-        put_attributes(census, thing, index)
+        put_dict(census, thing, index)
     elif kind is FUNCTION:
         put_function(census, thing, index)
     elif kind is METHOD:
@@ -160,7 +191,7 @@ def expand(census, index):
         put(census, its_self, index, "method", name)
         put(census, function, index, "function", name)
     elif kind is CELL:
-        put_items(census, referents(thing), index, False)
+        put_items(census, referents(thing), index)
     elif kind is GENERATOR or kind is COROUTINE or kind is ASYNC_GENERATOR:
         put_generator(census, thing, index)
     elif kind is census.cache_class:
@@ -170,16 +201,19 @@ def expand(census, index):
     elif has_class(thing, BaseException):
         put_exception(census, thing, index)
     elif id(kind) in census.collections:
-        put_items(census, [part for part in referents(thing) if part is not kind], index, False)
+        if id(kind) not in census.sized or is_worth(thing, len(thing)):
+            put_items(census, [part for part in referents(thing) if part is not kind], index)
         put_attributes(census, thing, index)
     elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: references that C keeps in a task
         inside = put_attributes(census, thing, index)
-        put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index, False)
+        put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index)
     elif kind is census.array_class:
         if thing.dtype.kind == "O":  # the collector does not know its items
-            put_items(census, thing.ravel().tolist(), index, thing.size > LARGE)
+            items = thing.flat[:OBJECTS_MAXIMUM].tolist()
+            if is_worth(items, len(items)):
+                put_items(census, items, index)
     elif kind is not FRAME and kind is not CODE:  # iterators
-        put_items(census, [part for part in referents(thing) if part is not kind], index, False)
+        put_items(census, [part for part in referents(thing) if part is not kind], index)
 
 
 def visit(census, thing, index):
@@ -208,9 +242,13 @@ def search(census):
         except Exception:  # changed by another thread meanwhile, or odd: go on with the next
             census.complete = False
         index += 1
-        if index % CHECK_EVERY == 0 and (is_late(census) or index > OBJECTS_MAXIMUM):
+        if index % CHECK_EVERY == 0 and is_late(census) or index > OBJECTS_MAXIMUM:
             census.complete = False
             return
+
+
+def is_over(census):
+    return len(census.queue) > OBJECTS_MAXIMUM or is_late(census)
 
 
 def is_late(census):
@@ -410,13 +448,13 @@ def parts_of(thing):
     return referents(thing)
 
 
-def cycle_of(thing):
+def cycle_of(census, thing):
     """The classes on a way from the object back to itself, or None. An object's dict counts as the object, which begins
     the way: whether it has a dict yet does not depend on the program."""
     parents, waiting = [-1], [thing]
     seen = {id(thing), id(parents), id(waiting)}
     for index, current in enumerate(waiting):
-        for part in parts_of(current):
+        for part in bounded(census, parts_of(current)):
             if part is thing:
                 names, is_own_dict = [], attributes(current) is thing
                 while index >= 0:
@@ -475,7 +513,7 @@ def report_cycles(census, lines, tensors, held, holder_of):
         if holder is None or is_late(census):
             continue
         if id(holder) not in cycles:
-            cycles[id(holder)] = cycle_of(holder)
+            cycles[id(holder)] = cycle_of(census, holder)
         names = cycles[id(holder)]
         if names:
             loop = "reference cycle " + " -> ".join(names + names[:1])

@@ -24,10 +24,6 @@ struct generation {
     int threshold, count;
 };
 
-/* From the first generation: a pointer to it; of each generation three words, the first of which counts its
- * collections; an int, not 0 while the collector runs. */
-enum { FIRST_GENERATION = 72, STATISTICS = 104, STATISTICS_BYTES = 24, COLLECTING = 176 };
-
 static const struct vt_python_api *const python = &vt_python_api;
 static struct generation *generations; /* GENERATIONS of them */
 
@@ -76,16 +72,40 @@ bool vt_collected_find(void)
                  are_circles(candidate);
     python->Py_DecRef(youngest);
     generations = found ? candidate : NULL;
-    if (found && vt_pointer_at(candidate, FIRST_GENERATION) == (const char *)candidate)
-        atomic_store(&vt_collecting, (const int *)(const void *)((const char *)candidate + COLLECTING));
+    const struct vt_python_layout *layout = vt_python_known()->layout;
+    if (found && vt_pointer_at(candidate, layout->collector_first) == (const char *)candidate)
+        atomic_store(&vt_collecting,
+                     (const int *)(const void *)((const char *)candidate + layout->collector_runs));
     return found;
 }
 
+void vt_collected_end(void)
+{
+    atomic_store(&vt_collecting, NULL);
+}
+
+/* From 3.15 on a generation has a ring of statistics, and after it the index of the newest. */
 uint64_t vt_collected_runs(unsigned generation)
 {
-    return atomic_load(&vt_collecting) && generation < GENERATIONS
-               ? vt_word_at(generations, STATISTICS + (ptrdiff_t)generation * STATISTICS_BYTES)
-               : 0;
+    enum { YOUNG_ITEMS = 11, OLD_ITEMS = 3, INDEX_BYTES = 8 };
+    const struct vt_python_layout *layout = vt_python_known()->layout;
+    const size_t bytes = layout->collector_statistics_bytes;
+    if (!atomic_load(&vt_collecting) || generation >= GENERATIONS)
+        return 0;
+    const char *statistics = (const char *)generations + layout->collector_statistics + generation * bytes;
+    if (layout->collector_rings) {
+        const char *rings = vt_pointer_at(generations, layout->collector_statistics);
+        const size_t items = generation ? OLD_ITEMS : YOUNG_ITEMS;
+        if (!vt_is_plausible(rings))
+            return 0;
+        if (generation)
+            rings += YOUNG_ITEMS * bytes + INDEX_BYTES + (generation - 1) * (OLD_ITEMS * bytes + INDEX_BYTES);
+        const unsigned char newest = (unsigned char)rings[items * bytes];
+        if (newest >= items)
+            return 0;
+        statistics = rings + newest * bytes;
+    }
+    return vt_word_at(statistics, layout->collector_collections);
 }
 
 /* ---- the interpreter's free lists ---- */

@@ -13,6 +13,9 @@
 /* Finds its lists. False if they are not where they should be: then nothing else may be called. */
 bool vt_collected_find(void);
 
+/* The interpreter ends, and its memory may be freed soon: nothing of it is read from now on. */
+void vt_collected_end(void);
+
 /* How often the collector has run that generation, 0 to 2, so far. */
 uint64_t vt_collected_runs(unsigned generation);
 

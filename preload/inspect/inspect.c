@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "hash.h"
+#include "inspect/budget.h"
 #include "inspect/collected.h"
 #include "inspect/errand.h"
 #include "inspect/python_api.h"
@@ -21,12 +22,6 @@
 #include "memory.h"
 #include "record/record.h"
 #include "record/session.h"
-
-/* All inspections together may take one part in PART_OF_LIFE of the process's life. A short life is lent
- * some time: one part in PART_OF_SHORT_LIFE, LENT_NS at most; at its exit, where nothing trains, twice that
- * part, LENT_AT_EXIT_NS at most. */
-#define SHORT_LIFE_NS UINT64_C(10000000000)
-enum { PART_OF_LIFE = 100, PART_OF_SHORT_LIFE = 20, LENT_NS = 100000000, LENT_AT_EXIT_NS = 500000000 };
 
 enum { FIRST_INSPECTION_NS = 5 * 1000 * 1000 };    /* the assumed cost of the first */
 enum { PEAK_GROWTH = 20 };                         /* a peak is new if it is higher by one part in this */
@@ -104,23 +99,28 @@ static struct process *active(const struct vt_session *session)
     return session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
 }
 
-/* What may be spent now. */
-static uint64_t budget_ns(struct process *state, const struct vt_session *session, bool at_exit)
+/* Of the framework's blocks, now. */
+static uint64_t live_bytes(const struct vt_session *session)
 {
-    uint64_t spent = atomic_load(&state->spent_ns),
-             life = vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns, allowed = life / PART_OF_LIFE;
-    if (life < SHORT_LIFE_NS) {
-        uint64_t lent = life / PART_OF_SHORT_LIFE * (at_exit ? 2 : 1),
-                 most = at_exit ? LENT_AT_EXIT_NS : LENT_NS;
-        allowed = lent < most ? lent : most;
-    }
-    return allowed > spent ? allowed - spent : 0;
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
+        bytes += __atomic_load_n(&session->ring.header->live[i].block_bytes, __ATOMIC_RELAXED);
+    return bytes;
 }
 
-static bool is_affordable(struct process *state, const struct vt_session *session, bool at_exit)
+/* What may be spent now. At exit a short life is lent more if more is alive than at the last census that saw
+ * everything: then another may find what holds it. */
+static struct vt_budget budget(const struct process *state, const struct vt_session *session, unsigned reason)
+{
+    bool at_exit = reason & VT_INSPECTION_EXIT;
+    return vt_budget(vt_clock_ns(CLOCK_BOOTTIME) - session->process_start_ns, atomic_load(&state->spent_ns),
+                     at_exit, at_exit && live_bytes(session) > atomic_load(&state->census_bytes));
+}
+
+static bool is_affordable(const struct process *state, const struct vt_session *session, unsigned reason)
 {
     uint64_t last = atomic_load(&state->last_ns);
-    return (last ? last : FIRST_INSPECTION_NS) <= budget_ns(state, session, at_exit);
+    return (last ? last : FIRST_INSPECTION_NS) <= budget(state, session, reason).all_ns;
 }
 
 /* The interpreter's end frees its queue of calls. */
@@ -146,7 +146,7 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
     int idle = IDLE;
     atomic_fetch_or(&state->wanted, reason);
     if (!is_readable() || is_over(state) ||
-        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session, false)))
+        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session, 0)))
         return;
     atomic_store(&state->asked_ns, vt_clock_ns(CLOCK_MONOTONIC));
     if (!atomic_compare_exchange_strong(&state->pending, &idle, ASKED_FOR) ||
@@ -173,15 +173,6 @@ static void note_self(struct vt_session *session, uint64_t self_address)
     atomic_store_explicit(&state->works, true, memory_order_relaxed);
     if (!know(state, self_address))
         want(state, session, VT_INSPECTION_NEW_OBJECT);
-}
-
-/* Of the framework's blocks, now. */
-static uint64_t live_bytes(const struct vt_session *session)
-{
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->live[i].block_bytes, __ATOMIC_RELAXED);
-    return bytes;
 }
 
 static uint64_t peak_bytes(const struct vt_session *session)
@@ -228,12 +219,6 @@ static void ask_for(struct vt_session *session, unsigned reason)
 
 /* ---- inspecting: the main thread, and the one that it waits for; the one that runs holds the GIL ---- */
 
-/* Since the last census that saw everything: then a census at exit may find what holds it. */
-static bool has_grown(const struct process *state, const struct vt_session *session)
-{
-    return live_bytes(session) > atomic_load(&state->census_bytes);
-}
-
 /* Under the GIL. The interpreter must not end under a thread of ours. */
 static void await_beside(struct process *state)
 {
@@ -250,13 +235,14 @@ static object *inspection_at_exit(object *self, object *arguments)
     struct process *state = session ? active(session) : NULL;
     (void)self;
     (void)arguments;
-    if (state && !is_over(state) && is_affordable(state, session, has_grown(state, session))) {
+    if (state && !is_over(state) && is_affordable(state, session, VT_INSPECTION_EXIT)) {
         atomic_fetch_or(&state->wanted, VT_INSPECTION_EXIT);
         inspect_now(state, session, false);
     }
     atomic_store(&ended, true);
     if (state)
         await_beside(state);
+    vt_collected_end();
     python->Py_IncRef(python->none);
     return python->none;
 }
@@ -285,7 +271,7 @@ static void register_at_exit(object *globals)
  * it where none is expected, or where the one before did not end in its time. */
 static uint64_t census_ns(struct process *state, const struct vt_session *session, unsigned reason)
 {
-    uint64_t left = budget_ns(state, session, reason & VT_INSPECTION_EXIT);
+    uint64_t left = budget(state, session, reason).census_ns;
     if (reason & VT_INSPECTION_ASKED)
         return ASKED_INSPECTION_NS;
     if (reason & (VT_INSPECTION_EXIT | VT_INSPECTION_OUT_OF_MEMORY) || atomic_load(&state->census_unfinished))
@@ -329,13 +315,12 @@ static void inspection_at_modules(struct process *state, const struct vt_session
 {
     uint64_t needed_ns = 0;
     object *type, *value, *traceback;
-    struct vt_errand errand = {.started_ns = vt_clock_ns(CLOCK_MONOTONIC),
-                               .census_ns = census_ns(state, session, reason),
-                               .budget_ns = reason & VT_INSPECTION_ASKED
-                                                ? 0
-                                                : budget_ns(state, session, reason & VT_INSPECTION_EXIT) + 1,
-                               .on_own_thread = on_own_thread,
-                               .prepare = register_at_exit};
+    struct vt_errand errand = {
+        .started_ns = vt_clock_ns(CLOCK_MONOTONIC),
+        .census_ns = census_ns(state, session, reason),
+        .budget_ns = reason & VT_INSPECTION_ASKED ? 0 : budget(state, session, reason).all_ns + 1,
+        .on_own_thread = on_own_thread,
+        .prepare = register_at_exit};
     python->PyErr_Fetch(&type, &value, &traceback);
     vt_errand_run(&errand);
     if (errand.has_failed)
@@ -395,7 +380,7 @@ static void *inspect_beside(void *context)
     struct process *state = active(session);
     if (state && !is_over(state)) {
         int gil = python->PyGILState_Ensure();
-        if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR &&
+        if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR && !atomic_load(&state->passes) &&
             !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
             inspect_now(state, session, true);
         python->PyGILState_Release(gil);

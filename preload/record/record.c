@@ -313,13 +313,14 @@ static uint32_t stack_id_of(struct vt_session *session, const struct vt_observat
     return id;
 }
 
-/* It runs with the GIL, so a thread without Python frees for itself. */
+/* It runs with the GIL, so a thread without Python frees for itself. Once the interpreter ends, its memory
+ * may be gone. */
 static bool frees_for_collector(const struct vt_observation *seen)
 {
     const int *collecting = atomic_load_explicit(&vt_collecting, memory_order_acquire);
     const struct vt_python *interpreter;
-    return seen->kind == VT_EVENT_FREE && collecting && __atomic_load_n(collecting, __ATOMIC_RELAXED) &&
-           vt_python_current_thread(&interpreter);
+    return seen->kind == VT_EVENT_FREE && collecting && !vt_python_is_finalizing() &&
+           __atomic_load_n(collecting, __ATOMIC_RELAXED) && vt_python_current_thread(&interpreter);
 }
 
 void vt_record(const struct vt_observation *seen)

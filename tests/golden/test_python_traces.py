@@ -98,6 +98,38 @@ def test_beside_a_main_thread_that_waits(tmp_path, minor):
     assert said[0] == said[1] == (0, "done\n", "")
 
 
+@pytest.fixture
+def late_free(tmp_path, monkeypatch):
+    monkeypatch.setenv("LATE_FREE", str(tmp_path / "late.so"))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "late.so", HERE / "programs" / "late_free.c"], check=True)
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_freed_by_collector(tmp_path, minor, late_free):
+    """What is read of the collector, against what it says itself."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    said, looks = run_program(tmp_path, minor, "freed_by_collector")
+    assert said[0] == said[1]
+    assert [each["collections"] for each in looks["each"]][:1] == [int(said[0][1])]
+    lines = subprocess.check_output([PROGRAM, "info", "--events", "--json", tmp_path / "run.vrt"], text=True)
+    free, = (event for event in map(json.loads, lines.splitlines()) if event["kind"] == "free")
+    assert "collector" in free["flags"]
+
+
+@pytest.mark.parametrize("minor", SUPPORTED)
+def test_freed_after_the_interpreter(tmp_path, minor, late_free, monkeypatch):
+    """A free that comes when the interpreter is gone reads nothing of it (before 3.11 its state is from malloc)."""
+    if minor not in FOUND:
+        pytest.skip(f"no Python 3.{minor} here")
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "4096")
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "0")
+    said, looks = run_program(tmp_path, minor, "freed_late")
+    assert said[0] == said[1] == (0, "done\n", "") and looks["count"] > 0
+    told = json.loads(subprocess.check_output([PROGRAM, "info", "--json", tmp_path / "run.vrt"], text=True))
+    assert told["counts"]["kinds"]["free"] == {"framework": 1}
+
+
 @pytest.mark.parametrize("minor", SUPPORTED)
 def test_looks_audited(tmp_path, minor):
     """An audit hook is told that our code is compiled, once, and nothing else of three inspections."""

@@ -197,6 +197,31 @@ static void check_text_state(const struct vt_python_layout *layout)
     }
 }
 
+/* Of a free-threaded build nothing is read of it. */
+static void check_collector(const struct vt_python_layout *layout)
+{
+    (void)layout;
+#ifndef Py_GIL_DISABLED
+    const size_t first = offsetof(struct _gc_runtime_state, generations);
+    check("collector's first generation", layout->collector_first,
+          offsetof(struct _gc_runtime_state, generation0) - first);
+    check("collector's statistics", layout->collector_statistics,
+          offsetof(struct _gc_runtime_state, generation_stats) - first);
+    check("of one generation", layout->collector_statistics_bytes, sizeof(struct gc_generation_stats));
+    check("its collections", layout->collector_collections,
+          offsetof(struct gc_generation_stats, collections));
+    check("collector runs", layout->collector_runs, offsetof(struct _gc_runtime_state, collecting) - first);
+#if PY_VERSION_HEX >= 0x030f0000
+    const size_t bytes = sizeof(struct gc_generation_stats);
+    check("a young ring's index", 11 * bytes,
+          offsetof(struct gc_young_stats_buffer, index)); /* collected.c */
+    check("the old rings", 11 * bytes + 8, offsetof(struct gc_stats, old));
+    check("an old ring's index", 3 * bytes, offsetof(struct gc_old_stats_buffer, index));
+    check("an old ring", 3 * bytes + 8, sizeof(struct gc_old_stats_buffer));
+#endif
+#endif
+}
+
 int main(void)
 {
     const struct vt_python_layout *layout = vt_python_find_layout(PY_MINOR_VERSION, BUILD[0] != 0);
@@ -227,11 +252,7 @@ int main(void)
     OFFSET(type_flags, PyTypeObject, tp_flags);
     OFFSET(type_traverse, PyTypeObject, tp_traverse);
     check("collector's link", 16, sizeof(PyGC_Head)); /* collected.c */
-    const size_t first = offsetof(struct _gc_runtime_state, generations);
-    check("collector's first generation", 72, offsetof(struct _gc_runtime_state, generation0) - first);
-    check("collector's statistics", 104, offsetof(struct _gc_runtime_state, generation_stats) - first);
-    check("of one generation", 24, sizeof(struct gc_generation_stats));
-    check("collector runs", 176, offsetof(struct _gc_runtime_state, collecting) - first);
+    check_collector(layout);
     check("generation", 24, sizeof(struct gc_generation));
     check("generation's threshold", 16, offsetof(struct gc_generation, threshold));
     check("generation's count", 20, offsetof(struct gc_generation, count));

@@ -3,6 +3,7 @@
 
 What a program prints must be the same with vramtrace and without it.
 """
+import collections
 import ctypes
 import gc
 import hashlib
@@ -11,6 +12,7 @@ import random
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
 
@@ -285,6 +287,20 @@ def long():
     print("done")
 
 
+def large():
+    """Trains beside data of millions of objects, in containers of several kinds."""
+    samples = [(f"image {i}", [i % 1000]) for i in range(200_000)]
+    index = {i: object() for i in range(300_000)}
+    queue, members = collections.deque(object() for _ in range(300_000)), {object() for _ in range(300_000)}
+    owner = types.SimpleNamespace(rows=[object() for _ in range(1_000_000)], tables=[[object()] * 3 for _ in range(200_000)])
+    model = make_net().cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        train(model, optimizer, 1)
+    print("done", *map(len, (samples, index, queue, members, owner.rows, owner.tables)))
+
+
 def broken():
     """torch is not what it was."""
     model = make_net().cuda()
@@ -299,5 +315,5 @@ def broken():
 
 if __name__ == "__main__":
     {function.__name__: function for function in (results, objects, lifetimes, user_code, subclasses, modes, tracers, strict, threads,
-                                                  compiled, forked, long, broken)}[sys.argv[1]]()
+                                                  compiled, forked, long, large, broken)}[sys.argv[1]]()
     finish_backward()

@@ -55,6 +55,14 @@ def test_cost(tmp_path):
     assert any(look.get("census_ended") and look["holders"] > 1 for look in each), each
 
 
+def test_large_containers(tmp_path):
+    """One container of a million objects does not keep the program waiting for longer than many small ones."""
+    run([PYTHON, SCRIPT, "large"], tmp_path / "large.vrt")
+    each = info(tmp_path / "large.vrt")["looks"]["each"]
+    assert max(look["duration_ns"] for look in each) < 500_000_000, each
+    assert any("census_ended" in look for look in each), each
+
+
 def test_failures_end(tmp_path):
     """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")

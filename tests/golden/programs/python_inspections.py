@@ -488,6 +488,34 @@ def main_waits_to_the_end():
     print("done")
 
 
+def freed_late():
+    """A library frees a block after the interpreter, whose memory goes back to the kernel then."""
+    library = ctypes.CDLL(os.environ["LATE_FREE"])
+    library.hold_block()
+    assert library.free_at_end() == 0
+    ask(), compute()
+    print("done")
+
+
+class Block:
+    def __init__(self, library):
+        library.hold_block()
+        self.free, self.itself = library.free_block, self
+
+    def __del__(self):
+        self.free()
+
+
+def freed_by_collector():
+    """How often the collector has run when an inspection comes; then it frees a block."""
+    gc.disable()
+    gc.collect(0), gc.collect(1)
+    Block(ctypes.CDLL(os.environ["LATE_FREE"]))
+    ask(), compute()
+    print(sum(each["collections"] for each in gc.get_stats()))
+    gc.collect()
+
+
 class Layer:
     def __init__(self, cuda):
         self.cuda = cuda

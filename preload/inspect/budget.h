@@ -1,0 +1,44 @@
+/* How long the program may wait for inspections. */
+#ifndef VT_BUDGET_H
+#define VT_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VT_SHORT_LIFE_NS UINT64_C(10000000000)
+
+/* All inspections together may take one part in PART_OF_LIFE of the process's life. A short life is lent some
+ * time: one part in PART_OF_SHORT_LIFE, LENT_NS at most; at its exit, where nothing trains, twice that part
+ * if there is something to find (`has_grown`), LONGEST_NS at most. No single census takes longer than
+ * LONGEST_NS, and no inspection at exit, however long the life. */
+enum {
+    VT_BUDGET_PART_OF_LIFE = 100,
+    VT_BUDGET_PART_OF_SHORT_LIFE = 20,
+    VT_BUDGET_LENT_NS = 100000000,
+    VT_BUDGET_LONGEST_NS = 500000000
+};
+
+/* In nanoseconds, for the next inspection. */
+struct vt_budget {
+    uint64_t all_ns, census_ns; /* the census in it at most */
+};
+
+static inline uint64_t vt_budget_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* life_ns: of the process so far; spent_ns: what inspections have taken of it. */
+static inline struct vt_budget vt_budget(uint64_t life_ns, uint64_t spent_ns, bool at_exit, bool has_grown)
+{
+    uint64_t allowed = life_ns / VT_BUDGET_PART_OF_LIFE;
+    if (life_ns < VT_SHORT_LIFE_NS)
+        allowed = has_grown
+                      ? vt_budget_least(life_ns / VT_BUDGET_PART_OF_SHORT_LIFE * 2, VT_BUDGET_LONGEST_NS)
+                      : vt_budget_least(life_ns / VT_BUDGET_PART_OF_SHORT_LIFE, VT_BUDGET_LENT_NS);
+    uint64_t left = allowed > spent_ns ? allowed - spent_ns : 0,
+             census = vt_budget_least(left, VT_BUDGET_LONGEST_NS);
+    return (struct vt_budget){.all_ns = at_exit ? census : left, .census_ns = census};
+}
+
+#endif
