@@ -54,7 +54,6 @@ KNOWN_WRONG = {
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0), ("checkpoint copies", 0))},
     # A quotient of a few bytes on the way to a gradient.
-    ("rules", "projected_gradients", "gradients"): 0.9999,
     ("inspections", "projected_gradients", "gradients"): 0.9999,
     # Clones of gradients, by an object that has no step: they resemble copies of the weights.
     **{(mode, "momentum_updater", group): share for mode in ("rules", "inspections")
@@ -77,11 +76,9 @@ KNOWN_WRONG = {
     # Weights that hooks copy to the device in forward, and that go after it.
     **{(mode, "weights_streamed", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.84), ("parameters and buffers", 0.3), ("activations", 0))},
-    # State that helpers of a script's own optimizer pack, before an inspection has seen it.
-    **{("rules", "eight_bit_optimizer", group): share
-       for group, share in ((None, 0.86), ("optimizer state", 0.02), ("inputs", 0), ("activations", 0.9))},
     # 512 bytes of the model's tensors are after as many as the model has, where the state begins.
-    **{("rules", "checkpoint_kept", group): 0.9996 for group in ("optimizer state", "checkpoint copies")},
+    **{(mode, "checkpoint_kept", group): 0.9996 for mode in ("rules", "inspections")
+       for group in ("optimizer state", "checkpoint copies")},
     # Metrics of 512 bytes that stay.
     **{(mode, "scheduler_and_metrics", "inputs"): 0.98 for mode in ("rules", "inspections")},
     # 512 bytes of losses and batch sizes that Trainer makes.
