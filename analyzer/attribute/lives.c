@@ -227,6 +227,26 @@ static int find_ends_of_passes(struct lives *lives)
     return 0;
 }
 
+/* What was read where parameters were. */
+static int find_beside_loaded(struct lives *lives)
+{
+    size_t count = lives->replay->allocation_count;
+    uint8_t *reads = calloc(lives->replay->trace->stack_count, 1);
+    if (!reads)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
+            lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
+            reads[block->stack_id] = 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE_PERSISTENT)
+            lives->bits[i] |= VT_LIFE_BESIDE_LOADED;
+    free(reads);
+    return 0;
+}
+
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
                   const struct vt_phases *phases, uint32_t *bits)
 {
@@ -242,6 +262,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
         error = keep_sets(&lives);
     if (!error)
         error = vt_lives_compare_sizes(&lives);
+    if (!error)
+        error = find_beside_loaded(&lives);
     if (!error)
         vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);

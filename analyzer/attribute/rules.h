@@ -67,6 +67,7 @@
                             /* other parameter */                                                            \
     X(GATHERED, "gathered") /* in forward or backward, unfilled, again and again, as large as a set of */    \
                             /* parameters */                                                                 \
+    X(BESIDE_LOADED, "beside-loaded") /* persistent, and parameters were read from a file where it was */    \
     X(ENDS_PASS, "ends-pass")         /* the last that its pass leaves behind */                             \
     X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
