@@ -44,7 +44,8 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
 /* Samples a string: its address, length, and hash (known for names, which are interned), else its first and
  * last 8 bytes. A compact string is never smaller than header + 8; another kind gives only its address. If a
  * hash becomes known later, its code object counts as two. */
-static inline uint64_t sample_text(const struct vt_python_layout *layout, const char *text)
+static inline __attribute__((always_inline)) uint64_t sample_text(const struct vt_python_layout *layout,
+                                                                  const char *text)
 {
     uint64_t sample = (uintptr_t)text;
     uint64_t hash = vt_word_at(text, layout->unicode_hash);
@@ -63,7 +64,8 @@ static inline uint64_t sample_text(const struct vt_python_layout *layout, const 
 /* The address of a code object that dies is used again, so more than the address must identify it. From 3.12
  * on that is its version number, which no other code object gets. Before, samples of its description: name,
  * file, first line, line table. If all these are the same, two code objects pass for one. */
-static inline uint64_t guard_by_contents(const struct vt_python_layout *layout, const char *code)
+static inline __attribute__((always_inline)) uint64_t guard_by_contents(const struct vt_python_layout *layout,
+                                                                        const char *code)
 {
     unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
     const char *table = vt_pointer_at(code, layout->code_line_table);

@@ -57,9 +57,9 @@ def test_cost(tmp_path):
 
 def test_large_containers(tmp_path):
     """One container of a million objects does not keep the program waiting for longer than many small ones."""
-    run([PYTHON, SCRIPT, "large"], tmp_path / "large.vrt")
+    said = run([PYTHON, SCRIPT, "large"], tmp_path / "large.vrt").stdout
     each = info(tmp_path / "large.vrt")["looks"]["each"]
-    assert max(look["duration_ns"] for look in each) < 500_000_000, each
+    assert float(said.split()[0]) < 0.5, (said, each)
     assert any("census_ended" in look for look in each), each
 
 
