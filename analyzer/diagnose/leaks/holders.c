@@ -116,15 +116,20 @@ static const struct vt_leak_hold *best_of(const struct candidate *candidate)
     return candidate->direct.bytes > candidate->by_graph.bytes ? &candidate->direct : &candidate->by_graph;
 }
 
-/* A variable that holds only the last step's memory, and will hold the next step's, is not the cause. Of two
- * that hold about the same graph, the one with the larger tensor of its own is better. */
+/* A variable that holds only the last step's memory, and will hold the next step's, is not the cause. No
+ * variable holds a cycle: one step's is proof. */
+static bool lasts(const struct candidate *candidate)
+{
+    const struct vt_leak_hold *hold = best_of(candidate);
+    return hold->first_step != hold->last_step || strcmp(candidate->holder->kind, "cycle") == 0;
+}
+
+/* Of two that hold about the same graph, the one with the larger tensor of its own is better. */
 static bool is_better(const struct candidate *candidate, const struct candidate *best)
 {
     uint64_t bytes = best_of(candidate)->bytes, most = best ? best_of(best)->bytes : 0;
-    bool lasts = best_of(candidate)->first_step != best_of(candidate)->last_step;
-    bool best_lasts = best && best_of(best)->first_step != best_of(best)->last_step;
-    if (!best || lasts != best_lasts)
-        return !best || lasts;
+    if (!best || lasts(candidate) != lasts(best))
+        return !best || lasts(candidate);
     if (bytes > most + most / 10 || most > bytes + bytes / 10)
         return bytes > most;
     return candidate->direct.bytes >= best->direct.bytes;
@@ -248,7 +253,7 @@ static int find_holders(struct search *search)
     for (size_t i = 0; i < finder->leaks->count && !error; i++) {
         struct vt_leak *leak = &finder->leaks->items[i];
         const struct candidate *best = &search->best[i];
-        if (best->holder && (leak->rebuilt || best_of(best)->first_step != best_of(best)->last_step)) {
+        if (best->holder && (leak->rebuilt || lasts(best))) {
             leak->holder = holder_of(best->holder);
             refine(leak);
         }
