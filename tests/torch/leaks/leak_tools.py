@@ -35,7 +35,9 @@ class Probe:
 
     def step(self):
         self.samples.append(self.counter())
-        if len(self.samples) == STEPS - 2:  # these processes live for a second: their part of it would buy no census
+        # These processes live for a second: their part of it would buy no census. Where the collector comes by, it may just
+        # have been there, and nothing is left to be seen: so several looks.
+        if STEPS - 2 <= len(self.samples) < STEPS - 1 + 2 * self.collected:
             self.look(b"held")
 
     def bytes_per_step(self):
