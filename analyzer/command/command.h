@@ -164,6 +164,7 @@ void vt_pager_begin(const struct vt_command *command, const struct vt_arguments 
 /* After vt_output_end: waits until the user has left the pager. Returns `status`, or one of its own with a
  * line on stderr. */
 int vt_pager_end(const struct vt_command *command, struct vt_output *output, int status);
+
 /* ---- export.c ---- */
 
 #define VT_EXPORT_FORMATS 8u

@@ -61,17 +61,6 @@ static bool end_of(const struct vt_report *report, const struct vt_shortage *sho
     return true;
 }
 
-/* The last event that allocated anything: what is freed after it was kept until the end. */
-static uint32_t last_allocation(const struct vt_replay *replay)
-{
-    uint32_t last = 0;
-
-    for (size_t i = 0; i < replay->allocation_count; i++)
-        if (replay->allocations[i].alloc_event > last)
-            last = replay->allocations[i].alloc_event;
-    return last;
-}
-
 static bool is_together(const struct vt_attribution *attribution, uint32_t left, uint32_t right)
 {
     const struct vt_allocation *allocations = attribution->replay->allocations;
@@ -85,7 +74,8 @@ static int find_freed(const struct vt_report *report, struct vt_shortage *shorta
 {
     const struct vt_replay *replay = report->attribution->replay;
     uint32_t now = shortage->refusal->event_index, *latest = freed_before(replay, now),
-             last = last_allocation(replay);
+             last =
+                 replay->allocation_count ? replay->allocations[replay->allocation_count - 1].alloc_event : 0;
     struct end *ends = calloc(replay->allocation_count + 1, sizeof *ends);
     size_t count = 0;
 

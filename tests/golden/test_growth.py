@@ -10,10 +10,10 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/bench"))
+sys.path[:0] = [str(ROOT / "tests/bench"), str(ROOT / "tests")]
 import growth  # noqa: E402
+from helpers import ENVIRONMENT  # noqa: E402
 
-ENVIRONMENT = dict(os.environ)  # pytest changes its own at each test, perhaps while a thread starts a process
 COUNTED = pathlib.Path(os.environ.get("VRAMTRACE_COUNTED", growth.BUILD / "tests/bench/vramtrace_counted"))
 SIZES = 8000, 32000
 # Sorting takes a little more than linear work; 1.07 by itself at these sizes.

@@ -37,16 +37,12 @@ import time
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+from helpers import BUILD, ENVIRONMENT, LIBRARY, ROOT  # noqa: E402
+from helpers import PROGRAM as ANALYZER  # noqa: E402
 from host_table import table  # noqa: E402
 
-ROOT = HERE.parents[2]
-BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", ROOT / "build")).resolve()
-LIBRARY = BUILD / "preload" / "libvramtrace.so"
-ANALYZER = BUILD / "analyzer" / "vramtrace"
 STANDIN = BUILD / "tests" / "standin"
-# pytest changes its own environment at each test: a thread that starts a process meanwhile would fail with EFAULT.
-ENVIRONMENT = dict(os.environ)
 SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
 MORE_SECONDS = 2.0
