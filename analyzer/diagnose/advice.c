@@ -21,7 +21,16 @@ static void find_ends(const struct vt_adviser *adviser, const struct vt_leak *le
             adviser->replay->allocations[leak->kept[i]].alloc_event + 1;
 }
 
-/* What leaks hold at the peak. */
+static uint64_t kept_bytes(const struct vt_adviser *adviser, const struct vt_leak *leak)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < leak->kept_count; i++)
+        bytes += adviser->replay->allocations[leak->kept[i]].bytes;
+    return bytes;
+}
+
+/* What leaks hold at the peak. (Each what-if looks at all events: it is asked for few leaks.) */
 int vt_advise_leak(struct vt_adviser *adviser)
 {
     const struct vt_leaks *leaks = vt_adviser_leaks(adviser);
@@ -32,6 +41,8 @@ int vt_advise_leak(struct vt_adviser *adviser)
     for (size_t i = 0; leaks && i < leaks->leak_count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
 
+        if (!vt_is_worth_advice(adviser, kept_bytes(adviser, leak)))
+            continue;
         find_ends(adviser, leak, ends);
         for (size_t k = 0; k < leak->kept_count; k++) {
             const struct vt_allocation *block = &adviser->replay->allocations[leak->kept[k]];

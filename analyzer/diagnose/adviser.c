@@ -50,6 +50,11 @@ void vt_adviser_free(struct vt_adviser *adviser)
     free(adviser->passes);
 }
 
+bool vt_is_worth_advice(const struct vt_adviser *adviser, uint64_t bytes)
+{
+    return bytes && bytes >= adviser->advices->peak_bytes / 100;
+}
+
 void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t bytes, uint32_t stack_id,
                const char *module, const char *what, const char *why, ...)
 {
@@ -60,7 +65,7 @@ void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t by
     };
     struct vt_advices *advices = adviser->advices;
     va_list arguments;
-    if (!bytes || bytes * 100 < advices->peak_bytes || advices->count == LIMIT)
+    if (!vt_is_worth_advice(adviser, bytes) || advices->count == LIMIT)
         return;
     struct vt_advice *advice = &advices->items[advices->count++];
     *advice = (struct vt_advice){.kind = names[kind],
