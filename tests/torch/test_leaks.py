@@ -1,7 +1,8 @@
 """Leaks, and growth that is none: the scripts of leaks/, each with the truth that it records itself, and those of
 leaks_unseen/, which nobody looked at while mending: these say themselves what the holder's text must name.
 
-As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ and a summary.
+As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ (with
+--unseen=fresh, of leaks_fresh/) and a summary.
 """
 import argparse
 import json
@@ -23,7 +24,8 @@ def names_in(folder):
                   if path.stem not in ("leak_tools", "leak_runner"))
 
 
-NAMES, UNSEEN = names_in(SCRIPTS), names_in(HERE / "leaks_unseen")
+NAMES = names_in(SCRIPTS)
+UNSEEN = {folder: names_in(HERE / f"leaks_{folder}") for folder in ("unseen", "fresh")}
 TOLERANCE, UNSEEN_TOLERANCE = 0.01, 0.05
 # The holder of each leak, as a reader of the script would name it. Those without an entry have no Python holder (driver
 # memory, a list that C is building, pinned memory), or none that can be named.
@@ -223,14 +225,14 @@ def test_a_bounded_leak_is_told_as_one(tmp_path):
     assert f"{leak['bytes'] / 1024:.2f} KiB at most, until the collector ran." in text
 
 
-def unseen():
-    """The table of leaks_unseen/, and how many were right in each respect."""
+def unseen(names):
+    """The table of these scripts, and how many were right in each respect."""
     with tempfile.TemporaryDirectory() as folder:
-        found = run_scripts(UNSEEN, pathlib.Path(folder))
+        found = run_scripts(names, pathlib.Path(folder))
     counts = dict.fromkeys(("found", "verdict", "line", "bytes", "holder"), 0)
-    leaking = [name for name in UNSEEN if found[name][0]["verdicts"]]
+    leaking = [name for name in names if found[name][0]["verdicts"]]
     print("| script | reported | held by | wrong |\n|---|---|---|---|")
-    for name in UNSEEN:
+    for name in names:
         truth, answer = found[name]
         device = answer["devices"][0]
         leaks = [leak for leak in device["leaks"] if leak["leak"]]
@@ -245,7 +247,7 @@ def unseen():
                 wrong = "; ".join(filter(None, (wrong, f"expected holder {truth['holder']}")))
         verdicts = " · ".join(leak["verdict"] for leak in device["leaks"]) or "no leak"
         print(f"| {name} | {verdicts} | {holder or '–'} | {wrong or 'right'} |")
-    clean = [name for name in UNSEEN if name not in leaking]
+    clean = [name for name in names if name not in leaking]
     alarms = sum(any(leak["leak"] for leak in found[name][1]["devices"][0]["leaks"]) for name in clean)
     print(f"\nOf {len(leaking)} leaks: " + ", ".join(f"{what} {count}" for what, count in counts.items()) +
           f". False alarms: {alarms} of {len(clean)}.")
@@ -253,8 +255,9 @@ def unseen():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--unseen", action="store_true")
-    return unseen() if parser.parse_args().unseen else page()
+    parser.add_argument("--unseen", nargs="?", const="unseen", choices=UNSEEN, metavar="FOLDER")
+    folder = parser.parse_args().unseen
+    return unseen(UNSEEN[folder]) if folder else page()
 
 
 def page():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs scripts of this folder and of leaks_unseen/ by children.py: leak_runner.py FOLDER NAME...
+"""Runs scripts of this folder, of leaks_unseen/ and of leaks_fresh/ by children.py: leak_runner.py FOLDER NAME...
 
 FOLDER gets NAME.json (the truth), NAME.log and NAME.vrt; VRAMTRACE_OUT should be FOLDER/%p.vrt.
 """
@@ -13,7 +13,7 @@ import children  # noqa: E402
 
 import leak_tools  # noqa: E402
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "leaks_unseen"))
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("leaks_unseen", "leaks_fresh")]
 
 
 def run(name, folder):

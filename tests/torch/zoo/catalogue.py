@@ -1,5 +1,6 @@
 """All trainings of the tests, by name."""
 import importlib
+import itertools
 
 import torch
 
@@ -9,19 +10,20 @@ from zoo.truth import Record
 
 
 def module(source):
-    package = {sources.HERE.parent: "", sources.HERE: "zoo."}.get(source.parent, "zoo.unseen.")
+    package = {sources.HERE.parent: "", sources.HERE: "zoo."}.get(source.parent, f"zoo.{source.parent.name}.")
     return importlib.import_module(package + source.stem)
 
 
-MODULES = [module(source) for source in [*sources.SOURCES, *sources.UNSEEN]]
+MODULES = [module(source) for source in [*sources.SOURCES, *itertools.chain(*sources.UNSEEN.values())]]
+APART = tuple(f"zoo.{folder}." for folder in sources.FOLDERS)
 ALL = {name: program for module in MODULES for name, program in module.PROGRAMS.items()}
 assert len(ALL) == sum(len(module.PROGRAMS) for module in MODULES), "two programs have one name"
 
 
 def import_packages(names):
-    """What the programs of a file need and takes long (imported()); the unseen ones share real.py's."""
+    """What the programs of a file need and takes long (imported()); those apart share real.py's."""
     for module in MODULES:
-        if not module.PROGRAMS.keys().isdisjoint(names) and (module.__name__.startswith("zoo.unseen.") or hasattr(module, "imported")):
+        if not module.PROGRAMS.keys().isdisjoint(names) and (module.__name__.startswith(APART) or hasattr(module, "imported")):
             getattr(module, "imported", real.imported)()
 
 

@@ -19,4 +19,5 @@ def having_programs(sources):
 
 
 SOURCES = having_programs([HERE.parent / "variants.py", *sorted(HERE.glob("*.py"))])
-UNSEEN = having_programs(sorted((HERE / "unseen").glob("*.py")))  # nobody looked at these while mending rules
+FOLDERS = ("unseen", "fresh")  # programs apart from the tests' own
+UNSEEN = {folder: having_programs(sorted((HERE / folder).glob("*.py"))) for folder in FOLDERS}

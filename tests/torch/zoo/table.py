@@ -2,11 +2,11 @@
 """Runs all trainings of the catalogue, with and without inspections of live objects, and compares vramtrace's category of
 each block with the truth (truth.py).
 
-    table.py [--markdown FILE] [--keep FOLDER] [--unseen] [NAME...]
+    table.py [--markdown FILE] [--keep FOLDER] [--unseen[=FOLDER]] [NAME...]
 
 Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --markdown writes the tables
 between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output. --unseen: the programs
-of unseen/ instead, which nobody looked at while mending rules; then the tables are those of classes, too.
+of unseen/ instead, or of fresh/; then the tables are those of classes, too.
 """
 import argparse
 import concurrent.futures
@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
 
 import judge  # noqa: E402
 from helpers import PYTHON, report, run  # noqa: E402
-from sources import SOURCES, UNSEEN, names  # noqa: E402
+from sources import FOLDERS, SOURCES, UNSEEN, names  # noqa: E402
 
 MODES = {"rules": False, "inspections": True}
 RIGHT = 0.999  # a program is right if this share of its bytes is, at its worst moment
@@ -31,9 +31,9 @@ def all_names():
     return [name for source in SOURCES for name in names(source)]
 
 
-def unseen_classes():
+def classes_of(folder):
     """class -> its programs."""
-    return {source.stem: names(source) for source in UNSEEN}
+    return {source.stem: names(source) for source in UNSEEN[folder]}
 
 
 def train(folder, inspect, wanted):
@@ -180,12 +180,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE")
-    parser.add_argument("--unseen", action="store_true")
+    parser.add_argument("--unseen", nargs="?", const="unseen", choices=FOLDERS, metavar="FOLDER")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep traces and truths here")
     arguments = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
-        classes = unseen_classes() if arguments.unseen else None
+        classes = classes_of(arguments.unseen) if arguments.unseen else None
         wanted = arguments.names or ([name for programs in classes.values() for name in programs] if classes else all_names())
         text = markdown({mode: results(folder / mode, inspect, wanted) for mode, inspect in MODES.items()}, classes)
     if arguments.markdown:
