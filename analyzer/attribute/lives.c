@@ -128,10 +128,11 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
                                        const struct vt_span *span, uint32_t bits)
 {
-    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD) |
-                            VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) |
-                            VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
-    return (span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
+    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(BACKWARD_CALL) |
+                            VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
+    bool in_optimizer = span->phase == VT_PHASE_OPTIMIZER || vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER));
+    return (in_optimizer ? bits & VT_LIFE_OUTLIVES_STEP
+                         : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
            !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE)) && !vt_lives_has(lives, block, others);
 }

@@ -54,6 +54,7 @@ enum vt_own_trait {
     X(STEP, "step")                                                                                          \
     X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
+    X(UPDATE, "update")                                                                                      \
     X(PASS, "pass")                                                                                          \
     X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
     X(WRAPPER, "wrapper")                                                                                    \

@@ -168,6 +168,14 @@ static const struct likeness likenesses[] = {
                  .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
      .share = 2,
      .repeated = true},
+    /* gradients of such copies, which the script fills */
+    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
+                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
+                 .trait = VT_TRAIT(UNFILLED),
+                 .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) |
+                               VT_TRAIT(BUCKET)},
+     .whole = true,
+     .also_twice = true},
     /* copies of the parameters in another precision, which a script keeps beside those that it trains */
     {.profile = {.life = EARLY,
                  .trait = VT_TRAIT(SOURCE),
@@ -176,7 +184,7 @@ static const struct likeness likenesses[] = {
      .whole = true,
      .also_twice = true},
     /* gradients that the script computes itself: some of its own temporaries have these sizes too */
-    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD}, .share = 2, .repeated = true},
+    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD}, .share = 2, .also_twice = true, .repeated = true},
     {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD},
      .share = STATES_MAXIMUM,
      .repeated = true,
