@@ -71,8 +71,8 @@ static bool is_update(const struct vt_finder *finder, uint32_t code_id)
            !vt_trace_code_is_library(finder->trace, code_id);
 }
 
-/* Functions that are called like an optimizer's step, and only between a backward and the forward after it: the
- * step of what an agent plays in, or of a sampler, comes at other times too. */
+/* Functions that are called like an optimizer's step, and only between a backward and the forward after it:
+ * the step of what an agent plays in, or of a sampler, comes at other times too. */
 static int find_updates(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;

@@ -105,8 +105,45 @@ static int parameter_rank(const struct lives *lives, const struct vt_allocation 
     if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
     if (traits & VT_TRAIT(MODULE_APPLY))
+        return 4;
+    if (traits & VT_TRAIT(INIT_METHOD))
         return 3;
-    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
+    return traits & VT_TRAIT(COPY) ? 1 : 2; /* data comes from the host; so do some parameters */
+}
+
+static bool may_have_gradient(const struct lives *lives, size_t i)
+{
+    return vt_lives_holds(lives, &lives->replay->allocations[i]) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
+           parameter_rank(lives, &lives->replay->allocations[i]) > 0;
+}
+
+/* Blocks from before the first pass. */
+static size_t count_early(const struct lives *lives)
+{
+    size_t count = 0;
+    while (count < lives->replay->allocation_count &&
+           lives->replay->allocations[count].alloc_event < lives->phases->passes[0].first_event)
+        count++;
+    return count;
+}
+
+/* Loose tensors of one size, of which only some have gradients: which ones, is a guess. */
+static int find_contested(struct lives *lives, size_t early)
+{
+    struct vt_index without = {0};
+    int error = 0;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < early && !error; i++) {
+            const struct vt_allocation *block = &lives->replay->allocations[i];
+            if (!may_have_gradient(lives, i) || parameter_rank(lives, block) > 2)
+                continue;
+            if (round == 0 && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+                error = add_size(&without, block->bytes);
+            else if (round == 1 && nearest_bucket(&without, block->bytes, 1))
+                lives->bits[i] |= VT_LIFE_CONTESTED;
+        }
+    vt_index_free(&without);
+    return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
@@ -117,19 +154,14 @@ static int match_gradients(struct lives *lives)
     const struct vt_replay *replay = lives->replay;
     if (phases->pass_count == 0)
         return 0;
-    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
-    int error = collect_gradients(lives, at_event);
-    for (int rank = 3; rank > 0 && !error; rank--) {
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            const struct vt_allocation *block = &replay->allocations[i];
-            if (block->alloc_event >= phases->passes[0].first_event)
-                break;
-            if (vt_lives_holds(lives, block) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
-                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
+    size_t early = count_early(lives);
+    int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
+    for (int rank = 4; rank > 0 && !error; rank--)
+        for (size_t i = 0; i < early; i++)
+            if (may_have_gradient(lives, i) && parameter_rank(lives, &replay->allocations[i]) == rank &&
+                take_size(&lives->gradient_sizes, replay->allocations[i].bytes))
                 lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
-        }
-    }
-    return error;
+    return error ? error : find_contested(lives, early);
 }
 
 /* Blocks whose sizes others are compared with. */
@@ -172,8 +204,8 @@ static const struct likeness likenesses[] = {
     {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
                  .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
                  .trait = VT_TRAIT(UNFILLED),
-                 .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) |
-                               VT_TRAIT(BUCKET)},
+                 .not_traits =
+                     VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET)},
      .whole = true,
      .also_twice = true},
     /* copies of the parameters in another precision, which a script keeps beside those that it trains */
