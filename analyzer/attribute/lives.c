@@ -124,12 +124,16 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
     return bits;
 }
 
-/* A pass of a later step finds the block. */
-static bool is_at_next_step(const struct lives *lives, const struct vt_allocation *block)
+/* A later pass finds the block. Copies of gradients stay gradients through the passes of a step; what is
+ * computed for one of them need not be. */
+static bool is_needed(const struct lives *lives, const struct vt_allocation *block)
 {
-    long pass = vt_pass_before(lives->phases, block->alloc_event);
-    size_t next = pass < 0 ? 0 : (size_t)lives->last_passes[pass] + 1;
-    return next < lives->phases->pass_count && block->free_event > lives->phases->passes[next].first_event;
+    const struct vt_phases *phases = lives->phases;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    size_t next = pass < 0                                     ? 0
+                  : vt_lives_has(lives, block, VT_TRAIT(COPY)) ? (size_t)lives->last_passes[pass] + 1
+                                                               : (size_t)pass + 1;
+    return next < phases->pass_count && block->free_event > phases->passes[next].first_event;
 }
 
 /* Work of the script's own between a pass and what follows it. */
@@ -143,8 +147,7 @@ static bool is_computed_after_backward(const struct lives *lives, const struct v
     return (in_optimizer ? bits & VT_LIFE_OUTLIVES_STEP
                          : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & VT_LIFE_GRAD_MODE) && !is_at_next_step(lives, block) &&
-           !vt_lives_has(lives, block, others);
+           !(bits & VT_LIFE_GRAD_MODE) && !is_needed(lives, block) && !vt_lives_has(lives, block, others);
 }
 
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -185,7 +188,7 @@ struct place {
     long pass;
     bool stays;                   /* some block is no short temporary */
     bool passes;                  /* some block goes before the place has made its last */
-    uint64_t bytes, needed_bytes; /* of all blocks; of those that a later step's pass finds */
+    uint64_t bytes, needed_bytes; /* of all blocks; of those that are needed */
 };
 
 /* Of what a place makes for one step, variables may hold a little longer. */
@@ -208,7 +211,7 @@ static int keep_sets(struct lives *lives)
             place->last_made = block->alloc_event, place->pass = pass;
         place->stays |= !(lives->bits[i] & VT_LIFE_BRIEF);
         place->bytes += block->bytes;
-        place->needed_bytes += is_at_next_step(lives, block) ? block->bytes : 0;
+        place->needed_bytes += is_needed(lives, block) ? block->bytes : 0;
         place->passes |= block->free_event < place->last_made;
     }
     for (size_t i = 0; i < count; i++) {

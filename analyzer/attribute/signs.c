@@ -72,7 +72,8 @@ static bool is_update(const struct vt_finder *finder, uint32_t code_id)
 }
 
 /* Functions that are called like an optimizer's step, and only between a backward and the forward after it:
- * the step of what an agent plays in, or of a sampler, comes at other times too. */
+ * the step of what an agent plays in, or of a sampler, comes at other times too. What calls an optimizer that
+ * is known prepares its gradients. */
 static int find_updates(struct vt_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
@@ -91,14 +92,15 @@ static int find_updates(struct vt_finder *finder)
         else if (traits & forward)
             after_pass = false;
         for (uint32_t k = 0; k < stack->python_count; k++)
-            if (is_update(finder, stack->python[k].code_id) && (!after_pass || traits & VT_TRAIT(BACKWARD)))
+            if (is_update(finder, stack->python[k].code_id) &&
+                (!after_pass || traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER))))
                 other[stack->python[k].code_id] = 1;
     }
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
         for (uint32_t k = 0; k < stack->python_count; k++)
             if (is_update(finder, stack->python[k].code_id) && !other[stack->python[k].code_id])
-                finder->sites->items[id].traits |= VT_TRAIT(OPTIMIZER);
+                finder->sites->items[id].traits |= VT_TRAIT(OPTIMIZER) | VT_TRAIT(OWN_UPDATE);
     }
     free(other);
     return 0;

@@ -13,7 +13,8 @@
     X(GRADIENT_CALL, "gradient-call")                                                                        \
     X(ENGINE_THREAD, "engine-thread")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
-    X(CLOSURE, "closure") /* in a closure that an optimizer's step called; sites.c sets it */                \
+    X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; sites.c sets it */          \
+    X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; signs.c sets it */                   \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \

@@ -455,7 +455,7 @@ static bool makes_own_state(const struct lives *lives)
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
-            lives->bits[i] & VT_LIFE_PERSISTENT)
+            !vt_lives_has(lives, block, VT_TRAIT(OWN_UPDATE)) && lives->bits[i] & VT_LIFE_PERSISTENT)
             bytes += block->bytes;
     }
     return bytes * 2 >= lives->trained.bytes;
