@@ -43,6 +43,16 @@ static inline bool vt_lives_holds(const struct lives *lives, const struct vt_all
     return vt_holds_tensors(lives->phases, allocation);
 }
 
+/* sizes.c: `sizes` counts blocks of each size, in the unit in which sizes are compared (vt_size_bucket).
+ * vt_size_add: 0 or -ENOMEM; vt_size_take: whether there was one, which is used up. */
+uint64_t vt_size_bucket(uint64_t bytes);
+int vt_size_add(struct vt_index *sizes, uint64_t bytes);
+bool vt_size_take(struct vt_index *sizes, uint64_t bytes);
+
+/* successors.c: adds VT_LIFE_FOLLOWS_PARAMETER, once the bits of parameters that stay are there. Returns 0 or
+ * -ENOMEM. */
+int vt_lives_follow_parameters(struct lives *lives);
+
 /* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. Returns 0 or -ENOMEM.
  */
 int vt_lives_compare_sizes(struct lives *lives);

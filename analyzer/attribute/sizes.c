@@ -16,7 +16,7 @@ static bool is_parameter(const struct lives *lives, size_t i)
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && !vt_lives_has(lives, block, VT_TRAIT(BUFFER)) &&
            (vt_lives_has(lives, block, VT_TRAIT(MODULE_APPLY)) ||
-            (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+            (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER)));
 }
 
 /* Blocks by the bits of their life and the traits of their stack. */
@@ -44,7 +44,7 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
 
 /* ---- Gradients and parameters by size ---- */
 
-static uint64_t bucket(uint64_t bytes)
+uint64_t vt_size_bucket(uint64_t bytes)
 {
     return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
 }
@@ -55,9 +55,9 @@ static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
     return count == VT_INDEX_NONE ? 0 : count;
 }
 
-static int add_size(struct vt_index *sizes, uint64_t bytes)
+int vt_size_add(struct vt_index *sizes, uint64_t bytes)
 {
-    uint64_t size_bucket = bucket(bytes);
+    uint64_t size_bucket = vt_size_bucket(bytes);
     return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
 }
 
@@ -65,7 +65,7 @@ static int add_size(struct vt_index *sizes, uint64_t bytes)
  * block one within the unsplit remainder. 0 = none. */
 static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
 {
-    uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
+    uint64_t middle = vt_size_bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
     for (uint64_t away = 0; away <= reach; away++)
         for (uint64_t near = middle - away;; near = middle + away) {
             uint32_t count = vt_index_get(sizes, near);
@@ -77,7 +77,7 @@ static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uin
     return 0;
 }
 
-static bool take_size(struct vt_index *sizes, uint64_t bytes)
+bool vt_size_take(struct vt_index *sizes, uint64_t bytes)
 {
     uint64_t found = nearest_bucket(sizes, bytes, 1);
     return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
@@ -91,7 +91,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
         if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) ||
             !fits(lives, i, &left_by_backward))
             continue;
-        int error = add_size(&lives->gradient_sizes, block->bytes);
+        int error = vt_size_add(&lives->gradient_sizes, block->bytes);
         if (error)
             return error;
     }
@@ -138,7 +138,7 @@ static int find_contested(struct lives *lives, size_t early)
             if (!may_have_gradient(lives, i) || parameter_rank(lives, block) > 2)
                 continue;
             if (round == 0 && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
-                error = add_size(&without, block->bytes);
+                error = vt_size_add(&without, block->bytes);
             else if (round == 1 && nearest_bucket(&without, block->bytes, 1))
                 lives->bits[i] |= VT_LIFE_CONTESTED;
         }
@@ -159,7 +159,7 @@ static int match_gradients(struct lives *lives)
     for (int rank = 4; rank > 0 && !error; rank--)
         for (size_t i = 0; i < early; i++)
             if (may_have_gradient(lives, i) && parameter_rank(lives, &replay->allocations[i]) == rank &&
-                take_size(&lives->gradient_sizes, replay->allocations[i].bytes))
+                vt_size_take(&lives->gradient_sizes, replay->allocations[i].bytes))
                 lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
     return error ? error : find_contested(lives, early);
 }
@@ -265,18 +265,26 @@ static bool is_most_of(struct weight part, struct weight all)
            part.bytes * 10 >= all.bytes * SET_SHARE_TENTHS && part.count * 10 >= all.count * SET_SHARE_TENTHS;
 }
 
+/* It takes the place of another parameter. */
+static bool is_successor(const struct lives *lives, size_t i)
+{
+    const uint32_t early = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_BEFORE_FIRST_BACKWARD;
+    return (lives->bits[i] & VT_LIFE_FOLLOWS_PARAMETER) && !(lives->bits[i] & early);
+}
+
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_parameter(lives, i) || !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)))
+        if (!is_parameter(lives, i) || !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)) ||
+            is_successor(lives, i))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
         add_weight(&lives->all, replay->allocations[i].bytes);
-        if (add_size(&lives->known_sizes, replay->allocations[i].bytes))
+        if (vt_size_add(&lives->known_sizes, replay->allocations[i].bytes))
             return -ENOMEM;
-        if (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
+        if (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER))
             add_weight(&lives->trained, replay->allocations[i].bytes);
     }
     return 0;
@@ -292,17 +300,18 @@ static int index_parameters(struct lives *lives)
     int error = 0;
     vt_index_free(&lives->parameter_sizes);
     for (size_t i = 0; i < lives->parameter_count && !error; i++)
-        error = add_size(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i]].bytes);
+        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i]].bytes);
     return error;
 }
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
-    return take_size(&lives->parameter_sizes, bytes) ||
-           (likeness->also_half && (take_size(&lives->parameter_sizes, 2 * bytes) ||
-                                    take_size(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
-           (likeness->also_twice && take_size(&lives->parameter_sizes, (bytes / 2 + ROUNDING_BYTES - 1) /
-                                                                           ROUNDING_BYTES * ROUNDING_BYTES));
+    return vt_size_take(&lives->parameter_sizes, bytes) ||
+           (likeness->also_half && (vt_size_take(&lives->parameter_sizes, 2 * bytes) ||
+                                    vt_size_take(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
+           (likeness->also_twice &&
+            vt_size_take(&lives->parameter_sizes,
+                         (bytes / 2 + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES));
 }
 
 /* *all: what it is. */
@@ -321,7 +330,7 @@ static int index_measure(struct lives *lives, enum measure measure, struct weigh
             nearest_bucket(&lives->known_sizes, lives->replay->allocations[i].bytes, 1))
             continue;
         add_weight(all, lives->replay->allocations[i].bytes);
-        error = add_size(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
+        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
     }
     return error;
 }
@@ -417,12 +426,12 @@ static int find_gradient_holders(struct lives *lives)
     return 0;
 }
 
-/* ---- Sets: blocks that one line makes in one step, one for each parameter ---- */
+/* ---- Sets: blocks that one line makes between two passes, one for each parameter ---- */
 
 /* What else the same line may make: a state dict has buffers too. */
 #define SET_OTHERS_SHARE 4
 
-/* A block that a set may have, and the line and step that made it. */
+/* A block that a set may have, and the line and the passes before it. */
 struct candidate {
     uint64_t maker;
     uint32_t allocation;
@@ -492,7 +501,7 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
         if (block->free_event <= complete)
             continue;
         add_weight(&all, block->bytes);
-        if (take_size(&lives->parameter_sizes, block->bytes))
+        if (vt_size_take(&lives->parameter_sizes, block->bytes))
             add_weight(&matched, block->bytes);
     }
     bool is_set = are_all_parameters(lives, matched) && is_kept(lives, made, next) &&
@@ -528,12 +537,12 @@ static int match_set(struct lives *lives, const struct candidate *set, size_t co
     int error = index_parameters(lives);
     for (size_t i = 0; i < count && !error; i++)
         if (is_dropped(lives, set[i].allocation) == dropped &&
-            take_size(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
+            vt_size_take(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
             add_weight(matched, lives->replay->allocations[set[i].allocation].bytes);
     return error;
 }
 
-/* All that one step read. */
+/* All that was read between two passes. */
 static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
@@ -550,7 +559,7 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
         if (is_dropped(lives, set[i].allocation))
             continue;
         bool first = !are_all_parameters(lives, taken);
-        if (take_size(&lives->parameter_sizes, bytes)) {
+        if (vt_size_take(&lives->parameter_sizes, bytes)) {
             add_weight(&taken, bytes);
             first = true;
         }
@@ -592,10 +601,10 @@ static int find_sets(struct lives *lives, bool loaded)
         return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        uint64_t step = vt_step_at(lives->phases, block->alloc_event);
+        uint32_t after = (uint32_t)(vt_pass_before(lives->phases, block->alloc_event) + 1);
         uint64_t line = loaded ? 0 : block->stack_id;
         if (loaded ? is_loaded(lives, i) : may_be_of_set(lives, i))
-            candidates[count++] = (struct candidate){line << 32 | step, (uint32_t)i};
+            candidates[count++] = (struct candidate){line << 32 | after, (uint32_t)i};
     }
     int error = judge_runs(lives, candidates, count, loaded);
     free(candidates);
@@ -605,6 +614,8 @@ static int find_sets(struct lives *lives, bool loaded)
 int vt_lives_compare_sizes(struct lives *lives)
 {
     int error = match_gradients(lives);
+    if (!error)
+        error = vt_lives_follow_parameters(lives);
     if (!error)
         error = list_parameters(lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
