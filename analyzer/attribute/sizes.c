@@ -431,17 +431,26 @@ static int find_gradient_holders(struct lives *lives)
 /* What else the same line may make: a state dict has buffers too. */
 #define SET_OTHERS_SHARE 4
 
-/* A block that a set may have, and the line and the passes before it. */
+/* A block that a set may have. */
 struct candidate {
-    uint64_t maker;
+    uint64_t
+        line; /* that made it: hash of its Python frames, since native ones change as the program warms up */
+    uint32_t passes; /* before it */
     uint32_t allocation;
 };
+
+static bool same_maker(const struct candidate *left, const struct candidate *right)
+{
+    return left->line == right->line && left->passes == right->passes;
+}
 
 static int compare_candidates(const void *a, const void *b)
 {
     const struct candidate *left = a, *right = b;
-    if (left->maker != right->maker)
-        return left->maker < right->maker ? -1 : 1;
+    if (left->line != right->line)
+        return left->line < right->line ? -1 : 1;
+    if (left->passes != right->passes)
+        return left->passes < right->passes ? -1 : 1;
     return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
 }
 
@@ -483,7 +492,7 @@ static bool is_kept(const struct lives *lives, const struct candidate *made, con
     if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
         life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
         return true;
-    return next && next->maker >> 32 == made->maker >> 32 &&
+    return next && next->line == made->line &&
            lives->replay->allocations[next->allocation].alloc_event < block->free_event;
 }
 
@@ -582,7 +591,7 @@ static int judge_runs(struct lives *lives, struct candidate *candidates, size_t 
         qsort(candidates, count, sizeof *candidates, compare_candidates);
     for (size_t i = 0; i < count && !error; i += same) {
         struct weight run = {0};
-        for (same = 0; i + same < count && candidates[i + same].maker == candidates[i].maker; same++)
+        for (same = 0; i + same < count && same_maker(&candidates[i + same], &candidates[i]); same++)
             add_weight(&run, blocks[candidates[i + same].allocation].bytes);
         if (are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
             error = loaded ? judge_loaded(lives, candidates + i, same)
@@ -590,6 +599,14 @@ static int judge_runs(struct lives *lives, struct candidate *candidates, size_t 
                                        i + same < count ? candidates + i + same : NULL);
     }
     return error;
+}
+
+static uint64_t line_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    return stack->python_count == 0
+               ? stack_id
+               : vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START);
 }
 
 static int find_sets(struct lives *lives, bool loaded)
@@ -601,10 +618,10 @@ static int find_sets(struct lives *lives, bool loaded)
         return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        uint32_t after = (uint32_t)(vt_pass_before(lives->phases, block->alloc_event) + 1);
-        uint64_t line = loaded ? 0 : block->stack_id;
+        uint32_t passes = (uint32_t)(vt_pass_before(lives->phases, block->alloc_event) + 1);
         if (loaded ? is_loaded(lives, i) : may_be_of_set(lives, i))
-            candidates[count++] = (struct candidate){line << 32 | after, (uint32_t)i};
+            candidates[count++] =
+                (struct candidate){loaded ? 0 : line_of(replay->trace, block->stack_id), passes, (uint32_t)i};
     }
     int error = judge_runs(lives, candidates, count, loaded);
     free(candidates);

@@ -60,8 +60,7 @@ static bool is_first_gradient(const struct lives *lives, size_t i)
            vt_pass_before(lives->phases, block->alloc_event) == 0;
 }
 
-/* Parameters that stay, or early blocks that no step keeps for long, if they have most of the first
- * gradients. */
+/* Early blocks that have the sizes of the first gradients, unless parameters that stay have most of them. */
 static int find_first(struct follower *follower)
 {
     struct lives *lives = follower->lives;
@@ -71,10 +70,8 @@ static int find_first(struct follower *follower)
     uint64_t kept = 0, all = 0;
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
-        if (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) {
-            follower->parent[i] = (uint32_t)i;
+        if (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
             kept += blocks[i].bytes;
-        }
         if (is_first_gradient(lives, i)) {
             all += blocks[i].bytes;
             error = vt_size_add(&gradients, blocks[i].bytes);
