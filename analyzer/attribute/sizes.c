@@ -395,7 +395,8 @@ static void weigh_passes(const struct lives *lives, struct held_bytes *held)
 }
 
 /* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: some pass
- * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) */
+ * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) Zeros with the sizes
+ * of parameters are no state where an optimizer makes its own: gradients are added up in them. */
 static int find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
@@ -420,7 +421,8 @@ static int find_gradient_holders(struct lives *lives)
     }
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && vt_lives_has(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
-            (zeros && fits(lives, i, &early_zeros)))
+            ((zeros || (lives->has_state && lives->bits[i] & VT_LIFE_MATCHES_PARAMETER)) &&
+             fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
     free(held);
     return 0;
@@ -479,9 +481,25 @@ static bool makes_own_state(const struct lives *lives)
     return bytes * 2 >= lives->trained.bytes;
 }
 
-/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or the same
- * line replaces them while they are there, unless an optimizer makes state already. */
-static bool is_kept(const struct lives *lives, const struct candidate *made, const struct candidate *next)
+/* Whether a line always makes its next set while the one before is there. `line` begins with its first. */
+static bool line_replaces(const struct lives *lives, const struct candidate *line, size_t count)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    size_t first = 0, sets = 1;
+    for (size_t i = 1; i < count && line[i].line == line->line; i++) {
+        if (line[i].passes == line[first].passes)
+            continue;
+        if (blocks[line[i].allocation].alloc_event >= blocks[line[first].allocation].free_event)
+            return false;
+        first = i;
+        sets++;
+    }
+    return sets > 1;
+}
+
+/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or their line
+ * replaces them while they are there, unless an optimizer makes state already. */
+static bool is_kept(const struct lives *lives, const struct candidate *made, bool replaced)
 {
     const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
     uint32_t life = lives->bits[made->allocation];
@@ -492,14 +510,11 @@ static bool is_kept(const struct lives *lives, const struct candidate *made, con
     if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
         life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
         return true;
-    return next && next->line == made->line &&
-           lives->replay->allocations[next->allocation].alloc_event < block->free_event;
+    return replaced;
 }
 
-/* The set is those of a line that are alive when its last is made. `next` is what follows it, NULL = nothing.
- */
-static int judge_set(struct lives *lives, const struct candidate *made, size_t count,
-                     const struct candidate *next)
+/* The set is those of a line that are alive when its last is made. */
+static int judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
@@ -513,7 +528,7 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
         if (vt_size_take(&lives->parameter_sizes, block->bytes))
             add_weight(&matched, block->bytes);
     }
-    bool is_set = are_all_parameters(lives, matched) && is_kept(lives, made, next) &&
+    bool is_set = are_all_parameters(lives, matched) && is_kept(lives, made, replaced) &&
                   (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
@@ -587,16 +602,18 @@ static int judge_runs(struct lives *lives, struct candidate *candidates, size_t 
     const struct vt_allocation *blocks = lives->replay->allocations;
     int error = 0;
     size_t same;
+    bool replaced = false;
     if (count > 1)
         qsort(candidates, count, sizeof *candidates, compare_candidates);
     for (size_t i = 0; i < count && !error; i += same) {
         struct weight run = {0};
+        if (i == 0 || candidates[i].line != candidates[i - 1].line)
+            replaced = line_replaces(lives, candidates + i, count - i);
         for (same = 0; i + same < count && same_maker(&candidates[i + same], &candidates[i]); same++)
             add_weight(&run, blocks[candidates[i + same].allocation].bytes);
         if (are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
             error = loaded ? judge_loaded(lives, candidates + i, same)
-                           : judge_set(lives, candidates + i, same,
-                                       i + same < count ? candidates + i + same : NULL);
+                           : judge_set(lives, candidates + i, same, replaced);
     }
     return error;
 }
