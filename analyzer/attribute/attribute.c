@@ -10,7 +10,6 @@
 #include "attribute/rules.h"
 #include "base/index.h"
 #include "base/progress.h"
-#include "trace/frameworks.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -286,23 +285,6 @@ static int list_held(struct vt_attribution *attribution)
     return error;
 }
 
-/* What a program calls a cache of keys and values, and keeps from call to call, is one. */
-static void name_caches(struct vt_attribution *attribution, const uint32_t *lives)
-{
-    struct vt_attribution_tables *tables = attribution->tables;
-    for (size_t i = 0; i < attribution->held_count; i++) {
-        const struct vt_held *held = &attribution->held[i];
-        struct vt_label *label = &tables->labels[held->allocation];
-        if (label->owner || !(lives[held->allocation] & VT_LIFE_OUTLIVES_CALL) ||
-            !vt_is_cache_name(held->holder->way))
-            continue;
-        label->category = VT_CATEGORY_KV_CACHE;
-        label->evidence = VT_EVIDENCE_STRONG;
-        label->rule = VT_RULE_INSPECTION;
-        tables->inspection_of[held->allocation] = held->inspection;
-    }
-}
-
 static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint32_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
@@ -312,19 +294,19 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = vt_unseen_find(attribution->replay, &tables->phases, tables->labels, &placed, lives);
     if (!error) {
         judge_unseen(attribution, matcher, lives);
+        error = list_held(attribution);
+    }
+    if (!error)
+        error = vt_held_judge(attribution, &tables->phases, lives, tables->labels, &placed);
+    if (!error)
         error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
                                 tables->labels, &placed);
-    }
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
         error = set_modules(attribution);
-    if (!error)
-        error = list_held(attribution);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
-    if (!error)
-        name_caches(attribution, lives);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);
