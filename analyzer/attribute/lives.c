@@ -281,6 +281,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         error = vt_lives_compare_sizes(&lives);
     if (!error)
+        error = vt_lives_find_sets(&lives);
+    if (!error)
         error = find_beside_loaded(&lives);
     if (!error)
         vt_replacements_find(replay, sites, phases, bits);
@@ -291,5 +293,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     free(lives.last_passes);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);
+    vt_index_free(&lives.known_sizes);
+    free(lives.parameters);
     return error;
 }
