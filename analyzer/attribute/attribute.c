@@ -297,7 +297,7 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = list_held(attribution);
     }
     if (!error)
-        error = vt_held_judge(attribution, &tables->phases, lives, tables->labels, &placed);
+        error = vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
     if (!error)
         error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
                                 tables->labels, &placed);

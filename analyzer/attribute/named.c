@@ -48,7 +48,7 @@ static void judge(const struct vt_held *held, struct vt_placed *placed, struct v
     placed->inspection_of[held->allocation] = held->inspection;
 }
 
-int vt_held_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
+int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed)
 {
     struct vt_index sizes = {0};
