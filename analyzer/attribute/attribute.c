@@ -24,7 +24,13 @@ struct vt_attribution_tables {
     size_t owner_count;
     struct vt_owned *owned;  /* by allocation */
     uint32_t *inspection_of; /* by allocation: index of the latest inspection of it, VT_NEVER = none */
+    struct vt_held_table held;
 };
+
+const struct vt_inspection_holder *vt_holder_of(const struct vt_attribution *attribution, uint32_t allocation)
+{
+    return vt_held_get(attribution, &attribution->tables->held, allocation);
+}
 
 /* What the kind alone says. */
 static void label_by_kind(const struct vt_trace *trace, const struct vt_allocation *allocation,
@@ -267,24 +273,6 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     return error;
 }
 
-static int list_held(struct vt_attribution *attribution)
-{
-    struct vt_attribution_tables *tables = attribution->tables;
-    struct vt_inspection_counts counts = {0};
-    struct vt_sighting *sightings = NULL;
-    size_t count;
-    int error = vt_sightings_find(attribution->replay, &tables->phases, true, &counts, &sightings, &count);
-    struct vt_held *held = error ? NULL : vt_arena_take(&tables->arena, count * sizeof *held);
-    if (!error && !held)
-        error = -ENOMEM;
-    for (size_t i = 0; i < count && !error; i++)
-        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].inspection, sightings[i].holder};
-    attribution->held = held;
-    attribution->held_count = error ? 0 : count;
-    free(sightings);
-    return error;
-}
-
 static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint32_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
@@ -294,7 +282,7 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = vt_unseen_find(attribution->replay, &tables->phases, tables->labels, &placed, lives);
     if (!error) {
         judge_unseen(attribution, matcher, lives);
-        error = list_held(attribution);
+        error = vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
     }
     if (!error)
         error = vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
@@ -307,6 +295,8 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = set_modules(attribution);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
+    if (!error)
+        vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);

@@ -39,17 +39,17 @@ static bool may_be(enum vt_category named, const struct vt_label *label, uint32_
     return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
 }
 
-static void judge(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
-                  enum vt_category category, uint8_t evidence)
+static void give(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
+                 enum vt_category category)
 {
     label->category = (uint8_t)category;
-    label->evidence = evidence;
+    label->evidence = VT_EVIDENCE_WEAK;
     label->rule = VT_RULE_INSPECTION;
     placed->inspection_of[held->allocation] = held->inspection;
 }
 
 int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                  const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed)
+                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed)
 {
     struct vt_index sizes = {0};
     int error = index_sizes(attribution, phases, &sizes);
@@ -59,17 +59,13 @@ int vt_named_judge(const struct vt_attribution *attribution, const struct vt_pha
         uint32_t life = lives[held->allocation];
         if (placed->inspection_of[held->allocation] != VT_NEVER)
             continue;
-        if (life & VT_LIFE_OUTLIVES_CALL && vt_is_cache_name(held->holder->way)) {
-            judge(held, placed, label, VT_CATEGORY_KV_CACHE, VT_EVIDENCE_STRONG);
-            continue;
-        }
         enum vt_category named =
             phases->pass_count > 0 ? vt_named_category(held->holder->way) : VT_CATEGORY_UNKNOWN;
         bool has_size =
             vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
             VT_INDEX_NONE;
         if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
-            judge(held, placed, label, named, VT_EVIDENCE_WEAK);
+            give(held, placed, label, named);
     }
     vt_index_free(&sizes);
     return error;

@@ -197,6 +197,12 @@ enum vt_category vt_named_category(const char *way)
     return found < 0 ? VT_CATEGORY_UNKNOWN : categories[found];
 }
 
+size_t vt_holder_bytes(const char *holder)
+{
+    const char *comma = strrchr(holder, ',');
+    return comma && strstr(comma, " item") ? (size_t)(comma - holder) : strlen(holder);
+}
+
 size_t vt_node_name(const char *function, const char **name)
 {
     for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {

@@ -32,6 +32,9 @@ bool vt_is_cache_name(const char *name);
 /* What the names on a way of steps to a tensor ("key 'w' < dict 'momentum' of train(), 2 items") call it, the
  * name nearest to it first; VT_CATEGORY_UNKNOWN = nothing. */
 enum vt_category vt_named_category(const char *way);
+/* Bytes of a holder's name without the count: "list 'history' in __main__, 3 items" is the same holder later,
+ * with more items. */
+size_t vt_holder_bytes(const char *holder);
 /* "torch::autograd::generated::AddmmBackward0::apply" is of the node "AddmmBackward0", the name that people
  * know from grad_fn. Returns its length, 0 = not of a node. */
 size_t vt_node_name(const char *function, const char **name);
