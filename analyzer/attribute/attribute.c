@@ -10,7 +10,6 @@
 #include "attribute/rules.h"
 #include "base/index.h"
 #include "base/progress.h"
-#include "trace/frameworks.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -283,15 +282,17 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
         error = vt_unseen_find(attribution->replay, &tables->phases, tables->labels, &placed, lives);
     if (!error) {
         judge_unseen(attribution, matcher, lives);
+        error = vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
+    }
+    if (!error)
+        error = vt_named_judge(attribution, &tables->phases, lives, tables->labels, &placed);
+    if (!error)
         error = vt_repeats_find(attribution->replay, &tables->phases, tables->module_tree, lives,
                                 tables->labels, &placed);
-    }
     if (!error)
         error = list_owners(attribution, &placed);
     if (!error)
         error = set_modules(attribution);
-    if (!error)
-        error = vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
     if (!error)

@@ -124,16 +124,30 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
     return bits;
 }
 
+/* A later pass finds the block. Copies of gradients stay gradients through the passes of a step; what is
+ * computed for one of them need not be. */
+static bool is_needed(const struct lives *lives, const struct vt_allocation *block)
+{
+    const struct vt_phases *phases = lives->phases;
+    long pass = vt_pass_before(phases, block->alloc_event);
+    size_t next = pass < 0                                     ? 0
+                  : vt_lives_has(lives, block, VT_TRAIT(COPY)) ? (size_t)lives->last_passes[pass] + 1
+                                                               : (size_t)pass + 1;
+    return next < phases->pass_count && block->free_event > phases->passes[next].first_event;
+}
+
 /* Work of the script's own between a pass and what follows it. */
 static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
                                        const struct vt_span *span, uint32_t bits)
 {
-    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD) |
-                            VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) |
-                            VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
-    return (span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
+    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(BACKWARD_CALL) |
+                            VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) |
+                            VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
+    bool in_optimizer = span->phase == VT_PHASE_OPTIMIZER || vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER));
+    return (in_optimizer ? bits & VT_LIFE_OUTLIVES_STEP
+                         : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE)) && !vt_lives_has(lives, block, others);
+           !(bits & VT_LIFE_GRAD_MODE) && !is_needed(lives, block) && !vt_lives_has(lives, block, others);
 }
 
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -172,10 +186,13 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
 struct place {
     uint32_t last_made; /* event, of the pass that is looked at */
     long pass;
-    bool stays;  /* some block is no short temporary */
-    bool needed; /* a later pass finds some block */
-    bool passes; /* some block goes before the place has made its last */
+    bool stays;                   /* some block is no short temporary */
+    bool passes;                  /* some block goes before the place has made its last */
+    uint64_t bytes, needed_bytes; /* of all blocks; of those that are needed */
 };
+
+/* Of what a place makes for one step, variables may hold a little longer. */
+#define LEFT_OVER_SHARE 8
 
 /* COMPUTED_AFTER_BACKWARD is only what a place makes that makes sets. */
 static int keep_sets(struct lives *lives)
@@ -191,14 +208,15 @@ static int keep_sets(struct lives *lives)
         if (!vt_lives_holds(lives, block) || pass < 0)
             continue;
         if (place->last_made == 0 || place->pass != pass)
-            *place = (struct place){block->alloc_event, pass, place->stays, place->needed, place->passes};
+            place->last_made = block->alloc_event, place->pass = pass;
         place->stays |= !(lives->bits[i] & VT_LIFE_BRIEF);
-        place->needed |= (lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD) != 0;
+        place->bytes += block->bytes;
+        place->needed_bytes += is_needed(lives, block) ? block->bytes : 0;
         place->passes |= block->free_event < place->last_made;
     }
     for (size_t i = 0; i < count; i++) {
         const struct place *place = &places[lives->replay->allocations[i].stack_id];
-        if (place->needed || place->passes || !place->stays)
+        if (place->needed_bytes * LEFT_OVER_SHARE > place->bytes || place->passes || !place->stays)
             lives->bits[i] &= ~(uint32_t)VT_LIFE_COMPUTED_AFTER_BACKWARD;
     }
     free(places);
@@ -263,6 +281,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         error = vt_lives_compare_sizes(&lives);
     if (!error)
+        error = vt_lives_find_sets(&lives);
+    if (!error)
         error = find_beside_loaded(&lives);
     if (!error)
         vt_replacements_find(replay, sites, phases, bits);
@@ -273,5 +293,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     free(lives.last_passes);
     vt_index_free(&lives.gradient_sizes);
     vt_index_free(&lives.parameter_sizes);
+    vt_index_free(&lives.known_sizes);
+    free(lives.parameters);
     return error;
 }

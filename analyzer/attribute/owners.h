@@ -47,6 +47,11 @@ int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phas
 int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
                    const struct vt_label *labels, const struct vt_placed *placed, uint32_t *lives);
 
+/* named.c: categories of what inspections found under names that tell what it is, where rules only guess.
+ * Returns 0 or -ENOMEM. */
+int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
+                  const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed);
+
 /* repeats.c: sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
  * no inspection saw them, and corrects categories that rules only guessed. Returns 0 or -ENOMEM. */
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,

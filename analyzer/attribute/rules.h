@@ -50,6 +50,7 @@
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
     X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
+    X(CONTESTED, "contested")               /* its size is that of a gradient, and so is that of others */   \
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \
@@ -57,11 +58,13 @@
                                                      for each parameter */                                   \
     X(REPLACES_PARAMETER,                                                                                    \
       "replaces-parameter") /* made just before one of 2, 4 or 8 times its size went, or beside it */        \
-    X(HOLDS_GRADIENTS, "holds-gradients") /* a bucket, or zeros, where backward leaves no gradients */       \
-    X(ONCE, "once")                       /* of several steps, its stack made blocks in one only */          \
-    X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */      \
+    X(FOLLOWS_PARAMETER, "follows-parameter") /* a parameter goes in the step that made this one of its      \
+                                                 size, or is the first of such */                            \
+    X(HOLDS_GRADIENTS, "holds-gradients")     /* a bucket, or zeros, where backward leaves no gradients */   \
+    X(ONCE, "once")                           /* of several steps, its stack made blocks in one only */      \
+    X(GRAD_MODE, "grad-mode")                 /* an autograd node was made for it, or others in its pass */  \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
-      "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
+      "computed-after-backward") /* by the script after a pass, and gone before the next step's begins */    \
     X(HAS_STATE,                                                                                             \
       "has-state")          /* from before the first pass, as large as optimizer state that belongs to no */ \
                             /* other parameter */                                                            \

@@ -65,6 +65,47 @@ static void find_engine_threads(struct vt_finder *finder)
             finder->sites->items[id].traits |= VT_TRAIT(BACKWARD);
 }
 
+static bool is_update(const struct vt_finder *finder, uint32_t code_id)
+{
+    return vt_sites_code_is(finder->sites, code_id, VT_CODE_UPDATE) &&
+           !vt_trace_code_is_library(finder->trace, code_id);
+}
+
+/* Functions that are called like an optimizer's step, and only between a backward and the forward after it:
+ * the step of what an agent plays in, or of a sampler, comes at other times too. What calls an optimizer that
+ * is known prepares its gradients. */
+static int find_updates(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    const uint64_t forward = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD_CALL);
+    uint8_t *other = calloc(trace->code_count + 1, 1);
+    bool after_pass = false;
+    if (!other)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct vt_trace_stack *stack = &trace->stacks[trace->events[i].stack_id];
+        uint64_t traits = vt_finder_traits(finder, trace->events[i].stack_id);
+        if (finder->holds[i] != HOLDS_MADE)
+            continue;
+        if (traits & VT_TRAIT(BACKWARD))
+            after_pass = true;
+        else if (traits & forward)
+            after_pass = false;
+        for (uint32_t k = 0; k < stack->python_count; k++)
+            if (is_update(finder, stack->python[k].code_id) &&
+                (!after_pass || traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER))))
+                other[stack->python[k].code_id] = 1;
+    }
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &trace->stacks[id];
+        for (uint32_t k = 0; k < stack->python_count; k++)
+            if (is_update(finder, stack->python[k].code_id) && !other[stack->python[k].code_id])
+                finder->sites->items[id].traits |= VT_TRAIT(OPTIMIZER) | VT_TRAIT(OWN_UPDATE);
+    }
+    free(other);
+    return 0;
+}
+
 static void find_main_thread(struct vt_finder *finder)
 {
     const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
@@ -218,6 +259,9 @@ int vt_signs_read(struct vt_finder *finder)
     if (error)
         return error;
     find_engine_threads(finder);
+    error = find_updates(finder);
+    if (error)
+        return error;
     find_main_thread(finder);
     return read_events(finder);
 }

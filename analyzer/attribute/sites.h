@@ -13,7 +13,8 @@
     X(GRADIENT_CALL, "gradient-call")                                                                        \
     X(ENGINE_THREAD, "engine-thread")                                                                        \
     X(OPTIMIZER, "optimizer")                                                                                \
-    X(CLOSURE, "closure") /* in a closure that an optimizer's step called; sites.c sets it */                \
+    X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; sites.c sets it */          \
+    X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; signs.c sets it */                   \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
@@ -54,6 +55,7 @@ enum vt_own_trait {
     X(STEP, "step")                                                                                          \
     X(OPTIMIZER_STEP, "optimizer-step")                                                                      \
     X(OPTIMIZER_FILE, "optimizer-file")                                                                      \
+    X(UPDATE, "update")                                                                                      \
     X(PASS, "pass")                                                                                          \
     X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
     X(WRAPPER, "wrapper")                                                                                    \

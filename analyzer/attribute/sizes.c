@@ -5,18 +5,14 @@
 
 #include "attribute/lives.h"
 
-/* The allocator leaves up to 1 MiB unsplit in larger blocks, so the blocks of a parameter and its gradient
- * may differ by that much. Their sizes are compared in units. */
-#define LARGE_BYTES (UINT64_C(1) << 20)
-#define UNIT_BYTES (UINT64_C(1) << 16)
 #define ROUNDING_BYTES UINT64_C(512) /* small blocks are a multiple of this */
 
-static bool is_parameter(const struct lives *lives, size_t i)
+bool vt_lives_is_parameter(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && !vt_lives_has(lives, block, VT_TRAIT(BUFFER)) &&
            (vt_lives_has(lives, block, VT_TRAIT(MODULE_APPLY)) ||
-            (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT));
+            (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER)));
 }
 
 /* Blocks by the bits of their life and the traits of their stack. */
@@ -39,49 +35,10 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
     return vt_lives_holds(lives, block) && (life & profile->life) == profile->life &&
            !(life & profile->not_life) && (!profile->trait || vt_lives_has(lives, block, profile->trait)) &&
            !vt_lives_has(lives, block, profile->not_traits) &&
-           !(profile->not_parameter && is_parameter(lives, i));
+           !(profile->not_parameter && vt_lives_is_parameter(lives, i));
 }
 
 /* ---- Gradients and parameters by size ---- */
-
-static uint64_t bucket(uint64_t bytes)
-{
-    return bytes <= LARGE_BYTES ? bytes : LARGE_BYTES + bytes / UNIT_BYTES;
-}
-
-static uint32_t count_of(const struct vt_index *sizes, uint64_t size_bucket)
-{
-    uint32_t count = vt_index_get(sizes, size_bucket);
-    return count == VT_INDEX_NONE ? 0 : count;
-}
-
-static int add_size(struct vt_index *sizes, uint64_t bytes)
-{
-    uint64_t size_bucket = bucket(bytes);
-    return vt_index_put(sizes, size_bucket, count_of(sizes, size_bucket) + 1);
-}
-
-/* The nearest size with at least `least` blocks that a block of `bytes` may match: its own, or for a large
- * block one within the unsplit remainder. 0 = none. */
-static uint64_t nearest_bucket(const struct vt_index *sizes, uint64_t bytes, uint32_t least)
-{
-    uint64_t middle = bucket(bytes), reach = bytes <= LARGE_BYTES ? 0 : LARGE_BYTES / UNIT_BYTES;
-    for (uint64_t away = 0; away <= reach; away++)
-        for (uint64_t near = middle - away;; near = middle + away) {
-            uint32_t count = vt_index_get(sizes, near);
-            if (count != VT_INDEX_NONE && count >= least)
-                return near;
-            if (near == middle + away)
-                break;
-        }
-    return 0;
-}
-
-static bool take_size(struct vt_index *sizes, uint64_t bytes)
-{
-    uint64_t found = nearest_bucket(sizes, bytes, 1);
-    return found && vt_index_put(sizes, found, count_of(sizes, found) - 1) == 0;
-}
 
 /* The gradients alive when the first step's last backward pass ends. */
 static int collect_gradients(struct lives *lives, uint32_t at_event)
@@ -91,7 +48,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
         if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) ||
             !fits(lives, i, &left_by_backward))
             continue;
-        int error = add_size(&lives->gradient_sizes, block->bytes);
+        int error = vt_size_add(&lives->gradient_sizes, block->bytes);
         if (error)
             return error;
     }
@@ -105,8 +62,45 @@ static int parameter_rank(const struct lives *lives, const struct vt_allocation 
     if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
     if (traits & VT_TRAIT(MODULE_APPLY))
+        return 4;
+    if (traits & VT_TRAIT(INIT_METHOD))
         return 3;
-    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
+    return traits & VT_TRAIT(COPY) ? 1 : 2; /* data comes from the host; so do some parameters */
+}
+
+static bool may_have_gradient(const struct lives *lives, size_t i)
+{
+    return vt_lives_holds(lives, &lives->replay->allocations[i]) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
+           parameter_rank(lives, &lives->replay->allocations[i]) > 0;
+}
+
+/* Blocks from before the first pass. */
+static size_t count_early(const struct lives *lives)
+{
+    size_t count = 0;
+    while (count < lives->replay->allocation_count &&
+           lives->replay->allocations[count].alloc_event < lives->phases->passes[0].first_event)
+        count++;
+    return count;
+}
+
+/* Loose tensors of one size, of which only some have gradients: which ones, is a guess. */
+static int find_contested(struct lives *lives, size_t early)
+{
+    struct vt_index without = {0};
+    int error = 0;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < early && !error; i++) {
+            const struct vt_allocation *block = &lives->replay->allocations[i];
+            if (!may_have_gradient(lives, i) || parameter_rank(lives, block) > 2)
+                continue;
+            if (round == 0 && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+                error = vt_size_add(&without, block->bytes);
+            else if (round == 1 && vt_size_nearest(&without, block->bytes, 1))
+                lives->bits[i] |= VT_LIFE_CONTESTED;
+        }
+    vt_index_free(&without);
+    return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
@@ -117,19 +111,14 @@ static int match_gradients(struct lives *lives)
     const struct vt_replay *replay = lives->replay;
     if (phases->pass_count == 0)
         return 0;
-    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
-    int error = collect_gradients(lives, at_event);
-    for (int rank = 3; rank > 0 && !error; rank--) {
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            const struct vt_allocation *block = &replay->allocations[i];
-            if (block->alloc_event >= phases->passes[0].first_event)
-                break;
-            if (vt_lives_holds(lives, block) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
-                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
+    size_t early = count_early(lives);
+    int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
+    for (int rank = 4; rank > 0 && !error; rank--)
+        for (size_t i = 0; i < early; i++)
+            if (may_have_gradient(lives, i) && parameter_rank(lives, &replay->allocations[i]) == rank &&
+                vt_size_take(&lives->gradient_sizes, replay->allocations[i].bytes))
                 lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
-        }
-    }
-    return error;
+    return error ? error : find_contested(lives, early);
 }
 
 /* Blocks whose sizes others are compared with. */
@@ -168,6 +157,14 @@ static const struct likeness likenesses[] = {
                  .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
      .share = 2,
      .repeated = true},
+    /* gradients of such copies, which the script fills */
+    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
+                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
+                 .trait = VT_TRAIT(UNFILLED),
+                 .not_traits =
+                     VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET)},
+     .whole = true,
+     .also_twice = true},
     /* copies of the parameters in another precision, which a script keeps beside those that it trains */
     {.profile = {.life = EARLY,
                  .trait = VT_TRAIT(SOURCE),
@@ -176,7 +173,7 @@ static const struct likeness likenesses[] = {
      .whole = true,
      .also_twice = true},
     /* gradients that the script computes itself: some of its own temporaries have these sizes too */
-    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD}, .share = 2, .repeated = true},
+    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD}, .share = 2, .also_twice = true, .repeated = true},
     {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD},
      .share = STATES_MAXIMUM,
      .repeated = true,
@@ -213,11 +210,6 @@ static const struct profile state = {.life = VT_LIFE_OUTLIVES_STEP | VT_LIFE_AT_
  * least. */
 #define SET_SHARE_TENTHS 9
 #define SET_COUNT_MINIMUM 3
-static void add_weight(struct weight *weight, uint64_t bytes)
-{
-    weight->bytes += bytes;
-    weight->count++;
-}
 
 static bool is_most_of(struct weight part, struct weight all)
 {
@@ -225,63 +217,72 @@ static bool is_most_of(struct weight part, struct weight all)
            part.bytes * 10 >= all.bytes * SET_SHARE_TENTHS && part.count * 10 >= all.count * SET_SHARE_TENTHS;
 }
 
+/* It takes the place of another parameter. */
+static bool is_successor(const struct lives *lives, size_t i)
+{
+    const uint32_t early = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_BEFORE_FIRST_BACKWARD;
+    return (lives->bits[i] & VT_LIFE_FOLLOWS_PARAMETER) && !(lives->bits[i] & early);
+}
+
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_parameter(lives, i) || !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)))
+        if (!vt_lives_is_parameter(lives, i) ||
+            !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)) || is_successor(lives, i))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
-        add_weight(&lives->all, replay->allocations[i].bytes);
-        if (add_size(&lives->known_sizes, replay->allocations[i].bytes))
+        vt_add_weight(&lives->all, replay->allocations[i].bytes);
+        if (vt_size_add(&lives->known_sizes, replay->allocations[i].bytes))
             return -ENOMEM;
-        if (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
-            add_weight(&lives->trained, replay->allocations[i].bytes);
+        if (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER))
+            vt_add_weight(&lives->trained, replay->allocations[i].bytes);
     }
     return 0;
 }
 
-static bool are_all_parameters(const struct lives *lives, struct weight set)
+bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set)
 {
     return is_most_of(set, lives->all) || is_most_of(set, lives->trained);
 }
 
-static int index_parameters(struct lives *lives)
+int vt_lives_index_parameters(struct lives *lives)
 {
     int error = 0;
     vt_index_free(&lives->parameter_sizes);
     for (size_t i = 0; i < lives->parameter_count && !error; i++)
-        error = add_size(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i]].bytes);
+        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i]].bytes);
     return error;
 }
 
 static bool take_like(struct lives *lives, const struct likeness *likeness, uint64_t bytes)
 {
-    return take_size(&lives->parameter_sizes, bytes) ||
-           (likeness->also_half && (take_size(&lives->parameter_sizes, 2 * bytes) ||
-                                    take_size(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
-           (likeness->also_twice && take_size(&lives->parameter_sizes, (bytes / 2 + ROUNDING_BYTES - 1) /
-                                                                           ROUNDING_BYTES * ROUNDING_BYTES));
+    return vt_size_take(&lives->parameter_sizes, bytes) ||
+           (likeness->also_half && (vt_size_take(&lives->parameter_sizes, 2 * bytes) ||
+                                    vt_size_take(&lives->parameter_sizes, 2 * bytes - ROUNDING_BYTES))) ||
+           (likeness->also_twice &&
+            vt_size_take(&lives->parameter_sizes,
+                         (bytes / 2 + ROUNDING_BYTES - 1) / ROUNDING_BYTES * ROUNDING_BYTES));
 }
 
 /* *all: what it is. */
 static int index_measure(struct lives *lives, enum measure measure, struct weight *all)
 {
-    int error = measure == BY_PARAMETERS ? index_parameters(lives) : 0;
+    int error = measure == BY_PARAMETERS ? vt_lives_index_parameters(lives) : 0;
     *all = lives->all;
     if (measure == BY_PARAMETERS)
         return error;
     *all = (struct weight){0};
     vt_index_free(&lives->parameter_sizes);
     for (size_t i = 0; i < lives->replay->allocation_count && !error; i++) {
-        if (measure == BY_MADE_PARAMETERS ? !is_parameter(lives, i) : !fits(lives, i, &state))
+        if (measure == BY_MADE_PARAMETERS ? !vt_lives_is_parameter(lives, i) : !fits(lives, i, &state))
             continue;
         if (measure == BY_OTHER_STATE &&
-            nearest_bucket(&lives->known_sizes, lives->replay->allocations[i].bytes, 1))
+            vt_size_nearest(&lives->known_sizes, lives->replay->allocations[i].bytes, 1))
             continue;
-        add_weight(all, lives->replay->allocations[i].bytes);
-        error = add_size(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
+        vt_add_weight(all, lives->replay->allocations[i].bytes);
+        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[i].bytes);
     }
     return error;
 }
@@ -297,9 +298,9 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
         bool candidate = fits(lives, i, &likeness->profile),
              taken = candidate && take_like(lives, likeness, bytes);
         matched[i] = taken || (candidate && likeness->repeated &&
-                               nearest_bucket(&lives->parameter_sizes, bytes, 0) > 0);
+                               vt_size_nearest(&lives->parameter_sizes, bytes, 0) > 0);
         if (taken)
-            add_weight(&found, bytes);
+            vt_add_weight(&found, bytes);
     }
     bool enough = likeness->whole ? is_most_of(found, all)
                                   : found.bytes * likeness->share >= all.bytes * (likeness->share > 0) &&
@@ -309,6 +310,19 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
             lives->bits[i] |= likeness->gives ? likeness->gives : (uint32_t)VT_LIFE_MATCHES_PARAMETER;
     free(matched);
     return error;
+}
+
+/* An optimizer's step leaves state for half of what is trained, at least. */
+static bool makes_own_state(const struct lives *lives)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
+            !vt_lives_has(lives, block, VT_TRAIT(OWN_UPDATE)) && lives->bits[i] & VT_LIFE_PERSISTENT)
+            bytes += block->bytes;
+    }
+    return bytes * 2 >= lives->trained.bytes;
 }
 
 /* Bytes that are alive when each pass ends: of gradients that backward made, of buckets, of early zeros. */
@@ -346,7 +360,8 @@ static void weigh_passes(const struct lives *lives, struct held_bytes *held)
 }
 
 /* Gradients may be views of the buckets that are sent, or of zeros that the script made for them: some pass
- * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) */
+ * then leaves almost no gradients of its own. (Under no_sync the passes before it do.) Zeros with the sizes
+ * of parameters are no state where an optimizer makes its own: gradients are added up in them. */
 static int find_gradient_holders(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
@@ -357,7 +372,7 @@ static int find_gradient_holders(struct lives *lives)
     if (!held)
         return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++)
-        parameter_bytes += is_parameter(lives, i) ? (int64_t)replay->allocations[i].bytes : 0;
+        parameter_bytes += vt_lives_is_parameter(lives, i) ? (int64_t)replay->allocations[i].bytes : 0;
     weigh_passes(lives, held);
     for (size_t i = 0; i < count; i++) {
         if (i > 0) {
@@ -371,210 +386,24 @@ static int find_gradient_holders(struct lives *lives)
     }
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && vt_lives_has(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
-            (zeros && fits(lives, i, &early_zeros)))
+            ((zeros || (lives->has_state && lives->bits[i] & VT_LIFE_MATCHES_PARAMETER)) &&
+             fits(lives, i, &early_zeros)))
             lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
     free(held);
     return 0;
-}
-
-/* ---- Sets: blocks that one line makes in one step, one for each parameter ---- */
-
-/* What else the same line may make: a state dict has buffers too. */
-#define SET_OTHERS_SHARE 4
-
-/* A block that a set may have, and the line and step that made it. */
-struct candidate {
-    uint64_t maker;
-    uint32_t allocation;
-};
-
-static int compare_candidates(const void *a, const void *b)
-{
-    const struct candidate *left = a, *right = b;
-    if (left->maker != right->maker)
-        return left->maker < right->maker ? -1 : 1;
-    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
-}
-
-/* Made by the script itself, without gradients, from values that it has: copies or results. */
-static bool may_be_of_set(const struct lives *lives, size_t i)
-{
-    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(BACKWARD) |
-                            VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(DATA) |
-                            VT_TRAIT(LOADED) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET);
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return vt_lives_holds(lives, block) && block->stack_id != 0 && !vt_lives_has(lives, block, others) &&
-           (!(lives->bits[i] & VT_LIFE_GRAD_MODE) || vt_lives_has(lives, block, VT_TRAIT(COPY))) &&
-           !is_parameter(lives, i);
-}
-
-/* An optimizer's step leaves state for half of what is trained, at least. */
-static bool makes_own_state(const struct lives *lives)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < lives->replay->allocation_count; i++) {
-        const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
-            lives->bits[i] & VT_LIFE_PERSISTENT)
-            bytes += block->bytes;
-    }
-    return bytes * 2 >= lives->trained.bytes;
-}
-
-/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or the same
- * line replaces them while they are there, unless an optimizer makes state already. */
-static bool is_kept(const struct lives *lives, const struct candidate *made, const struct candidate *next)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
-    uint32_t life = lives->bits[made->allocation];
-    if (vt_lives_has(lives, block, VT_TRAIT(COPY)))
-        return true;
-    if (lives->has_state)
-        return false;
-    if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
-        life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
-        return true;
-    return next && next->maker >> 32 == made->maker >> 32 &&
-           lives->replay->allocations[next->allocation].alloc_event < block->free_event;
-}
-
-/* The set is those of a line that are alive when its last is made. `next` is what follows it, NULL = nothing.
- */
-static int judge_set(struct lives *lives, const struct candidate *made, size_t count,
-                     const struct candidate *next)
-{
-    const struct vt_allocation *blocks = lives->replay->allocations;
-    uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
-    struct weight all = {0}, matched = {0};
-    int error = index_parameters(lives);
-    for (size_t i = 0; i < count && !error; i++) {
-        const struct vt_allocation *block = &blocks[made[i].allocation];
-        if (block->free_event <= complete)
-            continue;
-        add_weight(&all, block->bytes);
-        if (take_size(&lives->parameter_sizes, block->bytes))
-            add_weight(&matched, block->bytes);
-    }
-    bool is_set = are_all_parameters(lives, matched) && is_kept(lives, made, next) &&
-                  (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
-    for (size_t i = 0; i < count && is_set; i++)
-        if (blocks[made[i].allocation].free_event > complete)
-            lives->bits[made[i].allocation] |= VT_LIFE_LIKE_ALL_PARAMETERS;
-    return error;
-}
-
-/* ---- What files hold ---- */
-
-/* A file that was read onto the device has weights, and perhaps an optimizer's state after or before them. If
- * as much as the weights is dropped before it is used, they were copied into the model, and what is left is
- * state. If not, the first set is a copy of the weights; the rest is state only if the optimizer makes none.
- */
-static bool is_dropped(const struct lives *lives, size_t i)
-{
-    return !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT));
-}
-
-static bool is_loaded(const struct lives *lives, size_t i)
-{
-    const struct vt_allocation *block = &lives->replay->allocations[i];
-    return vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
-           !vt_lives_has(lives, block, VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY)) && !is_parameter(lives, i);
-}
-
-/* Those of a set that match the sizes of the parameters, each parameter once. */
-static int match_set(struct lives *lives, const struct candidate *set, size_t count, bool dropped,
-                     struct weight *matched)
-{
-    int error = index_parameters(lives);
-    for (size_t i = 0; i < count && !error; i++)
-        if (is_dropped(lives, set[i].allocation) == dropped &&
-            take_size(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
-            add_weight(matched, lives->replay->allocations[set[i].allocation].bytes);
-    return error;
-}
-
-/* All that one step read. */
-static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
-{
-    const struct vt_allocation *blocks = lives->replay->allocations;
-    struct weight dropped = {0}, kept = {0}, taken = {0};
-    int error = match_set(lives, set, count, true, &dropped);
-    if (!error)
-        error = match_set(lives, set, count, false, &kept);
-    bool weights_dropped = are_all_parameters(lives, dropped);
-    if (error || (!weights_dropped && !are_all_parameters(lives, kept)))
-        return error;
-    error = index_parameters(lives);
-    for (size_t i = 0; i < count && !error; i++) {
-        uint64_t bytes = blocks[set[i].allocation].bytes;
-        if (is_dropped(lives, set[i].allocation))
-            continue;
-        bool first = !are_all_parameters(lives, taken);
-        if (take_size(&lives->parameter_sizes, bytes)) {
-            add_weight(&taken, bytes);
-            first = true;
-        }
-        bool copy = lives->has_state || (first && !weights_dropped);
-        lives->bits[set[i].allocation] |= copy ? VT_LIFE_LIKE_ALL_PARAMETERS : VT_LIFE_MATCHES_PARAMETER;
-    }
-    return error;
-}
-
-/* ---- Both ---- */
-
-/* Runs of candidates of one maker. Only as many blocks as there are parameters can be a set of them, so that
- * all runs together take no longer than there are blocks. */
-static int judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
-{
-    const struct vt_allocation *blocks = lives->replay->allocations;
-    int error = 0;
-    size_t same;
-    if (count > 1)
-        qsort(candidates, count, sizeof *candidates, compare_candidates);
-    for (size_t i = 0; i < count && !error; i += same) {
-        struct weight run = {0};
-        for (same = 0; i + same < count && candidates[i + same].maker == candidates[i].maker; same++)
-            add_weight(&run, blocks[candidates[i + same].allocation].bytes);
-        if (are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
-            error = loaded ? judge_loaded(lives, candidates + i, same)
-                           : judge_set(lives, candidates + i, same,
-                                       i + same < count ? candidates + i + same : NULL);
-    }
-    return error;
-}
-
-static int find_sets(struct lives *lives, bool loaded)
-{
-    const struct vt_replay *replay = lives->replay;
-    struct candidate *candidates = malloc((replay->allocation_count + 1) * sizeof *candidates);
-    size_t count = 0;
-    if (!candidates)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        uint64_t step = vt_step_at(lives->phases, block->alloc_event);
-        uint64_t line = loaded ? 0 : block->stack_id;
-        if (loaded ? is_loaded(lives, i) : may_be_of_set(lives, i))
-            candidates[count++] = (struct candidate){line << 32 | step, (uint32_t)i};
-    }
-    int error = judge_runs(lives, candidates, count, loaded);
-    free(candidates);
-    return error;
 }
 
 int vt_lives_compare_sizes(struct lives *lives)
 {
     int error = match_gradients(lives);
     if (!error)
+        error = vt_lives_follow_parameters(lives);
+    if (!error)
         error = list_parameters(lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
     lives->has_state = makes_own_state(lives);
-    for (int loaded = 0; loaded < 2 && lives->all.count > 0 && !error; loaded++)
-        error = find_sets(lives, loaded);
     if (!error)
         error = find_gradient_holders(lives);
-    vt_index_free(&lives->known_sizes);
-    free(lives->parameters);
     return error;
 }

@@ -1,6 +1,8 @@
 #include "trace/frameworks.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #define BASE32 "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -137,6 +139,62 @@ bool vt_is_cache_name(const char *name)
         if (strstr(name, parts[i]))
             return true;
     return false;
+}
+
+static bool in_word(char letter)
+{
+    return isalpha((unsigned char)letter);
+}
+
+/* Whether `name` has these words, whole and next to each other. */
+static bool has_words(const char *name, size_t bytes, const char *words)
+{
+    size_t length = strlen(words);
+    for (size_t i = 0; i + length <= bytes; i++)
+        if (strncasecmp(name + i, words, length) == 0 && (i == 0 || !in_word(name[i - 1])) &&
+            (i + length == bytes || !in_word(name[i + length])))
+            return true;
+    return false;
+}
+
+static int name_row(const char *name, size_t bytes)
+{
+    static const char *const words[] = {
+#define VT_TENSOR_NAME(words, category) words,
+#include "trace/frameworks.def"
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has_words(name, bytes, words[i]))
+            return (int)i;
+    return -1;
+}
+
+enum vt_category vt_named_category(const char *way)
+{
+    static const uint8_t categories[] = {
+#define VT_TENSOR_NAME(words, category) VT_CATEGORY_##category,
+#include "trace/frameworks.def"
+    };
+    int found = -1;
+    for (const char *step = way, *end; step; step = end ? end + 3 : NULL) {
+        end = strstr(step, " < ");
+        size_t bytes = end ? (size_t)(end - step) : strlen(step);
+        /* "dict 'momentum' of train(), 2 items", "list Lion.exp_avg, 4 items" */
+        const char *name = memchr(step, '\'', bytes);
+        if (!name)
+            name = memchr(step, '.', bytes);
+        if (!name)
+            continue;
+        name++;
+        size_t left = (size_t)(step + bytes - name), length = 0;
+        while (length < left && (isalnum((unsigned char)name[length]) || name[length] == '_'))
+            length++;
+        int row = name_row(name, length);
+        if (row >= 0 && categories[row] == VT_CATEGORY_UNKNOWN)
+            return VT_CATEGORY_UNKNOWN;
+        found = found < 0 ? row : found;
+    }
+    return found < 0 ? VT_CATEGORY_UNKNOWN : categories[found];
 }
 
 size_t vt_holder_bytes(const char *holder)

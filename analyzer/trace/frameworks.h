@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/words.h"
+
 /* Kinds of native libraries and programs, as bits; 0 = a program's own. */
 enum vt_object_kind {
     VT_OBJECT_SYSTEM = 1,    /* never a user's code, and never what called it */
@@ -27,6 +29,9 @@ bool vt_is_autograd(const char *function);
 bool vt_is_node(const char *function); /* of backward: "AddmmBackward0" */
 /* A name of a variable or an attribute, or all steps to one, sounds like a cache of keys and values. */
 bool vt_is_cache_name(const char *name);
+/* What the names on a way of steps to a tensor ("key 'w' < dict 'momentum' of train(), 2 items") call it, the
+ * name nearest to it first; VT_CATEGORY_UNKNOWN = nothing. */
+enum vt_category vt_named_category(const char *way);
 /* Bytes of a holder's name without the count: "list 'history' in __main__, 3 items" is the same holder later,
  * with more items. */
 size_t vt_holder_bytes(const char *holder);

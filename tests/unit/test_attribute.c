@@ -282,6 +282,81 @@ Test(attribute, names_a_training_run)
     end(&run);
 }
 
+/* A training whose optimizer is no torch.optim's, only a method called step; `early`: which is also called
+ * before the first forward. Returns the stack of what it keeps. */
+static uint32_t train_with_own_step(struct run *run, bool early)
+{
+    struct kept kept = {0};
+    uint64_t activations[3], addmm = symbol(run, "_ZN2at4_ops5addmm4callEv");
+    uint32_t mine = builder_code(run->builder, "/home/someone/train.py", "Mine.step", 1);
+    uint32_t helper = builder_code(run->builder, "/home/someone/train.py", "refresh", 1);
+    run->state = STACK(run, MAIN, addmm, {helper, 2, 0}, {mine, 2, 0});
+    run->step_scratch = STACK(run, MAIN, addmm, {helper, 4, 0}, {mine, 2, 0});
+    make_model(run);
+    if (early)
+        release(run, alloc(run, run->step_scratch, PARAMETER, 0), PARAMETER, run->main_free);
+    for (int i = 0; i < 3; i++) {
+        forward(run, &kept, activations);
+        backward(run, &kept, activations, false);
+        step(run, &kept);
+        zero_grad(run, &kept);
+        release(run, activations[2], SCRATCH, run->main_free);
+    }
+    attribute(run);
+    return run->state;
+}
+
+static uint8_t category_of(const struct run *run, uint32_t stack_id)
+{
+    for (size_t i = 0; i < run->replay->allocation_count; i++)
+        if (run->replay->allocations[i].stack_id == stack_id)
+            return run->attribution->labels[i].category;
+    return VT_CATEGORY_UNKNOWN;
+}
+
+Test(attribute, knows_an_optimizer_of_the_scripts_own)
+{
+    struct run run = begin();
+    train_with_own_step(&run, false);
+    expect_training(&run);
+    expect(&run, run.state, VT_CATEGORY_OPTIMIZER_STATE);
+    expect(&run, run.step_scratch, VT_CATEGORY_TEMPORARY);
+    end(&run);
+    run = begin();
+    cr_expect_neq(category_of(&run, train_with_own_step(&run, true)), VT_CATEGORY_OPTIMIZER_STATE,
+                  "a step that does not follow a backward is none of an optimizer");
+    end(&run);
+}
+
+/* Weights that each step computes from those before. */
+Test(attribute, follows_parameters_that_steps_replace)
+{
+    struct run run = begin();
+    struct kept kept = {0};
+    uint64_t activations[3], weights[2], addmm = symbol(&run, "_ZN2at4_ops3sub4callEv");
+    uint32_t update = builder_code(run.builder, "/home/someone/train.py", "update", 1);
+    uint32_t first = STACK(&run, MAIN, addmm, {update, 2, 0}),
+             next = STACK(&run, MAIN, addmm, {update, 8, 0});
+    for (int k = 0; k < 2; k++)
+        weights[k] = alloc(&run, first, PARAMETER, 0);
+    for (int i = 0; i < 4; i++) {
+        forward(&run, &kept, activations);
+        backward(&run, &kept, activations, false);
+        uint64_t old[2] = {weights[0], weights[1]};
+        for (int k = 0; k < 2; k++)
+            weights[k] = alloc(&run, next, PARAMETER, run.node * 2);
+        for (int k = 0; k < 2; k++)
+            release(&run, old[k], PARAMETER, run.main_free);
+        zero_grad(&run, &kept);
+        release(&run, activations[2], SCRATCH, run.main_free);
+    }
+    attribute(&run);
+    expect(&run, first, VT_CATEGORY_PARAMETER);
+    expect(&run, next, VT_CATEGORY_PARAMETER);
+    expect(&run, run.gradient, VT_CATEGORY_GRADIENT);
+    end(&run);
+}
+
 Test(attribute, names_modules_and_operators)
 {
     struct run run = begin();

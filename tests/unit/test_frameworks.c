@@ -65,3 +65,19 @@ Test(frameworks, autograd_nodes)
     cr_expect(vt_is_plumbing("torch::autograd::Engine::execute"));
     cr_expect_not(vt_is_plumbing("at::native::layer_norm_cuda"));
 }
+
+Test(frameworks, names_of_tensors)
+{
+    cr_expect_eq(vt_named_category("local 'velocity' of train()"), VT_CATEGORY_OPTIMIZER_STATE);
+    cr_expect_eq(vt_named_category("list Lion.exp_avg, 4 items < local 'lion' of main()"),
+                 VT_CATEGORY_OPTIMIZER_STATE);
+    /* the nearest name holds */
+    cr_expect_eq(vt_named_category("attribute Zero.master < local 'opt' of main()"), VT_CATEGORY_PARAMETER);
+    cr_expect_eq(vt_named_category("key 'w' < dict 'param_grads' of step(), 3 items"), VT_CATEGORY_GRADIENT);
+    /* whole words, of names alone */
+    cr_expect_eq(vt_named_category("local 'upgrade' of momentum()"), VT_CATEGORY_UNKNOWN);
+    cr_expect_eq(vt_named_category("local 'options' of main()"), VT_CATEGORY_UNKNOWN);
+    /* a copy of what has such a name */
+    cr_expect_eq(vt_named_category("key 'exp_avg' < dict 'best' of main(), 2 items"), VT_CATEGORY_UNKNOWN);
+    cr_expect_eq(vt_named_category(""), VT_CATEGORY_UNKNOWN);
+}

@@ -191,6 +191,64 @@ def trainers_wrapper(record):
     train(record, model, GradScaledOptimizer(torch.optim.Adam(model.parameters())), make_token_batch)
 
 
+def replaced_in_turn(record):
+    """Weights and momentum in dicts, without a module; both are made anew, one parameter after the other."""
+    theta = {"w1": torch.randn(256, 512, device="cuda") * 0.05, "b1": torch.zeros(512, device="cuda"),
+             "w2": torch.randn(512, 512, device="cuda") * 0.05, "w3": torch.randn(512, 32, device="cuda") * 0.05}
+    theta = {name: value.requires_grad_() for name, value in theta.items()}
+    momentum = {name: torch.zeros_like(value) for name, value in theta.items()}
+    record.hold("parameter", lambda: theta)
+    record.hold("optimizer_state", lambda: momentum)
+    for step in range(4):
+        inputs, targets = make_batch()
+        hidden = torch.tanh(torch.tanh(inputs @ theta["w1"] + theta["b1"]) @ theta["w2"])
+        loss = functional.cross_entropy(hidden @ theta["w3"], targets)
+        record.take("fwd", step, (inputs, targets))
+        slopes = dict(zip(theta, torch.autograd.grad(loss, list(theta.values()))))
+        record.take("bwd", step, (inputs, targets), list(slopes.values()))
+        del hidden, loss
+        for name in theta:
+            with torch.no_grad():
+                momentum[name] = 0.9 * momentum[name] + slopes[name]
+                theta[name] = (theta[name] - 0.1 * momentum[name]).requires_grad_()
+        del slopes
+        record.take("step", step, (inputs, targets))
+
+
+class World:
+    """What an agent plays in, on the device: its step is none of an optimizer."""
+
+    def __init__(self, players=4096):
+        self.places = torch.zeros(players, 256, device="cuda")
+
+    def step(self, actions):
+        self.places = self.places * 0.99 + functional.pad(actions, (0, 256 - actions.shape[1]))
+        return self.places
+
+
+def played_world(record):
+    """An agent's steps, then one of the optimizer. What the world computes is input or activation: autograd keeps it."""
+    policy = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 32)).cuda()
+    optimizer = torch.optim.Adam(policy.parameters())
+    record.watch([policy], [optimizer])
+    world = World()
+    seen = world.places
+    for step in range(STEPS):
+        path = []
+        for _ in range(2):
+            with torch.no_grad(), record.free_choice():
+                actions = policy(seen)
+                seen = world.step(actions)
+                path.append(seen)
+        loss = sum(policy(place).square().mean() for place in path)
+        record.take("fwd", step)
+        loss.backward()
+        record.take("bwd", step)
+        optimizer.step()
+        optimizer.zero_grad()
+        record.take("step", step)
+
+
 PROGRAMS = {
     function.__name__: function
     for function in (
@@ -206,5 +264,7 @@ PROGRAMS = {
         sam_with_closure,
         zero_redundancy,
         trainers_wrapper,
+        replaced_in_turn,
+        played_world,
     )
 }

@@ -36,34 +36,21 @@ KNOWN_WRONG = {
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
     ("rules", "momentum_contrast", "activations"): 0.24,
-    # Zeros as large as the parameters, beside gradients from backward: by their sizes, state.
-    ("rules", "accumulated_elsewhere", None): 0.87,
-    ("rules", "accumulated_elsewhere", "gradients"): 0.3,
-    ("rules", "accumulated_elsewhere", "optimizer state"): 0.59,
     # A picture that is trained is a copy of another: their sizes are the same, and that of the one gradient.
     ("rules", "picture_trained", None): 0.9,
     ("rules", "picture_trained", "parameters and buffers"): 0.08,
-    ("inspections", "picture_trained", None): 0.94,
-    ("inspections", "picture_trained", "parameters and buffers"): 0.47,
+    ("inspections", "picture_trained", None): 0.98,
+    ("inspections", "picture_trained", "parameters and buffers"): 0.78,
     # Features of that picture that were computed once, without gradients, resemble constants.
     ("rules", "picture_trained", "activations"): 0.64,
     ("inspections", "picture_trained", "activations"): 0.87,
     ("rules", "picture_trained", "inputs"): 0.5,
-    ("inspections", "picture_trained", "inputs"): 0.5,
     # Sums of gradients that outlive the step resemble other values that the script keeps.
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0), ("checkpoint copies", 0))},
-    # A quotient of a few bytes on the way to a gradient.
-    ("inspections", "projected_gradients", "gradients"): 0.9999,
-    # Clones of gradients, by an object that has no step: they resemble copies of the weights.
-    **{(mode, "momentum_updater", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.87), ("optimizer state", 0), ("checkpoint copies", 0))},
-    # Gradients of masters that are made within the step and stay.
-    **{("rules", "fp16_optimizer", group): share
-       for group, share in ((None, 0.95), ("gradients", 0), ("inputs", 0.06))},
-    # Copies that an optimizer made of the weights become the weights.
-    **{(mode, "sam_with_closure", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.89), ("parameters and buffers", 0), ("optimizer state", 0))},
+    # Copies that an optimizer made of the weights become the weights; those of the last step after the last pass.
+    **{("rules", "sam_with_closure", group): share
+       for group, share in ((None, 0.94), ("parameters and buffers", 0.88), ("optimizer state", 0.83))},
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},

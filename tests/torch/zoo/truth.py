@@ -213,14 +213,14 @@ class Record:
                 states = [optimizer.state[parameter] for optimizer in self.optimizers if parameter in optimizer.state]
                 yield name, [parameter, parameter.grad if parameter.is_leaf else None, *tensors_in(states)]
 
-    def take(self, name, step, inputs=(), gradients=()):
-        """GRADIENTS: those that are in no tensor's .grad."""
+    def take(self, name, step, inputs=(), others=()):
+        """OTHERS: gradients that are in no tensor's .grad; no name here tells an inspection that they are."""
         self.wait_for_process_group()
         stats = torch._C._cuda_memoryStats(self.device)
         first = all(mark["name"] != name for mark in self.marks)
         (self.inspect if self.with_inspections and first else self.mark)(name)
         blocks = self.blocks()
-        self.roles.append([(role, address) for role, tensors in self.tensors(inputs, gradients)
+        self.roles.append([(role, address) for role, tensors in self.tensors(inputs, others)
                            for address in self.addresses(tensors)])
         self.names.append([(name, address) for name, tensors in self.named_tensors() for address in self.addresses(tensors)])
         self.marks.append({

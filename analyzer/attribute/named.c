@@ -1,0 +1,72 @@
+/* Blocks that an inspection found under names that tell what they are. A name is one witness: it decides
+ * where rules only guess; with the size of a parameter it is more than they know. */
+#include "attribute/lives.h"
+#include "attribute/owners.h"
+#include "attribute/rules.h"
+#include "trace/frameworks.h"
+
+/* The sizes of parameters and gradients, and of those in twice as many bits. */
+static int index_sizes(const struct vt_attribution *attribution, const struct vt_phases *phases,
+                       struct vt_index *sizes)
+{
+    const struct vt_replay *replay = attribution->replay;
+    int error = 0;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_label *label = &attribution->labels[i];
+        if (!vt_holds_tensors(phases, &replay->allocations[i]) ||
+            (label->category != VT_CATEGORY_PARAMETER && label->category != VT_CATEGORY_GRADIENT))
+            continue;
+        error = vt_index_put(sizes, vt_size_bucket(replay->allocations[i].bytes), 1);
+        if (!error)
+            error = vt_index_put(sizes, vt_size_bucket(2 * replay->allocations[i].bytes), 1);
+    }
+    return error;
+}
+
+static bool is_kept(uint32_t life)
+{
+    return life & (VT_LIFE_OUTLIVES_STEP | VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT);
+}
+
+/* Whether the name may be right, if a parameter has the size or none. Copies keep the names of what they
+ * copy; inputs are copied or made, as state is. */
+static bool may_be(enum vt_category named, const struct vt_label *label, uint32_t life, bool has_size)
+{
+    if (label->category == VT_CATEGORY_CHECKPOINT_COPY)
+        return false;
+    if (label->evidence != VT_EVIDENCE_WEAK && !(has_size && label->category == VT_CATEGORY_INPUT))
+        return false;
+    return named == VT_CATEGORY_GRADIENT ? has_size : is_kept(life);
+}
+
+static void give(const struct vt_held *held, struct vt_placed *placed, struct vt_label *label,
+                 enum vt_category category)
+{
+    label->category = (uint8_t)category;
+    label->evidence = VT_EVIDENCE_WEAK;
+    label->rule = VT_RULE_INSPECTION;
+    placed->inspection_of[held->allocation] = held->inspection;
+}
+
+int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
+                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed)
+{
+    struct vt_index sizes = {0};
+    int error = index_sizes(attribution, phases, &sizes);
+    for (size_t i = 0; i < attribution->held_count && !error; i++) {
+        const struct vt_held *held = &attribution->held[i];
+        struct vt_label *label = &labels[held->allocation];
+        uint32_t life = lives[held->allocation];
+        if (placed->inspection_of[held->allocation] != VT_NEVER)
+            continue;
+        enum vt_category named =
+            phases->pass_count > 0 ? vt_named_category(held->holder->way) : VT_CATEGORY_UNKNOWN;
+        bool has_size =
+            vt_index_get(&sizes, vt_size_bucket(attribution->replay->allocations[held->allocation].bytes)) !=
+            VT_INDEX_NONE;
+        if (named != VT_CATEGORY_UNKNOWN && may_be(named, label, life, has_size))
+            give(held, placed, label, named);
+    }
+    vt_index_free(&sizes);
+    return error;
+}

@@ -1,0 +1,218 @@
+/* Sets of blocks with the sizes of all parameters, which a line or a file makes at once. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "attribute/lives.h"
+
+/* ---- Sets: blocks that one line makes between two passes, one for each parameter ---- */
+
+/* What else the same line may make: a state dict has buffers too. */
+#define SET_OTHERS_SHARE 4
+
+/* A block that a set may have. */
+struct candidate {
+    uint64_t
+        line; /* that made it: hash of its Python frames, since native ones change as the program warms up */
+    uint32_t passes; /* before it */
+    uint32_t allocation;
+};
+
+static bool same_maker(const struct candidate *left, const struct candidate *right)
+{
+    return left->line == right->line && left->passes == right->passes;
+}
+
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    if (left->line != right->line)
+        return left->line < right->line ? -1 : 1;
+    if (left->passes != right->passes)
+        return left->passes < right->passes ? -1 : 1;
+    return left->allocation < right->allocation ? -1 : left->allocation > right->allocation;
+}
+
+/* Made by the script itself, without gradients, from values that it has: copies or results. */
+static bool may_be_of_set(const struct lives *lives, size_t i)
+{
+    const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY) | VT_TRAIT(BACKWARD) |
+                            VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL) | VT_TRAIT(DATA) |
+                            VT_TRAIT(LOADED) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET);
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return vt_lives_holds(lives, block) && block->stack_id != 0 && !vt_lives_has(lives, block, others) &&
+           (!(lives->bits[i] & VT_LIFE_GRAD_MODE) || vt_lives_has(lives, block, VT_TRAIT(COPY))) &&
+           !vt_lives_is_parameter(lives, i);
+}
+
+/* Whether a line always makes its next set while the one before is there. `line` begins with its first. */
+static bool line_replaces(const struct lives *lives, const struct candidate *line, size_t count)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    size_t first = 0, sets = 1;
+    for (size_t i = 1; i < count && line[i].line == line->line; i++) {
+        if (line[i].passes == line[first].passes)
+            continue;
+        if (blocks[line[i].allocation].alloc_event >= blocks[line[first].allocation].free_event)
+            return false;
+        first = i;
+        sets++;
+    }
+    return sets > 1;
+}
+
+/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or their line
+ * replaces them while they are there, unless an optimizer makes state already. */
+static bool is_kept(const struct lives *lives, const struct candidate *made, bool replaced)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
+    uint32_t life = lives->bits[made->allocation];
+    if (vt_lives_has(lives, block, VT_TRAIT(COPY)))
+        return true;
+    if (lives->has_state)
+        return false;
+    if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
+        life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
+        return true;
+    return replaced;
+}
+
+/* The set is those of a line that are alive when its last is made. */
+static int judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
+    struct weight all = {0}, matched = {0};
+    int error = vt_lives_index_parameters(lives);
+    for (size_t i = 0; i < count && !error; i++) {
+        const struct vt_allocation *block = &blocks[made[i].allocation];
+        if (block->free_event <= complete)
+            continue;
+        vt_add_weight(&all, block->bytes);
+        if (vt_size_take(&lives->parameter_sizes, block->bytes))
+            vt_add_weight(&matched, block->bytes);
+    }
+    bool is_set = vt_lives_are_all_parameters(lives, matched) && is_kept(lives, made, replaced) &&
+                  (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
+    for (size_t i = 0; i < count && is_set; i++)
+        if (blocks[made[i].allocation].free_event > complete)
+            lives->bits[made[i].allocation] |= VT_LIFE_LIKE_ALL_PARAMETERS;
+    return error;
+}
+
+/* ---- What files hold ---- */
+
+/* A file that was read onto the device has weights, and perhaps an optimizer's state after or before them. If
+ * as much as the weights is dropped before it is used, they were copied into the model, and what is left is
+ * state. If not, the first set is a copy of the weights; the rest is state only if the optimizer makes none.
+ */
+static bool is_dropped(const struct lives *lives, size_t i)
+{
+    return !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT));
+}
+
+static bool is_loaded(const struct lives *lives, size_t i)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
+           !vt_lives_has(lives, block, VT_TRAIT(MODULE) | VT_TRAIT(MODULE_APPLY)) &&
+           !vt_lives_is_parameter(lives, i);
+}
+
+/* Those of a set that match the sizes of the parameters, each parameter once. */
+static int match_set(struct lives *lives, const struct candidate *set, size_t count, bool dropped,
+                     struct weight *matched)
+{
+    int error = vt_lives_index_parameters(lives);
+    for (size_t i = 0; i < count && !error; i++)
+        if (is_dropped(lives, set[i].allocation) == dropped &&
+            vt_size_take(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
+            vt_add_weight(matched, lives->replay->allocations[set[i].allocation].bytes);
+    return error;
+}
+
+/* All that was read between two passes. */
+static int judge_loaded(struct lives *lives, const struct candidate *set, size_t count)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    struct weight dropped = {0}, kept = {0}, taken = {0};
+    int error = match_set(lives, set, count, true, &dropped);
+    if (!error)
+        error = match_set(lives, set, count, false, &kept);
+    bool weights_dropped = vt_lives_are_all_parameters(lives, dropped);
+    if (error || (!weights_dropped && !vt_lives_are_all_parameters(lives, kept)))
+        return error;
+    error = vt_lives_index_parameters(lives);
+    for (size_t i = 0; i < count && !error; i++) {
+        uint64_t bytes = blocks[set[i].allocation].bytes;
+        if (is_dropped(lives, set[i].allocation))
+            continue;
+        bool first = !vt_lives_are_all_parameters(lives, taken);
+        if (vt_size_take(&lives->parameter_sizes, bytes)) {
+            vt_add_weight(&taken, bytes);
+            first = true;
+        }
+        bool copy = lives->has_state || (first && !weights_dropped);
+        lives->bits[set[i].allocation] |= copy ? VT_LIFE_LIKE_ALL_PARAMETERS : VT_LIFE_MATCHES_PARAMETER;
+    }
+    return error;
+}
+
+/* ---- Both ---- */
+
+/* Runs of candidates of one maker. Only as many blocks as there are parameters can be a set of them, so that
+ * all runs together take no longer than there are blocks. */
+static int judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    int error = 0;
+    size_t same;
+    bool replaced = false;
+    if (count > 1)
+        qsort(candidates, count, sizeof *candidates, compare_candidates);
+    for (size_t i = 0; i < count && !error; i += same) {
+        struct weight run = {0};
+        if (i == 0 || candidates[i].line != candidates[i - 1].line)
+            replaced = line_replaces(lives, candidates + i, count - i);
+        for (same = 0; i + same < count && same_maker(&candidates[i + same], &candidates[i]); same++)
+            vt_add_weight(&run, blocks[candidates[i + same].allocation].bytes);
+        if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
+            error = loaded ? judge_loaded(lives, candidates + i, same)
+                           : judge_set(lives, candidates + i, same, replaced);
+    }
+    return error;
+}
+
+static uint64_t line_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    return stack->python_count == 0
+               ? stack_id
+               : vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START);
+}
+
+static int find_sets(struct lives *lives, bool loaded)
+{
+    const struct vt_replay *replay = lives->replay;
+    struct candidate *candidates = malloc((replay->allocation_count + 1) * sizeof *candidates);
+    size_t count = 0;
+    if (!candidates)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        uint32_t passes = (uint32_t)(vt_pass_before(lives->phases, block->alloc_event) + 1);
+        if (loaded ? is_loaded(lives, i) : may_be_of_set(lives, i))
+            candidates[count++] =
+                (struct candidate){loaded ? 0 : line_of(replay->trace, block->stack_id), passes, (uint32_t)i};
+    }
+    int error = judge_runs(lives, candidates, count, loaded);
+    free(candidates);
+    return error;
+}
+
+int vt_lives_find_sets(struct lives *lives)
+{
+    int error = 0;
+    for (int loaded = 0; loaded < 2 && lives->all.count > 0 && !error; loaded++)
+        error = find_sets(lives, loaded);
+    return error;
+}
