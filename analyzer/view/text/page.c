@@ -8,6 +8,8 @@
 
 #include "base/memory_stream.h"
 
+#define WEAK_WRONG_PART 4u /* of weak bytes, at most one part in this was wrong: docs/attribution.md */
+
 const char *vt_text_whole(const struct vt_device_report *device)
 {
     return device->at.state.present ? "of use" : "of peak";
@@ -165,14 +167,15 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
 {
     const struct vt_instant *instant = device->shown;
     uint64_t unknown = instant->state.categories[VT_CATEGORY_UNKNOWN],
-             weak = instant->evidence[VT_EVIDENCE_WEAK], whole = 0;
-    char exact[80] = "exact (read from the live object)";
+             all_weak = instant->evidence[VT_EVIDENCE_WEAK],
+             weak = all_weak > unknown ? all_weak - unknown : 0, whole = 0;
+    char exact[80] = "exact (read from the live object)", guessed[96];
     const struct {
         uint64_t bytes;
         const char *name;
     } parts[] = {{instant->evidence[VT_EVIDENCE_EXACT], exact},
-                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (stack and lifetime agree)"},
-                 {weak > unknown ? weak - unknown : 0, "weak"},
+                 {instant->evidence[VT_EVIDENCE_STRONG], "strong (two witnesses agree)"},
+                 {weak, guessed},
                  {unknown, "unknown"}};
     const char *join = VT_BOLD "Evidence:" VT_RESET " ";
 
@@ -180,6 +183,8 @@ void vt_text_evidence(struct vt_print *print, const struct vt_device_report *dev
         snprintf(exact, sizeof exact, "exact (read from live objects in %zu inspection%s)",
                  print->report->facts.inspection_count,
                  print->report->facts.inspection_count == 1 ? "" : "s");
+    snprintf(guessed, sizeof guessed, "weak (one witness: up to %s of it may be in a wrong category)",
+             VT_BYTES(weak / WEAK_WRONG_PART));
     for (int i = 0; i < VT_EVIDENCE_COUNT; i++)
         whole += instant->evidence[i];
     if (!whole)

@@ -125,7 +125,7 @@ Test(text, of_a_damaged_file_nobody_knows_what_was_lost)
 
     fake->trace.truncated = true;
     text = write_text(fake, vt_text_report, (struct vt_view_style){.width = 200, .by = -1}, NULL);
-    cr_expect(strstr(text, "82.4 % strong (stack and lifetime agree)."), "%s", text);
+    cr_expect(strstr(text, "82.4 % strong (two witnesses agree)."), "%s", text);
     cr_expect_null(strstr(text, "No events were lost"));
     free(text);
 }
