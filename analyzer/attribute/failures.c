@@ -94,13 +94,14 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
 {
     const struct vt_trace *trace = replay->trace;
     struct finder finder = {.trace = trace};
-    uint32_t *tries = calloc(trace->event_count + 1, sizeof *tries);
+    struct vt_failure *before =
+        calloc(trace->event_count + 1, sizeof *before); /* by event: attempts for it */
     size_t count = 0;
     for (size_t i = 0; i < trace->event_count; i++)
         count += is_failure(&trace->events[i]);
     *failures = (struct vt_failures){.items = calloc(count + 1, sizeof *failures->items)};
-    if (!failures->items || !tries) {
-        free(tries);
+    if (!failures->items || !before) {
+        free(before);
         vt_failures_free(failures);
         return -ENOMEM;
     }
@@ -113,13 +114,16 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
         if (!is_failure(&trace->events[i]))
             continue;
         failures->count++;
-        *failure = (struct vt_failure){.event_index = (uint32_t)i, .tries = tries[i] + by_driver};
+        *failure = before[i];
+        failure->event_index = (uint32_t)i;
+        if (by_driver && (!failure->tries++ || trace->events[i].bytes < failure->tried_bytes))
+            failure->tried_bytes = trace->events[i].bytes;
         if (by_driver)
             failure->outcome = (uint8_t)outcome_of(&finder, i, &next);
         if (failure->outcome == VT_FAILURE_REPEATED)
-            tries[next] = failure->tries;
+            before[next] = (struct vt_failure){.tries = failure->tries, .tried_bytes = failure->tried_bytes};
     }
-    free(tries);
+    free(before);
     return 0;
 }
 

@@ -12,7 +12,8 @@ enum vt_failure_outcome {
 
 struct vt_failure {
     uint32_t event_index;
-    uint32_t tries; /* of a final failure: attempts that the driver refused */
+    uint32_t tries;       /* of a final failure: attempts that the driver refused */
+    uint64_t tried_bytes; /* the smallest of them; 0 = there was none */
     uint8_t outcome;
 };
 

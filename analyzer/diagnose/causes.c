@@ -135,12 +135,14 @@ static int find_leaks(struct search *search)
     for (size_t i = 0; i < leaks->count; i++) {
         const struct vt_leak *leak = &leaks->items[i];
         struct vt_cause *cause;
-        char each[24];
+        char each[24], of[32] = "";
+        if (leak->category == VT_CATEGORY_KV_CACHE)
+            snprintf(of, sizeof of, " (%s)", vt_category_label(leak->category));
         if (leak->category == VT_CATEGORY_CACHED || leak->category == VT_CATEGORY_HOST_PINNED)
             continue;
-        cause = add(search, CAUSE_LEAK, leak->bytes, 0, "%s%s, %s more with each step since step %" PRIu32,
-                    leak->is_leak ? "a leak: " : "", leak->name, vt_format_bytes(leak->bytes_per_step, each),
-                    leak->first_step);
+        cause = add(search, CAUSE_LEAK, leak->bytes, 0, "%s%s%s, %s more with each step since step %" PRIu32,
+                    leak->is_leak ? "a leak: " : "", leak->name, of,
+                    vt_format_bytes(leak->bytes_per_step, each), leak->first_step);
         if (!cause)
             continue;
         cause->remedy = leak->remedy;
@@ -204,7 +206,7 @@ static int find_failed_try(struct search *search)
             bytes += block->bytes;
     }
     add(search, CAUSE_FAILED_TRY, bytes, failed->stack_id,
-        "what a try made that ran out of memory before (oom#%td) is still held",
+        "what a try made that ran out of memory before (oom#%td), whose exception is still held",
         failed - report->refusals + 1);
     return 0;
 }
@@ -304,15 +306,27 @@ static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
     return key;
 }
 
+/* The innermost line of the script's own. */
+static uint64_t own_line_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
+            return (uint64_t)stack->python[i].code_id << 32 |
+                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
+    return 0;
+}
+
 /* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
- * and states that are as old. */
+ * and states that are as old. A function that makes models may be called from another line for the second,
+ * which is about as large then: a block that a model gets in training is smaller than what is there. */
 static int find_second_model(struct search *search)
 {
     const struct vt_label *labels = search->attribution->labels;
     const struct vt_allocation *allocations = search->replay->allocations;
     uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
-    uint64_t bytes = 0, weights = 0;
-    struct vt_index lines = {0};
+    uint64_t bytes = 0, weights = 0, similar = 0, made = 0;
+    struct vt_index lines = {0}, own_lines = {0};
     int error = 0;
     for (uint32_t i = 0; i < count; i++)
         if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest && is_there(search, i))
@@ -322,7 +336,10 @@ static int find_second_model(struct search *search)
             continue;
         begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
         stack_id = allocations[i].stack_id;
-        error = vt_index_put(&lines, lines_of(search->trace, allocations[i].stack_id), 1);
+        made += allocations[i].bytes;
+        error = vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
+        if (!error)
+            error = vt_index_put(&own_lines, own_line_of(search->trace, stack_id), 1);
     }
     for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
         uint8_t category = labels[i].category;
@@ -331,12 +348,16 @@ static int find_second_model(struct search *search)
         if (category == VT_CATEGORY_PARAMETER &&
             vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
             weights += allocations[i].bytes;
+        if (category == VT_CATEGORY_PARAMETER &&
+            vt_index_get(&own_lines, own_line_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            similar += allocations[i].bytes;
         if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
             category == VT_CATEGORY_OPTIMIZER_STATE)
             bytes += allocations[i].bytes;
     }
     vt_index_free(&lines);
-    if (!error && weights)
+    vt_index_free(&own_lines);
+    if (!error && (weights || (similar && similar <= 2 * made)))
         add(search, CAUSE_SECOND_MODEL, bytes, stack_id,
             "the same lines made another model in step %" PRIu32
             ", and the earlier one is still there with its gradients and optimizer state",

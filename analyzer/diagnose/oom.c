@@ -124,8 +124,10 @@ int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortag
     shortage->number = report->shown_refusal + 1;
     shortage->is_last = is_last;
     shortage->is_chosen = !is_last;
-    if (refusal->free_known && refusal->asked_bytes > refusal->free_bytes)
-        shortage->missing_bytes = refusal->asked_bytes - refusal->free_bytes;
+    uint64_t needed =
+        refusal->tried_bytes > refusal->asked_bytes ? refusal->tried_bytes : refusal->asked_bytes;
+    if (refusal->free_known && needed > refusal->free_bytes)
+        shortage->missing_bytes = needed - refusal->free_bytes;
     result = vt_fragmentation_find(report->attribution->replay, refusal->device_index, refusal->event_index,
                                    &shortage->cache);
     if (!result)

@@ -27,7 +27,8 @@ struct vt_leak_holder {
     const char *dtype, *shape;
     const char *node; /* of autograd that made the tensor, "" = none */
     uint64_t bytes, storage_bytes;
-    uint32_t step; /* in which an inspection saw it: the number of items in `name` is that of then */
+    uint32_t stack_id; /* that made a tensor which it holds itself; 0 = it holds them by a graph */
+    uint32_t step;     /* in which an inspection saw it: the number of items in `name` is that of then */
 };
 
 struct vt_leak {
@@ -71,8 +72,8 @@ struct vt_leaks {
 /* ---- Advice ---- */
 
 struct vt_advice {
-    const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer", "foreach",
-                         "in_place", "empty_cache" */
+    const char *kind; /* "leak", "checkpoint", "checkpoint_copy", "zero_grad", "no_grad", "optimizer",
+                         "foreach", "in_place", "empty_cache" */
     char what[192], why[400];
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */

@@ -115,9 +115,10 @@ static uint32_t last_gain(const struct vt_trace *trace)
     return VT_NEVER;
 }
 
-static void describe(const struct vt_report *report, uint32_t event_index, uint32_t driver_tries,
-                     uint32_t gain, struct vt_refusal *refusal)
+static void describe(const struct vt_report *report, const struct vt_failure *failure, uint32_t gain,
+                     struct vt_refusal *refusal)
 {
+    const uint32_t event_index = failure->event_index;
     const struct vt_event *event = &report->trace->events[event_index];
     const struct vt_span *span =
         report->attribution->span_count ? vt_span_at(report->attribution, event_index) : NULL;
@@ -129,7 +130,8 @@ static void describe(const struct vt_report *report, uint32_t event_index, uint3
                                    .layer = event->layer,
                                    .of_framework = event->layer == VT_LAYER_FRAMEWORK,
                                    .stack_id = event->stack_id,
-                                   .driver_tries = driver_tries,
+                                   .driver_tries = failure->tries,
+                                   .tried_bytes = failure->tried_bytes,
                                    .step = span ? span->step : 0,
                                    .phase = span ? span->phase : VT_PHASE_OTHER};
     /* the process requested no device memory after it */
@@ -171,8 +173,7 @@ int vt_find_refusals(struct vt_report *report)
         const struct vt_failure *failure = &failures.items[i];
 
         if (failure->outcome == VT_FAILURE_FINAL)
-            describe(report, failure->event_index, failure->tries, gain,
-                     &report->refusals[report->refusal_count++]);
+            describe(report, failure, gain, &report->refusals[report->refusal_count++]);
         else if (failure->outcome == VT_FAILURE_SURVIVED)
             add_survived(report, failure->event_index);
     }

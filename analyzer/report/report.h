@@ -48,6 +48,7 @@ struct vt_refusal {
     uint64_t free_bytes, total_bytes; /* of the card, where free_known */
     uint32_t driver_tries; /* requests that the driver refused for it; of a framework, 0 = the framework
                               refused by itself */
+    uint64_t tried_bytes;  /* the smallest of these: a framework may ask for a whole segment */
     bool ends_run;         /* nothing was allocated after it */
     uint32_t stack_id;
     /* Who asked; NULL = not known. The place is of the forward operator where it was asked in backward. */

@@ -122,21 +122,27 @@ def put_function(census, function, parent):
         put(census, value, parent, "attribute", key_name(name), function.__qualname__)
 
 
-def put_exception(census, error, parent):
-    name = class_name(error)
-    own = BaseException  # its class may define these anew
-    put_items(census, own.args.__get__(error), parent)
-    for other in (own.__cause__.__get__(error), own.__context__.__get__(error)):
-        put(census, other, parent, "exception", class_name(other))
-    traceback = own.__traceback__.__get__(error)
+def traceback_variables(error):
+    """(function, name, value) of those of the functions that it left, outermost first."""
+    traceback, all_found = BaseException.__traceback__.__get__(error), []  # its class may define these anew
     while traceback is not None:
         parts = referents(traceback)  # the next one, and a frame
         for frame in parts:
             found = frame_variables(frame) if type(frame) is FRAME else ()  # f_locals of a running frame would keep them alive
-            for where, variable, value in zip(found[::3], found[1::3], found[2::3]):
-                put(census, value, parent, "traceback", variable, f"{where}\t{name}")
+            all_found += zip(found[::3], found[1::3], found[2::3])
         following = [part for part in parts if type(part) is TRACEBACK]
         traceback = following[0] if following else None
+    return all_found
+
+
+def put_exception(census, error, parent):
+    name = class_name(error)
+    own = BaseException
+    put_items(census, own.args.__get__(error), parent)
+    for other in (own.__cause__.__get__(error), own.__context__.__get__(error)):
+        put(census, other, parent, "exception", class_name(other))
+    for where, variable, value in traceback_variables(error):
+        put(census, value, parent, "traceback", variable, f"{where}\t{name}")
 
 
 def slots_of(census, kind):
@@ -545,8 +551,11 @@ def take_census(variables, torch, inspection, deadline_ns, handled, context):
                         put_class(census, value, name)
     for variable, value in context.items() if context is not None else ():
         put(census, value, -1, "context", variable.name)
-    for error in (handled, getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):  # handled; printed at the end
-        put(census, error, -1, "exception", class_name(error))
+    for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None)):
+        if has_class(error, BaseException):  # it ended the program: what its functions had is held as it was before
+            for where, variable, value in traceback_variables(error):
+                put(census, value, -1, "local", variable, where)
+    put(census, handled, -1, "exception", class_name(handled))
     try:
         search(census)
         report_census(census, inspection.lines)

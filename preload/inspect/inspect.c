@@ -57,10 +57,11 @@ struct process {
     _Atomic uint64_t seen_peak_bytes;
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
+    _Atomic uint32_t censuses;
     _Atomic bool works; /* a module was called */
     /* Writer thread. */
     uint64_t first_ns, next_ns; /* since the first, when the next is due */
-    uint32_t tended_inspections;
+    uint32_t tended_censuses;
     int tended_passes;
     _Atomic uint64_t selves[SEEN_SELVES]; /* by hash; a collision costs one inspection at most */
 };
@@ -291,6 +292,7 @@ static void remember_reported(struct process *state, const struct vt_session *se
             const char *ends = strchr(line + 2, '\t');
             bool ended = ends && ends[1] == '1';
             atomic_store(&state->census_unfinished, !ended);
+            atomic_fetch_add(&state->censuses, 1);
             if (ended)
                 atomic_store(&state->census_bytes, live_bytes(session));
         }
@@ -412,7 +414,7 @@ static void begin_beside(struct process *state, struct vt_session *session)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Where nothing goes backward, and nothing else has led to an inspection since the last time. */
+/* Where nothing goes backward, and nothing else has led to a census since the last time. */
 static void tend(struct vt_session *session)
 {
     struct process *state = active(session);
@@ -428,11 +430,11 @@ static void tend(struct vt_session *session)
     if (state->first_ns && now_ns - state->first_ns > state->next_ns) {
         state->next_ns = 2 * (now_ns - state->first_ns);
         const int passes = atomic_load(&state->passes);
-        const uint32_t inspections = atomic_load(&kept.inspections);
-        if (state->tended_passes == passes && state->tended_inspections == inspections)
+        const uint32_t censuses = atomic_load(&state->censuses);
+        if (state->tended_passes == passes && state->tended_censuses == censuses)
             want(state, session, VT_INSPECTION_TIME);
         state->tended_passes = passes;
-        state->tended_inspections = inspections;
+        state->tended_censuses = censuses;
     }
     if (waits_in_c(state, now_ns))
         begin_beside(state, session);

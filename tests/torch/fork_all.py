@@ -7,8 +7,8 @@ import functools
 import json
 import os
 import pathlib
-import runpy
 import sys
+import types
 
 import children
 
@@ -16,7 +16,9 @@ import children
 def script(path, *arguments):
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(path))
-    runpy.run_path(path, run_name="__main__")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")  # as where it is run alone, it stays until the end
+    main.__file__ = path
+    exec(compile(pathlib.Path(path).read_text(), path, "exec"), main.__dict__)
 
 
 def main():

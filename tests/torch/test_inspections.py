@@ -1,5 +1,6 @@
 """Inspections of live objects are not noticed: inspected.py prints the same with it and without vramtrace."""
 import concurrent.futures
+import os
 import pathlib
 import re
 import sys
@@ -45,13 +46,15 @@ def test_not_looking(tmp_path):
 
 
 def test_cost(tmp_path):
-    """Of a run over 10 s all inspections take 1 % at most; the last to begin within that may have had to wait for a processor."""
+    """Of a run over 10 s all inspections take 1 % at most. None begins once that much is spent; what the last one waits for a
+    processor cannot be foreseen, and counts where the machine is not overloaded."""
     began = time.monotonic()
     run([PYTHON, SCRIPT, "long"], tmp_path / "long.vrt")
     life_ns = (time.monotonic() - began) * 1e9
     each = info(tmp_path / "long.vrt")["looks"]["each"]
     durations = [look["duration_ns"] for look in each]
-    assert sum(durations) - max(durations) <= life_ns / 100, durations
+    overloaded = os.getloadavg()[0] > 2 * os.cpu_count()
+    assert sum(durations[:-1] if overloaded else durations) <= life_ns / 100, (life_ns, durations)
     assert any(look.get("census_ended") and look["holders"] > 1 for look in each), each
 
 

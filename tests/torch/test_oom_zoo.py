@@ -127,7 +127,9 @@ def test_who_asked_for_what(zoo, name):
     trace, facts, _ = zoo[name]
     phase, layer, ends_run = ZOO[name]
     shown = oom(trace)
-    assert [refusal["asked_bytes"] for refusal in shown["out_of_memory"]] == [fact["asked"] for fact in facts]
+    # PyTorch tells the size of the segment that it wanted
+    assert [refusal.get("tried_bytes", refusal["asked_bytes"]) for refusal in shown["out_of_memory"]] == [fact["asked"] for fact in facts]
+    assert all(refusal["asked_bytes"] <= fact["asked"] for refusal, fact in zip(shown["out_of_memory"], facts))
     last = shown["out_of_memory"][-1]
     assert pathlib.Path(last["asked_by"]["file"]).name == f"{name}.py"
     assert last["asked_by"]["line"] == asking_line(name)

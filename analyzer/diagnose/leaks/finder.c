@@ -277,27 +277,3 @@ int vt_leak_add_part(const struct vt_leak_finder *finder, struct vt_leak *leak, 
     leak->bytes_per_step += class->bytes_per_step;
     return 0;
 }
-
-void vt_leak_add_lines(const struct vt_leak_finder *finder, struct vt_leak *leak, uint32_t stack_id,
-                       size_t limit)
-{
-    const struct vt_trace *trace = finder->trace;
-    struct vt_frame frames[128];
-    if (leak->line_count == VT_LEAK_LINES)
-        return;
-    size_t count = vt_trace_frames(trace, stack_id, frames, 128);
-    size_t native = trace->stacks[stack_id].native_count;
-    for (size_t i = native; i < count && i < 128 && leak->line_count < VT_LEAK_LINES && limit > 0; i++) {
-        bool library = vt_trace_code_is_library(trace, trace->stacks[stack_id].python[i - native].code_id);
-        bool known = library;
-        for (size_t k = 0; k < leak->line_count && !known; k++)
-            known = leak->lines[k].frame.line == frames[i].line &&
-                    !strcmp(leak->lines[k].frame.file, frames[i].file);
-        if (!known && !vt_place_set(finder->places, &frames[i], &leak->lines[leak->line_count]))
-            leak->line_count++;
-        limit -= !library;
-    }
-    const struct vt_place *place = leak->line_count == 0 ? vt_place_of(finder->places, stack_id) : NULL;
-    if (place)
-        leak->lines[leak->line_count++] = *place;
-}

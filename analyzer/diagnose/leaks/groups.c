@@ -170,9 +170,10 @@ static void judge(const struct vt_leak_runs *runs, const struct vt_leak_run *run
     uint32_t next = graph ? runs->next_node[run->last_graph + 1] : VT_NEVER;
     if (next <= run->last_event && next != VT_NEVER)
         vt_leak_add_lines(finder, leak, finder->trace->events[next].stack_id, 1);
-    vt_leak_add_lines(finder, leak, holding->stack_id, VT_LEAK_LINES);
+    vt_leak_add_lines(finder, leak, holding->stack_id, graph ? VT_LEAK_LINES : 2);
     for (size_t i = 0; i < count; i++)
         vt_leak_add_lines(finder, leak, allocation_of(finder, &blocks[i])->stack_id, 1);
+    vt_leak_add_lines(finder, leak, holding->stack_id, VT_LEAK_LINES);
 }
 
 /* ---- Clusters ---- */

@@ -12,11 +12,12 @@ struct candidate {
     const struct vt_inspection_holder *holder; /* the first seen of that name */
     uint32_t inspection;
     struct vt_leak_hold direct, by_graph;
+    uint32_t stack_id; /* of the latest that it holds itself */
 };
 
 /* What one holder of an inspection holds of one leak: a block, or blocks by its graph. */
 struct share {
-    uint32_t leak, order; /* order: in which they were found */
+    uint32_t leak, order, stack_id; /* order: in which they were found */
     bool direct;
     const struct vt_inspection_holder *holder;
     struct vt_leak_hold hold;
@@ -77,6 +78,7 @@ static int add_direct(struct search *search, uint32_t inspection, size_t *first)
             &(struct share){.leak = leak,
                             .direct = true,
                             .holder = held->holder,
+                            .stack_id = finder->replay->allocations[held->allocation].stack_id,
                             .hold = {finder->replay->allocations[held->allocation].bytes, step, step}});
     }
     return error;
@@ -144,6 +146,7 @@ static int judge_leak(struct search *search, uint32_t inspection, size_t first, 
         if (!candidate)
             return -ENOMEM;
         candidate->inspection = inspection;
+        candidate->stack_id = share->direct ? share->stack_id : candidate->stack_id;
         vt_leak_hold_add(share->direct ? &candidate->direct : &candidate->by_graph, &share->hold);
     }
     for (size_t i = own; i < search->count; i++)
@@ -253,6 +256,7 @@ static int find_holders(struct search *search)
         const struct candidate *best = &search->best[i];
         if (best->holder && (leak->rebuilt || lasts(best))) {
             leak->holder = holder_of(best->holder);
+            leak->holder.stack_id = best->stack_id;
             leak->holder.step =
                 vt_span_at(finder->attribution, finder->trace->inspections[best->inspection].event_index)
                     ->step;

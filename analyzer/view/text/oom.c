@@ -48,7 +48,10 @@ static void print_free(FILE *stream, const struct vt_refusal *refusal)
         fprintf(stream, " The card had at most %s free", VT_BYTES(refusal->free_bytes));
     else
         return;
-    if (refusal->asked_bytes > refusal->free_bytes && !is_own_limit(refusal))
+    if (refusal->tried_bytes > refusal->asked_bytes)
+        fprintf(stream, ", and the framework asked the driver for a segment of %s",
+                VT_BYTES(refusal->tried_bytes));
+    else if (refusal->asked_bytes > refusal->free_bytes && !is_own_limit(refusal))
         fprintf(stream, ": %s too little", VT_BYTES(refusal->asked_bytes - refusal->free_bytes));
     fputc('.', stream);
 }
