@@ -31,6 +31,8 @@ What people could call by two names has one here:
 - checkpoint_copy: a copy of weights or of optimizer state that no model and no optimizer works with: what was read from a
   file and kept, a snapshot, the best so far, averages kept as plain tensors. What load_state_dict adopts is no copy.
 - A buffer that gradients are reduced in is communication, unless some .grad is a view of it: then gradient.
+- What a collective is given stays what it was computed as: the whole gradient of a sharded weight is temporary, although only its
+  sum over the processes is kept.
 - A batch is input in every form in which the script holds it: as loaded, as rows picked from data that is kept on the device, and
   that data itself.
 
