@@ -46,5 +46,7 @@ static inline bool vt_lives_holds(const struct lives *lives, const struct vt_all
 /* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. Returns 0 or -ENOMEM.
  */
 int vt_lives_compare_sizes(struct lives *lives);
+/* shares.c: adds VT_LIFE_GATHERED, once the parameters are listed. Returns 0 or -ENOMEM. */
+int vt_lives_find_gathered(struct lives *lives);
 
 #endif

@@ -569,6 +569,8 @@ int vt_lives_compare_sizes(struct lives *lives)
         error = list_parameters(lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
+    if (!error)
+        error = vt_lives_find_gathered(lives);
     lives->has_state = makes_own_state(lives);
     for (int loaded = 0; loaded < 2 && lives->all.count > 0 && !error; loaded++)
         error = find_sets(lives, loaded);
