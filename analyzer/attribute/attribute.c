@@ -25,7 +25,13 @@ struct vt_attribution_tables {
     size_t owner_count;
     struct vt_owned *owned;  /* by allocation */
     uint32_t *inspection_of; /* by allocation: index of the latest inspection of it, VT_NEVER = none */
+    struct vt_held_table held;
 };
+
+const struct vt_inspection_holder *vt_holder_of(const struct vt_attribution *attribution, uint32_t allocation)
+{
+    return vt_held_get(attribution, &attribution->tables->held, allocation);
+}
 
 /* What the kind alone says. */
 static void label_by_kind(const struct vt_trace *trace, const struct vt_allocation *allocation,
@@ -268,41 +274,6 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     return error;
 }
 
-static int list_held(struct vt_attribution *attribution)
-{
-    struct vt_attribution_tables *tables = attribution->tables;
-    struct vt_inspection_counts counts = {0};
-    struct vt_sighting *sightings = NULL;
-    size_t count;
-    int error = vt_sightings_find(attribution->replay, &tables->phases, true, &counts, &sightings, &count);
-    struct vt_held *held = error ? NULL : vt_arena_take(&tables->arena, count * sizeof *held);
-    if (!error && !held)
-        error = -ENOMEM;
-    for (size_t i = 0; i < count && !error; i++)
-        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].inspection, sightings[i].holder};
-    attribution->held = held;
-    attribution->held_count = error ? 0 : count;
-    free(sightings);
-    return error;
-}
-
-/* What a program calls a cache of keys and values, and keeps from call to call, is one. */
-static void name_caches(struct vt_attribution *attribution, const uint32_t *lives)
-{
-    struct vt_attribution_tables *tables = attribution->tables;
-    for (size_t i = 0; i < attribution->held_count; i++) {
-        const struct vt_held *held = &attribution->held[i];
-        struct vt_label *label = &tables->labels[held->allocation];
-        if (label->owner || !(lives[held->allocation] & VT_LIFE_OUTLIVES_CALL) ||
-            !vt_is_cache_name(held->holder->way))
-            continue;
-        label->category = VT_CATEGORY_KV_CACHE;
-        label->evidence = VT_EVIDENCE_STRONG;
-        label->rule = VT_RULE_INSPECTION;
-        tables->inspection_of[held->allocation] = held->inspection;
-    }
-}
-
 static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint32_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
@@ -320,11 +291,11 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     if (!error)
         error = set_modules(attribution);
     if (!error)
-        error = list_held(attribution);
+        error = vt_held_find(attribution, &tables->phases, &tables->arena, &tables->held);
     attribution->inspection_counts = placed.counts;
     tables->inspection_of = placed.inspection_of;
     if (!error)
-        name_caches(attribution, lives);
+        vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);

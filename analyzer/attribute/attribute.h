@@ -106,6 +106,10 @@ const char *vt_operator_of(const struct vt_attribution *attribution, uint32_t st
 const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, uint32_t allocation,
                                     size_t *count);
 
+/* What held an allocation when an inspection last looked for holders, NULL = none is known. Of caches and
+ * copies of weights that no inspection saw: what held all others of their stack. */
+const struct vt_inspection_holder *vt_holder_of(const struct vt_attribution *attribution,
+                                                uint32_t allocation);
 /* The latest inspection that saw a tensor in an allocation, and so gave its category; NULL = none. */
 const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation);
 

@@ -2,6 +2,7 @@
 #ifndef VT_OWNERS_H
 #define VT_OWNERS_H
 
+#include "attribute/attribute.h"
 #include "attribute/names.h"
 #include "attribute/phases.h"
 
@@ -51,5 +52,19 @@ int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phase
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
                     struct vt_module_tree *modules, const uint32_t *lives, struct vt_label *labels,
                     struct vt_placed *placed);
+
+/* held.c: what Python names hold. */
+struct vt_held_table {
+    const struct vt_inspection_holder **of_stack; /* by stack: what holds its blocks, NULL = none was seen */
+};
+/* Sets `held` of the attribution. The table lives in the arena. Returns 0 or -ENOMEM. */
+int vt_held_find(struct vt_attribution *attribution, const struct vt_phases *phases, struct vt_arena *arena,
+                 struct vt_held_table *table);
+/* As vt_holder_of. */
+const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attribution,
+                                               const struct vt_held_table *table, uint32_t allocation);
+/* What a program calls a cache of keys and values, and keeps from call to call, is one. */
+void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_t *lives,
+                         struct vt_label *labels, uint32_t *inspection_of);
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define LEAST_PART 20u      /* of the card: what is smaller is no cause */
+#define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */
 #define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
 
 /* Id, name, remedy (of a leak, its own), and the function that looks for it. */
@@ -39,6 +40,9 @@
     X(EARLIER_STEPS, "earlier_steps",                                                                        \
       "Drop what earlier steps made (del, .item(), .cpu()); without backward, run under torch.no_grad().",   \
       find_earlier_steps)                                                                                    \
+    X(KV_CACHE, "kv_cache",                                                                                  \
+      "Answer fewer sequences at once, bound their length, or keep the cache quantized or on the CPU.",      \
+      find_kv_cache)                                                                                         \
     X(SIZE, "size",                                                                                          \
       "Use a smaller batch (accumulate gradients over several) or activation checkpointing; of weights and " \
       "their states, lower precision or sharding.",                                                          \
@@ -273,7 +277,8 @@ static int find_gradients_on(struct search *search)
             bytes += search->replay->allocations[i].bytes;
     const struct vt_place *place = vt_place_of(search->report->places, stack_id);
     for (size_t i = 0; i < search->shortage->cause_count && place; i++) /* a leak that is there already */
-        if (search->shortage->causes[i].place && !strcmp(search->shortage->causes[i].place->name, place->name))
+        if (search->shortage->causes[i].place &&
+            !strcmp(search->shortage->causes[i].place->name, place->name))
             most = 0;
     if (most > 1)
         add(search, CAUSE_GRADIENTS_ON, bytes, stack_id,
@@ -393,17 +398,32 @@ static int find_earlier_steps(struct search *search)
     return 0;
 }
 
+static uint64_t passing_bytes(const struct search *search)
+{
+    uint64_t bytes = 0;
+    for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
+        bytes += is_passing(c) ? search->refusal->categories[c] : 0;
+    return bytes;
+}
+
+/* What a server fills its card with, beside the weights. */
+static int find_kv_cache(struct search *search)
+{
+    uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
+    if (!search->shortage->cause_count && bytes > passing_bytes(search) &&
+        bytes * LEAST_CACHE > resident_bytes(search))
+        add(search, CAUSE_KV_CACHE, bytes, 0, "the caches of keys and values of the sequences so far");
+    return 0;
+}
+
 /* Nothing is wrong but the size: what the largest categories are. */
 static int find_size(struct search *search)
 {
     const uint64_t *categories = search->refusal->categories;
-    uint64_t passing = 0,
+    uint64_t passing = passing_bytes(search) + search->refusal->asked_bytes,
              model = resident_bytes(search) - categories[VT_CATEGORY_CONTEXT] - search->refusal->other_bytes;
     if (search->shortage->cause_count)
         return 0;
-    for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
-        passing += is_passing(c) ? categories[c] : 0;
-    passing += search->refusal->asked_bytes;
     if (model > passing)
         add(search, CAUSE_SIZE, model, 0, "the model: weights, gradients and optimizer state");
     else

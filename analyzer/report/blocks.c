@@ -38,6 +38,7 @@ void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_bloc
     const struct vt_attribution *attribution = report->attribution;
     const struct vt_allocation *allocation = &attribution->replay->allocations[index];
     const struct vt_label *label = vt_label_of(attribution, allocation);
+    const struct vt_inspection_holder *holder = vt_holder_of(attribution, index);
     struct vt_rule_source rule;
 
     vt_rule_text(attribution, label->rule, &rule);
@@ -55,6 +56,7 @@ void vt_block_set(const struct vt_report *report, uint32_t index, struct vt_bloc
                                .kind = kinds[allocation->kind],
                                .rule = rule.name,
                                .owner = label->owner,
+                               .holder = holder ? holder->holder : NULL,
                                .module = vt_shown_module(label),
                                .operator_name = vt_operator_of(attribution, allocation->stack_id),
                                .place = vt_place_of(report->places, allocation->stack_id)};

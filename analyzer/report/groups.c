@@ -1,6 +1,7 @@
 /* What is alive at one instant, grouped in the ways that the tables show. */
 #include "report/group_table.h"
 #include "report/modules.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,21 +169,28 @@ static int add_owner(const struct vt_attribution *attribution, const struct vt_o
     return 0;
 }
 
-/* "layers.3.mlp · activation", "train.py:88 main · input", "workspace"; "" = nothing is known. */
+/* "layers.3.mlp · activation", "list 'losses' of main() · activation", "train.py:88 main · input",
+ * "workspace"; "" = nothing is known. */
 static void name_nameless(const struct vt_attribution *attribution, struct vt_places *places,
                           const struct vt_allocation *allocation, char name[NAME_BYTES + 64])
 {
     uint8_t category = vt_label_of(attribution, allocation)->category;
     bool of_device = category == VT_CATEGORY_WORKSPACE || category == VT_CATEGORY_COMMUNICATION;
     const char *module = vt_shown_module(vt_label_of(attribution, allocation));
+    const struct vt_inspection_holder *holder =
+        module || of_device
+            ? NULL
+            : vt_holder_of(attribution, (uint32_t)(allocation - attribution->replay->allocations));
     const struct vt_place *line =
-        module || of_device ? NULL : vt_place_of(places, vt_telling_stack(attribution, allocation));
-    const char *place = module ? module : line ? line->name : "";
+        module || holder || of_device ? NULL : vt_place_of(places, vt_telling_stack(attribution, allocation));
+    const char *place = module ? module : holder ? holder->holder : line ? line->name : "";
+    size_t bytes = holder ? vt_holder_bytes(place) : strlen(place);
 
-    if (!place[0] && category == VT_CATEGORY_UNKNOWN)
+    if (!bytes && category == VT_CATEGORY_UNKNOWN)
         name[0] = '\0';
     else
-        snprintf(name, NAME_BYTES + 64, "%s%s%s", place, place[0] ? " · " : "", vt_category_label(category));
+        snprintf(name, NAME_BYTES + 64, "%.*s%s%s", bytes < NAME_BYTES ? (int)bytes : NAME_BYTES - 1, place,
+                 bytes ? " · " : "", vt_category_label(category));
 }
 
 static int add_nameless(const struct vt_attribution *attribution, struct vt_places *places,

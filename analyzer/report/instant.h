@@ -76,9 +76,9 @@ struct vt_block {
     bool freed;       /* at any time: free_event is set */
     bool has_forward; /* made in backward, by the node of a forward operator that is known */
     uint8_t category, evidence, phase;
-    const char *kind;                           /* "block", "driver", … */
-    const char *rule;                           /* that gave the category, "" = none */
-    const char *owner, *module, *operator_name; /* NULL = not known */
+    const char *kind;                                    /* "block", "driver", … */
+    const char *rule;                                    /* that gave the category, "" = none */
+    const char *owner, *holder, *module, *operator_name; /* NULL = not known */
     const struct vt_place *place,
         *forward_place;                 /* of its stack, of the forward operator's; NULL = not known */
     const struct vt_place *shown_place; /* the one of the two to show */

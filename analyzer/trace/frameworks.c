@@ -139,6 +139,12 @@ bool vt_is_cache_name(const char *name)
     return false;
 }
 
+size_t vt_holder_bytes(const char *holder)
+{
+    const char *comma = strrchr(holder, ',');
+    return comma && strstr(comma, " item") ? (size_t)(comma - holder) : strlen(holder);
+}
+
 size_t vt_node_name(const char *function, const char **name)
 {
     for (size_t i = 0; i < sizeof autograd / sizeof *autograd; i++) {

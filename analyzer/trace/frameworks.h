@@ -27,6 +27,9 @@ bool vt_is_autograd(const char *function);
 bool vt_is_node(const char *function); /* of backward: "AddmmBackward0" */
 /* A name of a variable or an attribute, or all steps to one, sounds like a cache of keys and values. */
 bool vt_is_cache_name(const char *name);
+/* Bytes of a holder's name without the count: "list 'history' in __main__, 3 items" is the same holder later,
+ * with more items. */
+size_t vt_holder_bytes(const char *holder);
 /* "torch::autograd::generated::AddmmBackward0::apply" is of the node "AddmmBackward0", the name that people
  * know from grad_fn. Returns its length, 0 = not of a node. */
 size_t vt_node_name(const char *function, const char **name);

@@ -41,6 +41,8 @@ ZOO = {
     "history": (None, "framework", True),
     "features": ("forward", "framework", True),
     "wide_batch": (None, "framework", True),
+    "conversations": (None, "framework", True),
+    "long_answers": (None, "framework", True),
 }
 # What it was, and whether the script has the remedy as its argument: then it runs to its end.
 CAUSES = {
@@ -53,6 +55,8 @@ CAUSES = {
     "history": ("leak", True),
     "features": ("leak", True),
     "wide_batch": ("size", True),
+    "conversations": ("leak", True),
+    "long_answers": ("kv_cache", True),
     "batch": ("size", False),
     "leak": ("leak", False),
     "fragmentation": ("fragmentation", False),

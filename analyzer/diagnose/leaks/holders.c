@@ -2,6 +2,7 @@
  * directly or by the autograd graph of its tensor. */
 #include "diagnose/leaks/finders.h"
 #include "diagnose/leaks/graphs.h"
+#include "trace/frameworks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,14 +35,9 @@ struct search {
     struct candidate *best; /* by leak */
 };
 
-/* Without the count: "list 'history' in __main__, 3 items" is the same holder later, with more items. */
 static uint64_t key_of(uint32_t leak, const char *name)
 {
-    size_t bytes = strlen(name);
-    const char *comma = strrchr(name, ',');
-    if (comma && strstr(comma, " item"))
-        bytes = (size_t)(comma - name);
-    return vt_hash_bytes(name, bytes, leak);
+    return vt_hash_bytes(name, vt_holder_bytes(name), leak);
 }
 
 static int compare_shares(const void *a, const void *b)

@@ -45,22 +45,37 @@ static void sum_up(struct vt_leaks *leaks)
     }
 }
 
-/* Why no name is known for what holds a leak: a census that ended after the leak began would have found it.
- */
+/* At an event, memory of several steps was there for a census to find; a tensor that is made anew is all that
+ * there ever is. */
+static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak *leak, uint32_t event_index)
+{
+    size_t alive = 0;
+    for (size_t i = 0; i < leak->kept_count && alive < 2; i++) {
+        const struct vt_allocation *block = &finder->replay->allocations[leak->kept[i]];
+        if (block->alloc_event > event_index)
+            break;
+        alive += vt_alive_at(block, event_index);
+    }
+    return leak->kept_count > 0 ? alive > 1
+                                : vt_span_at(finder->attribution, event_index)->step > leak->first_step;
+}
+
+/* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
 static const char *why_unknown(const struct vt_leak_finder *finder, const struct vt_leak *leak)
 {
     const struct vt_trace *trace = finder->trace;
-    enum { NONE, EARLY, CUT_SHORT, NO_CYCLES, ALL } most = NONE;
+    enum { NONE, UNSEEN, CUT_SHORT, NO_CYCLES, ALL } most = NONE;
     static const char *const reasons[] = {
         [NONE] =
             "no inspection had the time to look for holders. Call vramtrace_inspect() where it has grown",
-        [EARLY] =
-            "no inspection looked for holders after it began. Call vramtrace_inspect() where it has grown",
+        [UNSEEN] = "no inspection looked for holders while it was there. Call vramtrace_inspect() where it "
+                   "has grown",
         [CUT_SHORT] = "the search for holders ran out of time. Call vramtrace_inspect() where it has grown",
         [NO_CYCLES] =
             "no Python name reaches it, and the time did not last for a search of reference cycles. Call "
             "vramtrace_inspect() where it has grown",
-        [ALL] = "an inspection looked for holders after it began and found no Python name: C++ code holds it",
+        [ALL] =
+            "an inspection looked for holders when it had grown and found no Python name: C++ code holds it",
     };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
         leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
@@ -69,8 +84,10 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
         const struct vt_inspection *seen = &trace->inspections[i];
         if (!seen->census)
             continue;
-        bool early = vt_span_at(finder->attribution, seen->event_index)->step <= leak->first_step;
-        int saw = early ? EARLY : !seen->census_ended ? CUT_SHORT : !seen->census_cycles ? NO_CYCLES : ALL;
+        int saw = !had_grown(finder, leak, seen->event_index) ? UNSEEN
+                  : !seen->census_ended                       ? CUT_SHORT
+                  : !seen->census_cycles                      ? NO_CYCLES
+                                                              : ALL;
         most = saw > (int)most ? saw : (int)most;
     }
     if (trace->inspection_count == 0)
@@ -109,9 +126,9 @@ static int find(struct vt_leak_finder *finder)
     if (error)
         return error;
     sum_up(leaks);
+    error = list_kept(finder);
     for (size_t i = 0; i < leaks->count; i++)
         leaks->items[i].holder_unknown = why_unknown(finder, &leaks->items[i]);
-    error = list_kept(finder);
     if (!error)
         error = vt_leak_cache_find(finder);
     if (leaks->count > 1)

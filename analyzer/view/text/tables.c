@@ -141,6 +141,7 @@ static void plain_table(struct vt_print *print, const struct vt_device_report *d
 const char *vt_text_block(const struct vt_block *block)
 {
     return block->owner         ? block->owner
+           : block->holder      ? block->holder
            : block->shown_place ? block->shown_place->name
                                 : VT_DIM "no line known" VT_RESET;
 }

@@ -9,9 +9,10 @@ A block is right if its category is one that the truth allows:
                  and communication too; in a process killed in backward, gradient too: it could not put it into .grad
     any other    itself
 
-A name is right if the block's owner has it, one of those that the script knows for the block (without what wrappers put before
-and between: _orig_mod, _fsdp_wrapped_module, module); for a block without a known name, any owner is. Names are asked of
-what outlives a step: the categories in NAMED.
+A name is right if the block's owner has it, one of those that the script knows for the block (without what wrappers put
+before and between: _orig_mod, _fsdp_wrapped_module, module). For a block without a known name, any owner is right, and so
+is the Python name that holds it, or the module whose cache of keys and values it is. Names are asked of what outlives a
+step: the categories in NAMED.
 """
 import dataclasses
 import json
@@ -70,6 +71,10 @@ class Moment:
         return [block for block in self.blocks if not block.right]
 
 
+def name_of(block):
+    return block["owner"] or block["held_by"] or (block["module"] if block["category"] == "kv_cache" else None)
+
+
 class Truth:
     def __init__(self, path):
         with open(path) as file:
@@ -109,7 +114,7 @@ class Truth:
             number, reported = block["alloc_number"], block["category"]
             judged.append(Block(number, block["bytes"], reported, self.category[number],
                                 self.allows(number, reported, inspected), block["evidence"],
-                                self.names_it(number, block["owner"])))
+                                self.names_it(number, name_of(block))))
         return Moment(name, judged)
 
 

@@ -255,6 +255,13 @@ const struct vt_owner *vt_owners_of(const struct vt_attribution *attribution, ui
     return *count ? &attribution->owners[first] : NULL;
 }
 
+const struct vt_inspection_holder *vt_holder_of(const struct vt_attribution *attribution, uint32_t allocation)
+{
+    (void)attribution;
+    (void)allocation;
+    return NULL;
+}
+
 const struct vt_inspection *vt_inspection_of(const struct vt_attribution *attribution, uint32_t allocation)
 {
     (void)attribution, (void)allocation;

@@ -1,0 +1,89 @@
+/* What Python names hold: the censuses of inspections. */
+#include "attribute/owners.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/rules.h"
+#include "base/index.h"
+#include "trace/frameworks.h"
+
+/* Two names hold what one line makes. */
+static const struct vt_inspection_holder several;
+
+static bool same_holder(const struct vt_inspection_holder *a, const struct vt_inspection_holder *b)
+{
+    size_t bytes = vt_holder_bytes(a->holder);
+    return bytes == vt_holder_bytes(b->holder) && memcmp(a->holder, b->holder, bytes) == 0;
+}
+
+static void note_stack(const struct vt_attribution *attribution, const struct vt_held *held,
+                       struct vt_held_table *table)
+{
+    const struct vt_inspection_holder **of_stack =
+        &table->of_stack[attribution->replay->allocations[held->allocation].stack_id];
+    if (!*of_stack)
+        *of_stack = held->holder;
+    else if (*of_stack != &several && !same_holder(*of_stack, held->holder))
+        *of_stack = &several;
+}
+
+int vt_held_find(struct vt_attribution *attribution, const struct vt_phases *phases, struct vt_arena *arena,
+                 struct vt_held_table *table)
+{
+    struct vt_inspection_counts counts = {0};
+    struct vt_sighting *sightings = NULL;
+    size_t count, stacks = (attribution->trace->stack_count + 1) * sizeof *table->of_stack;
+    int error = vt_sightings_find(attribution->replay, phases, true, &counts, &sightings, &count);
+    struct vt_held *held = error ? NULL : vt_arena_take(arena, count * sizeof *held);
+    table->of_stack = error ? NULL : vt_arena_take(arena, stacks);
+    if (!error && (!held || !table->of_stack))
+        error = -ENOMEM;
+    if (!error)
+        memset(table->of_stack, 0, stacks);
+    for (size_t i = 0; i < count && !error; i++) {
+        held[i] = (struct vt_held){sightings[i].allocation, sightings[i].inspection, sightings[i].holder};
+        note_stack(attribution, &held[i], table);
+    }
+    attribution->held = held;
+    attribution->held_count = error ? 0 : count;
+    free(sightings);
+    return error;
+}
+
+static int compare_held(const void *held, const void *allocation)
+{
+    return vt_order(((const struct vt_held *)held)->allocation, *(const uint32_t *)allocation);
+}
+
+const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attribution,
+                                               const struct vt_held_table *table, uint32_t allocation)
+{
+    const struct vt_label *label = &attribution->labels[allocation];
+    size_t at = vt_lower_bound(attribution->held, attribution->held_count, sizeof *attribution->held,
+                               &allocation, compare_held);
+    if (at < attribution->held_count && attribution->held[at].allocation == allocation)
+        return attribution->held[at].holder;
+    if (label->category != VT_CATEGORY_CHECKPOINT_COPY && label->category != VT_CATEGORY_KV_CACHE)
+        return NULL;
+    const struct vt_inspection_holder *holder =
+        table->of_stack[attribution->replay->allocations[allocation].stack_id];
+    return holder == &several ? NULL : holder;
+}
+
+void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_t *lives,
+                         struct vt_label *labels, uint32_t *inspection_of)
+{
+    for (size_t i = 0; i < attribution->held_count; i++) {
+        const struct vt_held *held = &attribution->held[i];
+        struct vt_label *label = &labels[held->allocation];
+        if (label->owner || !(lives[held->allocation] & VT_LIFE_OUTLIVES_CALL) ||
+            !vt_is_cache_name(held->holder->way))
+            continue;
+        label->category = VT_CATEGORY_KV_CACHE;
+        label->evidence = VT_EVIDENCE_STRONG;
+        label->rule = VT_RULE_INSPECTION;
+        inspection_of[held->allocation] = held->inspection;
+    }
+}
