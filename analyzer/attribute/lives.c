@@ -14,10 +14,14 @@ static int find_span_ends(struct lives *lives)
     const struct vt_phases *phases = lives->phases;
     const struct vt_replay *replay = lives->replay;
     lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
-    if (!lives->span_ends)
+    lives->after_optimizer = malloc(phases->span_count + 1);
+    if (!lives->span_ends || !lives->after_optimizer)
         return -ENOMEM;
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
+        lives->after_optimizer[i] =
+            span->phase == VT_PHASE_OPTIMIZER ||
+            (i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1]);
         lives->span_ends[i] = span->last_event;
         if (span->phase != VT_PHASE_OPTIMIZER)
             continue;
@@ -124,7 +128,7 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
     return bits;
 }
 
-/* Work of the script's own between a pass and what follows it. */
+/* Work of the script's own between a pass and the optimizer's step that follows it. */
 static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
                                        const struct vt_span *span, uint32_t bits)
 {
@@ -133,7 +137,8 @@ static bool is_computed_after_backward(const struct lives *lives, const struct v
                             VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) | VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
     return (span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE)) && !vt_lives_has(lives, block, others);
+           !(bits & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_GRAD_MODE | VT_LIFE_AFTER_OPTIMIZER)) &&
+           !vt_lives_has(lives, block, others);
 }
 
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -157,6 +162,8 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_ONCE;
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
+    if (lives->after_optimizer[span])
+        bits |= VT_LIFE_AFTER_OPTIMIZER;
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
         bits |= VT_LIFE_COMPUTED_AFTER_BACKWARD;
     long recompute = vt_recompute_before(phases, block->alloc_event);
@@ -267,6 +274,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
+    free(lives.after_optimizer);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);

@@ -62,6 +62,7 @@
     X(GRAD_MODE, "grad-mode")             /* an autograd node was made for it, or others in its pass */      \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
       "computed-after-backward") /* by the script after a pass, and gone before the next one begins */       \
+    X(AFTER_OPTIMIZER, "after-optimizer") /* between an optimizer's step and the next pass */                \
     X(HAS_STATE,                                                                                             \
       "has-state")          /* from before the first pass, as large as optimizer state that belongs to no */ \
                             /* other parameter */                                                            \
