@@ -53,7 +53,7 @@ setup_new_pythons="3.14 3.15"
 setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
 
 setup_shells="zsh fish"
-setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 ipython ipykernel jupyter_client"
+setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 uv==0.13.9 ipython ipykernel jupyter_client"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 

@@ -50,7 +50,8 @@ def environment(request, wheel, tmp_path_factory):
     """An empty environment with nothing but the wheel."""
     environment = tmp_path_factory.mktemp(f"py3.{request.param}") / "env"
     call(FOUND[request.param], "-m", "venv", "--without-pip", environment)
-    call(BUILDER, "-m", "pip", "--python", environment / "bin" / "python", "install", "-q", "--no-index", "--no-deps", wheel)
+    # uv, since no pip runs on the oldest of them and on the newest
+    call(BUILDER, "-m", "uv", "pip", "install", "-q", "--no-index", "--no-deps", "--python", environment / "bin" / "python", wheel)
     return environment
 
 

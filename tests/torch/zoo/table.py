@@ -39,8 +39,10 @@ def unseen_classes():
 def train(folder, inspect, wanted):
     """Writes NAME.vrt and NAME.truth of each training to FOLDER."""
     folder.mkdir(parents=True, exist_ok=True)
-    run([PYTHON, HERE / "runner.py", folder, *(["--inspect"] if inspect else []), *wanted], folder / "%p.vrt",
-        check=False, timeout=1800, VRAMTRACE_INSPECT="1" if inspect else "0")
+    ended = run([PYTHON, HERE / "runner.py", folder, *(["--inspect"] if inspect else []), *wanted], folder / "%p.vrt",
+                check=False, timeout=1800, VRAMTRACE_INSPECT="1" if inspect else "0")
+    missing = [name for name in wanted if not any((folder / f"{name}.{end}").exists() for end in ("truth", "failed"))]
+    assert not missing, f"not trained: {missing}; exit status {ended.returncode}\n{ended.stdout[-2000:]}\n{ended.stderr[-4000:]}"
 
 
 @dataclasses.dataclass

@@ -13,9 +13,14 @@ from helpers import report  # noqa: E402
 
 NAME = "accumulate"
 WRONG_RULE = """
-rule everything-is-input
+rule freed-is-input
     input strong
     kind block
+    life freed
+rule kept-is-input
+    input strong
+    kind block
+    not life freed
 """
 
 
