@@ -50,6 +50,7 @@
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
     X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
+    X(DOUBTFUL, "doubtful") /* others may match that gradient, or modules have the most that match */        \
     X(MATCHES_PARAMETER,                                                                                     \
       "matches-parameter") /* one of a set with the parameters' sizes: gradients of a pass cut short, */     \
                            /* or zeros, copies or loaded tensors from before the first pass */               \

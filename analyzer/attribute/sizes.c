@@ -98,38 +98,68 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
     return 0;
 }
 
-/* How likely a block from before the first pass is a parameter; 0 = it is not. */
+/* How likely a block from before the first pass is a parameter, by who made it; 0 = it is not. */
+enum { RANK_SCRIPT = 1, RANK_INIT, RANK_APPLY };
+
 static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
 {
     uint64_t traits = vt_lives_traits(lives, block);
     if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
     if (traits & VT_TRAIT(MODULE_APPLY))
-        return 3;
-    return traits & VT_TRAIT(INIT_METHOD) ? 2 : 1;
+        return RANK_APPLY;
+    return traits & VT_TRAIT(INIT_METHOD) ? RANK_INIT : RANK_SCRIPT;
+}
+
+/* Whether the block may be a parameter, by this rank, of the first pass. */
+static bool has_rank(const struct lives *lives, size_t i, int rank)
+{
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return block->alloc_event < lives->phases->passes[0].first_event && vt_lives_holds(lives, block) &&
+           (lives->bits[i] & VT_LIFE_PERSISTENT) && parameter_rank(lives, block) == rank;
+}
+
+/* What the script made by itself matches by its size alone: it is doubtful if something else of that size
+ * was left over, or if the parameters of modules match more. */
+static int find_doubtful(struct lives *lives, uint64_t matched_bytes, uint64_t bytes_by_script)
+{
+    size_t count = lives->replay->allocation_count;
+    struct vt_index left = {0};
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++)
+        if (has_rank(lives, i, RANK_SCRIPT) && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+            error = add_size(&left, lives->replay->allocations[i].bytes);
+    for (size_t i = 0; i < count && !error; i++)
+        if (has_rank(lives, i, RANK_SCRIPT) && (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) &&
+            (bytes_by_script * 2 < matched_bytes ||
+             nearest_bucket(&left, lives->replay->allocations[i].bytes, 1)))
+            lives->bits[i] |= VT_LIFE_DOUBTFUL;
+    vt_index_free(&left);
+    return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
- * then the rest, both in the order in which they were made. */
+ * in the order in which they were made, then the rest, the latest first: a script has its data before what it
+ * trains with it, and a copy of something is trained rather than that. */
 static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
-    const struct vt_replay *replay = lives->replay;
+    size_t count = lives->replay->allocation_count;
+    uint64_t bytes[RANK_APPLY + 1] = {0};
     if (phases->pass_count == 0)
         return 0;
-    uint32_t at_event = phases->passes[lives->last_passes[0]].last_event;
-    int error = collect_gradients(lives, at_event);
-    for (int rank = 3; rank > 0 && !error; rank--) {
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            const struct vt_allocation *block = &replay->allocations[i];
-            if (block->alloc_event >= phases->passes[0].first_event)
-                break;
-            if (vt_lives_holds(lives, block) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
-                parameter_rank(lives, block) == rank && take_size(&lives->gradient_sizes, block->bytes))
-                lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+    int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
+    for (int rank = RANK_APPLY; rank > 0 && !error; rank--)
+        for (size_t k = 0; k < count; k++) {
+            size_t i = rank == RANK_SCRIPT ? count - 1 - k : k;
+            uint64_t own = lives->replay->allocations[i].bytes;
+            if (!has_rank(lives, i, rank) || !take_size(&lives->gradient_sizes, own))
+                continue;
+            lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+            bytes[rank] += own;
         }
-    }
-    return error;
+    uint64_t matched = bytes[RANK_APPLY] + bytes[RANK_INIT] + bytes[RANK_SCRIPT];
+    return error ? error : find_doubtful(lives, matched, bytes[RANK_SCRIPT]);
 }
 
 /* Blocks whose sizes others are compared with. */
