@@ -74,6 +74,7 @@
     X(UNSEEN, "unseen")               /* an inspection that saw all parameters did not see it */             \
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
     X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
+    X(ENDS_CALL, "ends-call")         /* the last that a call of a model made, and it outlives the call */   \
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
     X(SEVERAL, "several")             /* blank and of one size with others, for several calls */             \
     X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */

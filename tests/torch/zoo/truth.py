@@ -34,7 +34,7 @@ What people could call by two names has one here:
 - What a collective is given stays what it was computed as: the whole gradient of a sharded weight is temporary, although only its
   sum over the processes is kept.
 - A batch is input in every form in which the script holds it: as loaded, as rows picked from data that is kept on the device, and
-  that data itself.
+  that data itself; encoded or as targets too, if that was computed without gradients.
 
 The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
 "lives": [[number, address, made, freed, category]...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of
