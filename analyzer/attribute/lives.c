@@ -79,11 +79,11 @@ static bool is_persistent_in_inference(const struct lives *lives, const struct v
 }
 
 /* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
-static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
+static uint32_t persistence(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return is_persistent_in_inference(lives, block);
+        return is_persistent_in_inference(lives, block) ? VT_LIFE_PERSISTENT : 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
@@ -91,10 +91,11 @@ static bool is_persistent(const struct lives *lives, const struct vt_allocation 
         if (phases->passes[next].last_event < block->alloc_event)
             continue;
         if (block->free_event <= phases->passes[next].last_event)
-            return false;
+            return 0;
         survived++;
     }
-    return survived > 0;
+    bool recent = pass >= 0 && survived < PERSISTENT_STEPS;
+    return survived > 0 ? VT_LIFE_PERSISTENT | (recent ? VT_LIFE_RECENT : 0) : 0;
 }
 
 /* The bits that compare a life with backward passes. */
@@ -102,8 +103,8 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0);
-    uint32_t bits = 0;
+        return VT_LIFE_NO_BACKWARD | persistence(lives, block);
+    uint32_t bits = persistence(lives, block);
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
     size_t next = (size_t)(pass + 1);
@@ -113,8 +114,6 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE_AT_NEXT_BACKWARD;
     if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
         bits |= VT_LIFE_CUT;
-    if (is_persistent(lives, block))
-        bits |= VT_LIFE_PERSISTENT;
     if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
         bits |= VT_LIFE_FREED_IN_BACKWARD;
     if (in_pass && block->free_event > phases->passes[pass].last_event)

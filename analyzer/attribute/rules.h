@@ -49,6 +49,7 @@
     X(BEFORE_FIRST_BACKWARD, "before-first-backward")                                                        \
     X(PERSISTENT, "persistent") /* through the last backward pass, or those of 3 steps; without backward     \
                                    the same of steps */                                                      \
+    X(RECENT, "recent") /* persistent, but the trace ends before it could go as others of its stack did */   \
     X(MATCHES_GRADIENT, "matches-gradient") /* a gradient has its size */                                    \
     X(DOUBTFUL, "doubtful") /* others may match that gradient, or modules have the most that match */        \
     X(MATCHES_PARAMETER,                                                                                     \
