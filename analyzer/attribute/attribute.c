@@ -303,6 +303,8 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     tables->inspection_of = placed.inspection_of;
     if (!error)
         vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
+    if (!error)
+        vt_held_find_leaves(attribution, &tables->held, &tables->sites, lives, tables->labels);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);
