@@ -3,9 +3,10 @@
 
     make_stubs.py TORCH_FOLDER STANDIN_BUILD_FOLDER OUTPUT_FOLDER
 
-The folder gets one stub library per NVIDIA library that the wheel needs, with the symbols and versions that
-the wheel asks for, and links to our driver and runtime. Nearly every function returns 0; the few that must
-do more are in maths.c. Nothing is done if it was done before from the same files.
+Prints a folder in OUTPUT_FOLDER that has one stub library per NVIDIA library that the wheel needs, with the symbols and
+versions that the wheel asks for, and links to our driver and runtime. Nearly every function returns 0; the few that must
+do more are in maths.c. Each wheel has a folder of its own, and it is there as a whole or not at all: several processes may
+ask at once. Nothing is made if it was made before from the same files.
 """
 import concurrent.futures
 import hashlib
@@ -13,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -113,11 +115,6 @@ def make_library(output, soname, symbols):
     script.unlink()
 
 
-def link(target, path):
-    path.unlink(missing_ok=True)
-    path.symlink_to(target.resolve())
-
-
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
@@ -126,22 +123,29 @@ def main():
         if not (build_folder / folder / name).exists():
             sys.exit(f"make_stubs.py: {build_folder / folder / name} is missing: build the stand-in first (ninja)")
     libraries = wheel_libraries(torch_folder)
-    stamp, current = output / ".stamp", fingerprint(libraries, build_folder)
-    if stamp.exists() and stamp.read_text() == current:
+    made = output / fingerprint(libraries, build_folder)[:16]
+    print(made)
+    if made.exists():
         return
     output.mkdir(parents=True, exist_ok=True)
-    stamp.unlink(missing_ok=True)
     sonames = needed_sonames(libraries)
     symbols = {soname: {} for soname in sonames}
     for symbol, version in undefined_symbols(libraries):
         soname = soname_of(symbol, version, sonames)
         if soname:
             symbols[soname][symbol] = version
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda soname: make_library(output, soname, symbols[soname]), sorted(sonames)))
-    for name, folder in OURS.items():
-        link(build_folder / folder / name, output / name)
-    stamp.write_text(current)
+    with tempfile.TemporaryDirectory(dir=output) as unfinished:
+        folder = Path(unfinished) / "stubs"
+        folder.mkdir()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda soname: make_library(folder, soname, symbols[soname]), sorted(sonames)))
+        for name, ours in OURS.items():
+            (folder / name).symlink_to((build_folder / ours / name).resolve())
+        try:
+            folder.rename(made)
+        except OSError:  # another process was sooner
+            if not made.exists():
+                raise
 
 
 main()

@@ -32,8 +32,8 @@ if [ -z "${VRAMTRACE_TORCH:-}" ]; then
     done
 fi
 if [ -e "$torch/lib/libtorch_cuda.so" ]; then
-    python3 "$here/make_stubs.py" "$torch" "$libraries" "$libraries/torch-stubs"
-    libraries=$libraries/torch-stubs:$libraries
+    stubs=$(python3 "$here/make_stubs.py" "$torch" "$libraries" "$libraries/torch-stubs")
+    libraries=$stubs:$libraries
 fi
 
 if [ "$1" = python ] && [ -x "$python" ]; then

@@ -6,7 +6,7 @@ from torch import nn
 
 from oom_truth import watch
 
-WIDTH, LAYERS, TOKENS = 1024, 6, 512
+WIDTH, LAYERS, TOKENS = 1024, 2, 3072
 
 
 class Block(nn.Module):
@@ -16,20 +16,20 @@ class Block(nn.Module):
 
     def forward(self, x, past):
         q, k, v = self.qkv(x).chunk(3, -1)
-        past = [k, v] if past is None else [torch.cat([old, new], 1) for old, new in zip(past, (k, v))]  # asks
-        return x + self.out((q @ past[0].transpose(1, 2)).softmax(-1) @ past[1]), past
+        past = [k, v] if past is None else [torch.cat([old, new], 1) for old, new in zip(past, (k, v))]
+        return x + self.out((q @ past[0].transpose(1, 2)).softmax(-1) @ past[1]), past  # asks
 
 
 blocks = nn.ModuleList(Block() for _ in range(LAYERS)).cuda().eval()
 watch()
 conversations = {}
 with torch.inference_mode():
-    for turn in range(120):
+    for turn in range(30):
         caches = [None] * LAYERS
-        for tokens in (TOKENS, 1, 1):
+        for tokens in (TOKENS, TOKENS):
             x = torch.randn(1, tokens, WIDTH).cuda()
             for i, block in enumerate(blocks):
                 x, caches[i] = block(x, caches[i])
         conversations[turn] = caches
-        if "remedy" in sys.argv and len(conversations) > 8:
-            del conversations[turn - 8]
+        if "remedy" in sys.argv and len(conversations) > 4:
+            del conversations[turn - 4]
