@@ -99,7 +99,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
 }
 
 /* How likely a block from before the first pass is a parameter, by who made it; 0 = it is not. */
-enum { RANK_SCRIPT = 1, RANK_INIT, RANK_APPLY };
+enum { RANK_ZEROS = 1, RANK_SCRIPT, RANK_INIT, RANK_APPLY };
 
 static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
 {
@@ -108,7 +108,9 @@ static int parameter_rank(const struct lives *lives, const struct vt_allocation 
         return 0;
     if (traits & VT_TRAIT(MODULE_APPLY))
         return RANK_APPLY;
-    return traits & VT_TRAIT(INIT_METHOD) ? RANK_INIT : RANK_SCRIPT;
+    if (traits & VT_TRAIT(INIT_METHOD))
+        return RANK_INIT;
+    return traits & VT_TRAIT(ZEROS) ? RANK_ZEROS : RANK_SCRIPT;
 }
 
 /* Whether the block may be a parameter, by this rank, of the first pass. */
@@ -121,26 +123,27 @@ static bool has_rank(const struct lives *lives, size_t i, int rank)
 
 /* What the script made by itself matches by its size alone: it is doubtful if something else of that size
  * was left over, or if the parameters of modules match more. */
-static int find_doubtful(struct lives *lives, uint64_t matched_bytes, uint64_t bytes_by_script)
+static int find_doubtful(struct lives *lives, bool modules_match_more)
 {
     size_t count = lives->replay->allocation_count;
-    struct vt_index left = {0};
     int error = 0;
-    for (size_t i = 0; i < count && !error; i++)
-        if (has_rank(lives, i, RANK_SCRIPT) && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
-            error = add_size(&left, lives->replay->allocations[i].bytes);
-    for (size_t i = 0; i < count && !error; i++)
-        if (has_rank(lives, i, RANK_SCRIPT) && (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) &&
-            (bytes_by_script * 2 < matched_bytes ||
-             nearest_bucket(&left, lives->replay->allocations[i].bytes, 1)))
-            lives->bits[i] |= VT_LIFE_DOUBTFUL;
-    vt_index_free(&left);
+    for (int rank = RANK_ZEROS; rank <= RANK_SCRIPT; rank++) {
+        struct vt_index left = {0};
+        for (size_t i = 0; i < count && !error; i++)
+            if (has_rank(lives, i, rank) && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+                error = add_size(&left, lives->replay->allocations[i].bytes);
+        for (size_t i = 0; i < count && !error; i++)
+            if (has_rank(lives, i, rank) && (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) &&
+                (modules_match_more || nearest_bucket(&left, lives->replay->allocations[i].bytes, 1)))
+                lives->bits[i] |= VT_LIFE_DOUBTFUL;
+        vt_index_free(&left);
+    }
     return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
  * in the order in which they were made, then the rest, the latest first: a script has its data before what it
- * trains with it, and a copy of something is trained rather than that. */
+ * trains with it, and a copy of something is trained rather than that. Zeros come last: they may be state. */
 static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
@@ -158,8 +161,8 @@ static int match_gradients(struct lives *lives)
             lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
             bytes[rank] += own;
         }
-    uint64_t matched = bytes[RANK_APPLY] + bytes[RANK_INIT] + bytes[RANK_SCRIPT];
-    return error ? error : find_doubtful(lives, matched, bytes[RANK_SCRIPT]);
+    bool modules_match_more = bytes[RANK_APPLY] + bytes[RANK_INIT] > bytes[RANK_SCRIPT] + bytes[RANK_ZEROS];
+    return error ? error : find_doubtful(lives, modules_match_more);
 }
 
 /* Blocks whose sizes others are compared with. */
