@@ -128,6 +128,13 @@ static uint32_t known_life(const struct vt_allocation *block, uint32_t last_made
     return end > block->alloc_event ? end - block->alloc_event : 0;
 }
 
+/* The end of the trace came before its life could show what it is. */
+static bool is_cut_short(const struct vt_attribution *attribution, const uint32_t *lives, size_t i)
+{
+    bool recent = (lives[i] & VT_LIFE_RECENT) && !(lives[i] & VT_LIFE_ONCE);
+    return (lives[i] & VT_LIFE_CUT) || (recent && attribution->labels[i].evidence == VT_EVIDENCE_WEAK);
+}
+
 /* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
  * have. Temporaries that lived shorter than it has already are not like it: one line makes a few, then its
  * result. */
@@ -147,12 +154,12 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
         return -ENOMEM;
     for (size_t i = replay->allocation_count; i-- > 0;) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (vt_holds_tensors(phases, block) && (lives[i] & VT_LIFE_CUT))
+        if (vt_holds_tensors(phases, block) && is_cut_short(attribution, lives, i))
             siblings[block->stack_id].least_life = known_life(block, last_made);
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_holds_tensors(phases, block) || (lives[i] & VT_LIFE_CUT) || block->stack_id == 0)
+        if (!vt_holds_tensors(phases, block) || is_cut_short(attribution, lives, i) || block->stack_id == 0)
             continue;
         struct siblings *own = &siblings[block->stack_id];
         if (labels[i].category == VT_CATEGORY_TEMPORARY && known_life(block, last_made) < own->least_life)
@@ -163,7 +170,7 @@ static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t 
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_holds_tensors(phases, block) || !(lives[i] & VT_LIFE_CUT))
+        if (!vt_holds_tensors(phases, block) || !is_cut_short(attribution, lives, i))
             continue;
         const struct siblings *own = &siblings[block->stack_id];
         uint32_t most = 0, all = 0;
@@ -297,6 +304,8 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     tables->inspection_of = placed.inspection_of;
     if (!error)
         vt_held_name_caches(attribution, lives, tables->labels, tables->inspection_of);
+    if (!error)
+        vt_held_find_leaves(attribution, &tables->held, &tables->sites, lives, tables->labels);
     free(placed.owners);
     free(placed.owned);
     free(placed.like);

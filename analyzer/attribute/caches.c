@@ -154,6 +154,8 @@ static void find_outliving(struct finder *finder)
         } else {
             const struct call *call = &finder->calls[finder->call_of[i]];
             outlives = block->free_event > (call->end_event == VT_NEVER ? call->last_event : call->end_event);
+            if (outlives && block->alloc_event == call->last_event)
+                finder->lives[i] |= VT_LIFE_ENDS_CALL;
         }
         if (outlives)
             finder->lives[i] |= VT_LIFE_OUTLIVES_CALL;

@@ -87,3 +87,21 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_
         inspection_of[held->allocation] = held->inspection;
     }
 }
+
+/* Such a result may lie in the graph of what made it: only what no module made is surely out of it. */
+void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
+                         const struct vt_sites *sites, const uint32_t *lives, struct vt_label *labels)
+{
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &attribution->replay->allocations[i];
+        const struct vt_inspection_holder *holder = table->of_stack[block->stack_id];
+        if (!holder || holder == &several || strcmp(holder->node, VT_LEAF_NODE) != 0 ||
+            labels[i].category != VT_CATEGORY_ACTIVATION || labels[i].owner ||
+            (sites->items[block->stack_id].traits & VT_TRAIT(MODULE)) ||
+            !(lives[i] & VT_LIFE_AT_NEXT_FORWARD))
+            continue;
+        labels[i].category = VT_CATEGORY_INPUT;
+        labels[i].evidence = VT_EVIDENCE_WEAK;
+        labels[i].rule = VT_RULE_INSPECTION;
+    }
+}

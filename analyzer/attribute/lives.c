@@ -14,10 +14,14 @@ static int find_span_ends(struct lives *lives)
     const struct vt_phases *phases = lives->phases;
     const struct vt_replay *replay = lives->replay;
     lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
-    if (!lives->span_ends)
+    lives->after_optimizer = malloc(phases->span_count + 1);
+    if (!lives->span_ends || !lives->after_optimizer)
         return -ENOMEM;
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
+        lives->after_optimizer[i] =
+            span->phase == VT_PHASE_OPTIMIZER ||
+            (i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1]);
         lives->span_ends[i] = span->last_event;
         if (span->phase != VT_PHASE_OPTIMIZER)
             continue;
@@ -75,11 +79,11 @@ static bool is_persistent_in_inference(const struct lives *lives, const struct v
 }
 
 /* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
-static bool is_persistent(const struct lives *lives, const struct vt_allocation *block)
+static uint32_t persistence(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return is_persistent_in_inference(lives, block);
+        return is_persistent_in_inference(lives, block) ? VT_LIFE_PERSISTENT : 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
@@ -87,10 +91,11 @@ static bool is_persistent(const struct lives *lives, const struct vt_allocation 
         if (phases->passes[next].last_event < block->alloc_event)
             continue;
         if (block->free_event <= phases->passes[next].last_event)
-            return false;
+            return 0;
         survived++;
     }
-    return survived > 0;
+    bool recent = pass >= 0 && survived < PERSISTENT_STEPS;
+    return survived > 0 ? VT_LIFE_PERSISTENT | (recent ? VT_LIFE_RECENT : 0) : 0;
 }
 
 /* The bits that compare a life with backward passes. */
@@ -98,8 +103,8 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0);
-    uint32_t bits = 0;
+        return VT_LIFE_NO_BACKWARD | persistence(lives, block);
+    uint32_t bits = persistence(lives, block);
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
     size_t next = (size_t)(pass + 1);
@@ -109,8 +114,6 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
         bits |= VT_LIFE_AT_NEXT_BACKWARD;
     if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
         bits |= VT_LIFE_CUT;
-    if (is_persistent(lives, block))
-        bits |= VT_LIFE_PERSISTENT;
     if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
         bits |= VT_LIFE_FREED_IN_BACKWARD;
     if (in_pass && block->free_event > phases->passes[pass].last_event)
@@ -136,7 +139,7 @@ static bool is_needed(const struct lives *lives, const struct vt_allocation *blo
     return next < phases->pass_count && block->free_event > phases->passes[next].first_event;
 }
 
-/* Work of the script's own between a pass and what follows it. */
+/* Work of the script's own between a pass and the optimizer's step that follows it. */
 static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
                                        const struct vt_span *span, uint32_t bits)
 {
@@ -147,7 +150,8 @@ static bool is_computed_after_backward(const struct lives *lives, const struct v
     return (in_optimizer ? bits & VT_LIFE_OUTLIVES_STEP
                          : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & VT_LIFE_GRAD_MODE) && !is_needed(lives, block) && !vt_lives_has(lives, block, others);
+           !(bits & (VT_LIFE_GRAD_MODE | VT_LIFE_AFTER_OPTIMIZER)) && !is_needed(lives, block) &&
+           !vt_lives_has(lives, block, others);
 }
 
 static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
@@ -171,6 +175,8 @@ static uint32_t life_of(const struct lives *lives, const struct vt_allocation *b
         bits |= VT_LIFE_ONCE;
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
         bits |= VT_LIFE_OUTLIVES_STEP;
+    if (lives->after_optimizer[span])
+        bits |= VT_LIFE_AFTER_OPTIMIZER;
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
         bits |= VT_LIFE_COMPUTED_AFTER_BACKWARD;
     long recompute = vt_recompute_before(phases, block->alloc_event);
@@ -287,6 +293,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
+    free(lives.after_optimizer);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);

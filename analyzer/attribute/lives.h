@@ -16,6 +16,7 @@ struct lives {
     const struct vt_sites *sites;
     uint32_t *bits;
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
+    uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
@@ -73,5 +74,7 @@ int vt_lives_index_parameters(struct lives *lives);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. Returns 0 or -ENOMEM. */
 int vt_lives_find_sets(struct lives *lives);
+/* shares.c: adds VT_LIFE_GATHERED, once the parameters are listed. Returns 0 or -ENOMEM. */
+int vt_lives_find_gathered(struct lives *lives);
 
 #endif

@@ -50,7 +50,7 @@ int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phase
 /* named.c: categories of what inspections found under names that tell what it is, where rules only guess.
  * Returns 0 or -ENOMEM. */
 int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                  const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed);
+                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed);
 
 /* repeats.c: sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
  * no inspection saw them, and corrects categories that rules only guessed. Returns 0 or -ENOMEM. */
@@ -71,5 +71,9 @@ const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attr
 /* What a program calls a cache of keys and values, and keeps from call to call, is one. */
 void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_t *lives,
                          struct vt_label *labels, uint32_t *inspection_of);
+/* What a variable holds, gets a gradient and is no parameter is data, though autograd made it: an attack on
+ * the inputs computes the next one from the one before. */
+void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
+                         const struct vt_sites *sites, const uint32_t *lives, struct vt_label *labels);
 
 #endif

@@ -245,7 +245,7 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 /* The witness that a condition is, WITNESS_COUNT = none. */
 static enum witness witness_of(const struct vt_condition *condition)
 {
-    const uint64_t sizes = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_CONTESTED | VT_LIFE_MATCHES_PARAMETER |
+    const uint64_t sizes = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_DOUBTFUL | VT_LIFE_MATCHES_PARAMETER |
                            VT_LIFE_LIKE_ALL_PARAMETERS | VT_LIFE_FOLLOWS_PARAMETER | VT_LIFE_HOLDS_GRADIENTS;
     if (condition->kind == VT_CONDITION_KIND)
         return WITNESS_LAYER;

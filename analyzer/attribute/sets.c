@@ -60,13 +60,14 @@ static bool line_replaces(const struct lives *lives, const struct candidate *lin
     return sets > 1;
 }
 
-/* Copies may be kept for any time. Values that an optimizer of the script's own computes stay, or their line
- * replaces them while they are there, unless an optimizer makes state already. */
+/* Copies may be kept for any time, averages of them too. Values that an optimizer of the script's own
+ * computes stay, or their line replaces them while they are there, unless an optimizer makes state already.
+ */
 static bool is_kept(const struct lives *lives, const struct candidate *made, bool replaced)
 {
     const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
     uint32_t life = lives->bits[made->allocation];
-    if (vt_lives_has(lives, block, VT_TRAIT(COPY)))
+    if (vt_lives_has(lives, block, VT_TRAIT(COPY)) || life & VT_LIFE_AFTER_OPTIMIZER)
         return true;
     if (lives->has_state)
         return false;
@@ -102,9 +103,9 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
 /* ---- What files hold ---- */
 
 /* A file that was read onto the device has weights, and perhaps an optimizer's state after or before them. If
- * as much as the weights is dropped before it is used, they were copied into the model, and what is left is
- * state. If not, the first set is a copy of the weights; the rest is state only if the optimizer makes none.
- */
+ * as much as the weights is dropped before it is used, they were copied into the model (copies until then),
+ * and what is left is state. If not, the first set is a copy of the weights; the rest is state only if the
+ * optimizer makes none. */
 static bool is_dropped(const struct lives *lives, size_t i)
 {
     return !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT));
@@ -144,8 +145,10 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
     error = vt_lives_index_parameters(lives);
     for (size_t i = 0; i < count && !error; i++) {
         uint64_t bytes = blocks[set[i].allocation].bytes;
-        if (is_dropped(lives, set[i].allocation))
+        if (is_dropped(lives, set[i].allocation)) {
+            lives->bits[set[i].allocation] |= weights_dropped ? VT_LIFE_LIKE_ALL_PARAMETERS : 0;
             continue;
+        }
         bool first = !vt_lives_are_all_parameters(lives, taken);
         if (vt_size_take(&lives->parameter_sizes, bytes)) {
             vt_add_weight(&taken, bytes);

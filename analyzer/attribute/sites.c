@@ -226,6 +226,26 @@ static void find_closures(struct vt_sites *sites)
     }
 }
 
+/* The innermost module calls a function of the script's that is not its forward. */
+static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    uint32_t caller = 0, call;
+    while (caller < stack->python_count && !frame_is(sites, stack, caller, VT_CODE_HOOK_CALLER))
+        caller++;
+    for (call = caller; call < stack->python_count && frame_is(sites, stack, call, VT_CODE_HOOK_CALLER);)
+        if (frame_is(sites, stack, call++, VT_CODE_PASS))
+            return caller > 0 && !frame_is(sites, stack, caller - 1, VT_CODE_FORWARD) &&
+                   !vt_trace_code_is_library(sites->trace, stack->python[caller - 1].code_id);
+    return false;
+}
+
+static void find_hooks(struct vt_sites *sites)
+{
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        if (is_in_hook(sites, &sites->trace->stacks[id]))
+            sites->items[id].traits |= VT_TRAIT(HOOK);
+}
+
 /* ---- All ---- */
 
 int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, struct vt_sites *sites,
@@ -241,6 +261,7 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
         return error;
     find_buffers(sites);
     find_closures(sites);
+    find_hooks(sites);
     return 0;
 }
 

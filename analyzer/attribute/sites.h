@@ -5,8 +5,8 @@
 #include "attribute/attribute.h"
 #include "base/arena.h"
 
-/* Traits that the analysis itself asks for. rules.def defines each of them but `closure` and says what it is;
- * the rules of a user may add to them. */
+/* Traits that the analysis itself asks for. rules.def defines each of them but those that code sets and says
+ * what it is; the rules of a user may add to them. */
 #define VT_OWN_TRAITS(X)                                                                                     \
     X(BACKWARD, "backward")                                                                                  \
     X(BACKWARD_CALL, "backward-call")                                                                        \
@@ -15,6 +15,9 @@
     X(OPTIMIZER, "optimizer")                                                                                \
     X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; sites.c sets it */          \
     X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; signs.c sets it */                   \
+    X(HOOK, "hook")             /* a hook of the script's that a module called; sites.c sets it */           \
+    X(FUNCTION_MODEL,                                                                                        \
+      "function-model") /* no module ever runs, but a function that computes a model; functions.c sets it */ \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \

@@ -55,70 +55,81 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
     return 0;
 }
 
-/* How likely a block from before the first pass is a parameter; 0 = it is not. */
+/* How likely a block from before the first pass is a parameter, by who made it; 0 = it is not. */
+enum { RANK_ZEROS = 1, RANK_COPY, RANK_SCRIPT, RANK_INIT, RANK_APPLY };
+
 static int parameter_rank(const struct lives *lives, const struct vt_allocation *block)
 {
     uint64_t traits = vt_lives_traits(lives, block);
     if (traits & (VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER)))
         return 0;
     if (traits & VT_TRAIT(MODULE_APPLY))
-        return 4;
+        return RANK_APPLY;
     if (traits & VT_TRAIT(INIT_METHOD))
-        return 3;
-    return traits & VT_TRAIT(COPY) ? 1 : 2; /* data comes from the host; so do some parameters */
+        return RANK_INIT;
+    if (traits & VT_TRAIT(ZEROS))
+        return RANK_ZEROS;
+    return traits & VT_TRAIT(COPY) ? RANK_COPY
+                                   : RANK_SCRIPT; /* data comes from the host; so do some parameters */
 }
 
-static bool may_have_gradient(const struct lives *lives, size_t i)
+/* Whether the block may be a parameter, by this rank, of the first pass. */
+static bool has_rank(const struct lives *lives, size_t i, int rank)
 {
-    return vt_lives_holds(lives, &lives->replay->allocations[i]) && (lives->bits[i] & VT_LIFE_PERSISTENT) &&
-           parameter_rank(lives, &lives->replay->allocations[i]) > 0;
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return block->alloc_event < lives->phases->passes[0].first_event && vt_lives_holds(lives, block) &&
+           (lives->bits[i] & VT_LIFE_PERSISTENT) && parameter_rank(lives, block) == rank;
 }
 
-/* Blocks from before the first pass. */
-static size_t count_early(const struct lives *lives)
+static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
 {
-    size_t count = 0;
-    while (count < lives->replay->allocation_count &&
-           lives->replay->allocations[count].alloc_event < lives->phases->passes[0].first_event)
-        count++;
-    return count;
+    return zeros ? has_rank(lives, i, RANK_ZEROS)
+                 : has_rank(lives, i, RANK_COPY) || has_rank(lives, i, RANK_SCRIPT);
 }
 
-/* Loose tensors of one size, of which only some have gradients: which ones, is a guess. */
-static int find_contested(struct lives *lives, size_t early)
+/* What the script made by itself matches by its size alone: it is doubtful if something else of that size
+ * was left over, or if the parameters of modules match more. */
+static int find_doubtful(struct lives *lives, bool modules_match_more)
 {
-    struct vt_index without = {0};
+    size_t count = lives->replay->allocation_count;
     int error = 0;
-    for (int round = 0; round < 2; round++)
-        for (size_t i = 0; i < early && !error; i++) {
-            const struct vt_allocation *block = &lives->replay->allocations[i];
-            if (!may_have_gradient(lives, i) || parameter_rank(lives, block) > 2)
-                continue;
-            if (round == 0 && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
-                error = vt_size_add(&without, block->bytes);
-            else if (round == 1 && vt_size_nearest(&without, block->bytes, 1))
-                lives->bits[i] |= VT_LIFE_CONTESTED;
-        }
-    vt_index_free(&without);
+    for (int zeros = 0; zeros < 2; zeros++) {
+        struct vt_index left = {0};
+        for (size_t i = 0; i < count && !error; i++)
+            if (is_by_script(lives, i, zeros) && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+                error = vt_size_add(&left, lives->replay->allocations[i].bytes);
+        for (size_t i = 0; i < count && !error; i++)
+            if (is_by_script(lives, i, zeros) && (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) &&
+                (modules_match_more || vt_size_nearest(&left, lives->replay->allocations[i].bytes, 1)))
+                lives->bits[i] |= VT_LIFE_DOUBTFUL;
+        vt_index_free(&left);
+    }
     return error;
 }
 
 /* Matches each gradient of the first step with one earlier block of its size: first blocks that modules made,
- * then the rest, both in the order in which they were made. */
+ * in the order in which they were made, then the rest, the latest first: a script has its data before what it
+ * trains with it, and a copy of something is trained rather than that. Zeros come last: they may be state. */
 static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
-    const struct vt_replay *replay = lives->replay;
+    size_t count = lives->replay->allocation_count;
+    uint64_t bytes[RANK_APPLY + 1] = {0};
     if (phases->pass_count == 0)
         return 0;
-    size_t early = count_early(lives);
     int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
-    for (int rank = 4; rank > 0 && !error; rank--)
-        for (size_t i = 0; i < early; i++)
-            if (may_have_gradient(lives, i) && parameter_rank(lives, &replay->allocations[i]) == rank &&
-                vt_size_take(&lives->gradient_sizes, replay->allocations[i].bytes))
-                lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
-    return error ? error : find_contested(lives, early);
+    for (int rank = RANK_APPLY; rank > 0 && !error; rank--)
+        for (size_t k = 0; k < count; k++) {
+            size_t i = rank == RANK_SCRIPT || rank == RANK_COPY ? count - 1 - k : k;
+            uint64_t own = lives->replay->allocations[i].bytes;
+            if (!has_rank(lives, i, rank) || !vt_size_take(&lives->gradient_sizes, own))
+                continue;
+            lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+            bytes[rank] += own;
+        }
+    bool modules_match_more =
+        bytes[RANK_APPLY] + bytes[RANK_INIT] > bytes[RANK_SCRIPT] + bytes[RANK_COPY] + bytes[RANK_ZEROS];
+    return error ? error : find_doubtful(lives, modules_match_more);
 }
 
 /* Blocks whose sizes others are compared with. */
@@ -402,6 +413,8 @@ int vt_lives_compare_sizes(struct lives *lives)
         error = list_parameters(lives);
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
+    if (!error)
+        error = vt_lives_find_gathered(lives);
     lives->has_state = makes_own_state(lives);
     if (!error)
         error = find_gradient_holders(lives);

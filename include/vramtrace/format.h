@@ -320,7 +320,8 @@ struct vt_symbol {
  *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
  *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
- *                                     made it, "" if none; nodes: numbers of those that it keeps alive, "12-40,52-52"
+ *                                     made it; AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes:
+ *                                     numbers of those that it keeps alive, "12-40,52-52"
  *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
  *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
  *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
@@ -337,6 +338,8 @@ struct vt_inspection_part {
     uint64_t duration_ns; /* what the inspection has cost the host so far */
     /* text to the end of the record */
 };
+
+#define VT_LEAF_NODE "AccumulateGrad" /* the node of a leaf that gets a gradient, in H lines */
 
 enum vt_inspection_reason {
     VT_INSPECTION_NEW_OBJECT = 1, /* a module or optimizer not seen before was called */

@@ -381,10 +381,10 @@ def step(census, thing, kind, name, where):
 
 
 def graph(census, tensor):
-    """The name of the node that made it, and the numbers of the nodes that its graph keeps, as ranges."""
+    """The name of the node that made it, or that takes its gradient; and the numbers of the nodes that its graph keeps, as ranges."""
     node = census.ask["grad_fn"](tensor)
     if node is None:
-        return "", ""
+        return "AccumulateGrad" if census.ask["requires_grad"](tensor) else "", ""
     numbers, waiting, seen = [], [node], {node}
     for count, current in enumerate(waiting):
         if count == NODES_MAXIMUM or count % CHECK_EVERY == CHECK_EVERY - 1 and is_late(census):

@@ -20,8 +20,8 @@ PLAIN = {id(kind) for kind in (type(None), int, float, bool, str, bytes, complex
 SLOT = type(MODULE.__dict__["__dict__"])
 OWN_DICT = {id(SLOT), id(type(FUNCTION.__dict__["__code__"]))}  # made by the interpreter
 CONTAINERS = {id(list), id(tuple), id(dict)}
-TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel", "shape",
-                   "storage_offset", "untyped_storage")
+TENSOR_FUNCTIONS = ("data_ptr", "dtype", "element_size", "get_device", "grad", "grad_fn", "is_cuda", "is_leaf", "numel",
+                   "requires_grad", "shape", "storage_offset", "untyped_storage")
 WRAPPED = ("optimizer", "_optimizer", "optim", "base_optimizer")  # attributes of what wraps an optimizer
 STATE_LEVELS, STATE_ITEMS = 4, 4096  # how deep an optimizer's own containers are searched, and how many items of one
 ITEMS_MAXIMUM = 256  # of a container or an object that is searched

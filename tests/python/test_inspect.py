@@ -31,7 +31,7 @@ class Tensor:
     dtype = property(lambda self: "torch.float32")
     shape = property(lambda self: self.extents)
     grad = property(lambda self: self.__dict__.get("gradient"))
-    grad_fn = property(lambda self: None)
+    grad_fn, requires_grad = property(lambda self: None), property(lambda self: False)
 
     def __init__(self, *shape):
         self.extents = shape
@@ -432,7 +432,8 @@ def test_user_code():
     optimizer = Optimizer([weight])
     optimizer.state = state
     net = Module(weight=weight)
-    for name in ("is_cuda", "is_leaf", "shape", "dtype", "grad", "grad_fn", "numel", "data_ptr", "untyped_storage"):
+    for name in ("is_cuda", "is_leaf", "shape", "dtype", "grad", "grad_fn", "numel", "data_ptr",
+                 "requires_grad", "untyped_storage"):
         setattr(OwnTensor, name, property(refuse))
     net._buffers["own"] = OwnTensor(56)
     net.__dict__[names] = Tensor(57)

@@ -230,7 +230,7 @@ static struct vt_leak_holder holder_of(const struct vt_inspection_holder *seen)
                                    .way = seen->way,
                                    .dtype = seen->dtype,
                                    .shape = seen->shape,
-                                   .node = seen->node,
+                                   .node = strcmp(seen->node, VT_LEAF_NODE) == 0 ? "" : seen->node,
                                    .bytes = seen->bytes,
                                    .storage_bytes = seen->storage_bytes};
 }

@@ -287,17 +287,18 @@ def picture_trained(record):
         styles = [gram(features) for features in network(style)]
     picture = content.clone().requires_grad_()
     optimizer = torch.optim.Adam([picture], lr=0.02)
+    held = (style, content, wanted, styles)
     record.watch([network, Held([picture])], [optimizer])
     for step in range(STEPS + 1):
         optimizer.zero_grad()
         found = network(picture)
         loss = functional.mse_loss(found[-1], wanted)
         loss = loss + sum(functional.mse_loss(gram(one), other) for one, other in zip(found, styles))
-        record.take("fwd", step, (style, content))
+        record.take("fwd", step, held)
         loss.backward()
-        record.take("bwd", step, (style, content))
+        record.take("bwd", step, held)
         optimizer.step()
-        record.take("step", step, (style, content))
+        record.take("step", step, held)
 
 
 def attack(record, step, model, inputs, targets, rounds=2):

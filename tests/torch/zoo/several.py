@@ -110,6 +110,72 @@ def four_models_of_one_size(record):
             step += 1
 
 
+class Chat:
+    """Actor-critic by its parts: what was said is collected in a list of dicts, and shuffled for several epochs."""
+
+    def __init__(self):
+        self.models = {name: kind().to("cuda") for name, kind in
+                       (("actor", Policy), ("reference", Policy), ("judge", Scalar), ("critic", Scalar))}
+        for name in ("reference", "judge"):
+            self.models[name].eval().requires_grad_(False)
+        trained = [*self.models["actor"].parameters(), *self.models["critic"].parameters()]
+        self.optimizer = torch.optim.Adam(trained, lr=1e-5)
+
+    @torch.no_grad()
+    def say(self, tokens, length=3):
+        start, chances = tokens.shape[1], []
+        for _ in range(length):
+            spread = self.models["actor"](tokens)[:, -1].log_softmax(-1)
+            following = spread.argmax(-1, keepdim=True).clamp(0, WORDS - 1)
+            chances.append(spread.gather(1, following))
+            tokens = torch.cat([tokens, following], dim=1)
+        return tokens, torch.cat(chances, 1), start
+
+    @torch.no_grad()
+    def experience(self, prompts):
+        tokens, chances, start = self.say(prompts)
+        away = logprobs(self.models["reference"](tokens), tokens)[:, start:]
+        values = self.models["critic"](tokens)[:, start:]
+        rewards = -0.05 * (chances - away)
+        rewards[:, -1] += self.models["judge"](tokens)[:, -1]
+        advantages, last = torch.zeros_like(rewards), 0
+        for at in reversed(range(rewards.shape[1])):
+            following = values[:, at + 1] if at + 1 < rewards.shape[1] else 0
+            last = rewards[:, at] + following - values[:, at] + 0.95 * last
+            advantages[:, at] = last
+        return {"tokens": tokens, "chances": chances, "advantages": advantages, "returns": advantages + values}
+
+    def losses(self, batch):
+        taken = batch["chances"].shape[1]
+        found = logprobs(self.models["actor"](batch["tokens"]), batch["tokens"])[:, -taken:]
+        ratio = (found - batch["chances"]).exp()
+        gain = torch.min(ratio * batch["advantages"], ratio.clamp(0.8, 1.2) * batch["advantages"])
+        return functional.mse_loss(self.models["critic"](batch["tokens"])[:, -taken:], batch["returns"]) - gain.mean()
+
+
+def collected_experience(record):
+    """Four models of one size; rollouts of several prompts make one data set, from which minibatches are picked by index."""
+    chat = Chat()
+    record.watch(chat.models.values(), [chat.optimizer])
+    step = 0
+    for _ in range(2):
+        with record.free_choice():
+            parts = [chat.experience(torch.zeros(12, 40, dtype=torch.long).to("cuda")) for _ in range(2)]
+            data = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+        del parts
+        for chosen in torch.arange(24).cuda().split(12):
+            batch = {name: values[chosen] for name, values in data.items()}
+            loss = chat.losses(batch)
+            record.take("fwd", step, (data, batch, chosen))
+            loss.backward()
+            record.take("bwd", step, (data, batch, chosen))
+            nn.utils.clip_grad_norm_(chat.models["actor"].parameters(), 1.0)
+            chat.optimizer.step()
+            chat.optimizer.zero_grad()
+            record.take("step", step, (data, batch, chosen))
+            step += 1
+
+
 def preference_pairs(record):
     """DPO: a policy in bfloat16 autocast and a frozen reference, chosen and rejected answers in one batch."""
     policy = Policy().cuda()
@@ -352,6 +418,34 @@ def trials_kept(record):
     search(record, True)
 
 
+def fitting_batch(record):
+    """For each setting the batch is halved until a step fits: the failed try leaves its model in place."""
+    room = torch.cuda.get_device_properties(0).total_memory
+    for number, (width, rate) in enumerate(((320, 0.1), (448, 0.03), (384, 0.01))):
+        model = build(width, 3).cuda()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
+        record.watch([model], [optimizer])
+        rows, step = 512, 0
+        while step < 2:
+            try:
+                inputs, targets = models.on_device(torch.randn(rows, 256), torch.zeros(rows, dtype=torch.long))
+                loss = functional.cross_entropy(model(inputs), targets)
+                record.take("fwd", 2 * number + step, (inputs, targets))
+                if rows > 128:
+                    torch.empty(room, dtype=torch.uint8, device="cuda")
+                loss.backward()
+                record.take("bwd", 2 * number + step, (inputs, targets))
+            except torch.cuda.OutOfMemoryError:
+                loss = None
+                rows //= 2
+                torch.cuda.empty_cache()
+                continue
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            record.take("step", 2 * number + step, (inputs, targets))
+            step += 1
+
+
 def cross_validation(record):
     """Folds whose models all exist from the start and train in turn; the data is on the device as a whole."""
     data, labels = models.on_device(torch.randn(600, 256), torch.zeros(600, dtype=torch.long))
@@ -420,6 +514,7 @@ PROGRAMS = {
     function.__name__: function
     for function in (
         four_models_of_one_size,
+        collected_experience,
         preference_pairs,
         group_relative_policy,
         latent_denoiser,
@@ -427,6 +522,7 @@ PROGRAMS = {
         latent_sampling,
         hyper_parameter_search,
         trials_kept,
+        fitting_batch,
         cross_validation,
         unfrozen_later,
         ensemble_in_turn,

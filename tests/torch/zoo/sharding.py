@@ -185,6 +185,43 @@ def state_in_shares(record):
     end_process_group()
 
 
+class Adapter(nn.Module):
+    """A frozen layer, and two thin ones beside it that learn."""
+
+    def __init__(self, layer, rank=8, scale=2.0):
+        super().__init__()
+        self.layer, self.scale = layer.requires_grad_(False), scale
+        self.lora_A = nn.Parameter(torch.randn(rank, layer.in_features) * 0.02)
+        self.lora_B = nn.Parameter(torch.zeros(layer.out_features, rank))
+
+    def forward(self, hidden):
+        return self.layer(hidden) + (hidden @ self.lora_A.t() @ self.lora_B.t()) * self.scale
+
+
+def adapters_in_parallel(record):
+    """LoRA under DistributedDataParallel, whose buckets hold the gradients; two passes for each step."""
+    begin_process_group()
+    model = Net(width=320).requires_grad_(False)
+    for block in model.blocks:
+        block.up, block.down = Adapter(block.up), Adapter(block.down)
+    model.cuda()
+    wrapped = nn.parallel.DistributedDataParallel(model, device_ids=[0], gradient_as_bucket_view=True)
+    optimizer = torch.optim.AdamW([weight for weight in wrapped.parameters() if weight.requires_grad], lr=1e-3)
+    record.watch([model], [optimizer])
+    for step in range(STEPS):
+        for micro in range(2):
+            inputs, targets = models.on_device(torch.randn(640, 320), torch.zeros(640, dtype=torch.long))
+            with wrapped.no_sync() if micro == 0 else contextlib.nullcontext():
+                loss = functional.cross_entropy(wrapped(inputs), targets) / 2
+                record.take("fwd", step, (inputs, targets))
+                loss.backward()
+            record.take("bwd", step, (inputs, targets))
+        optimizer.step()
+        record.take("step", step, (inputs, targets))
+        optimizer.zero_grad()
+    end_process_group()
+
+
 class Partition:
     """ZeRO-2 by hand: gradients go to flat buckets that are reduced to this process's share of them."""
 
@@ -431,6 +468,7 @@ PROGRAMS = {
         sharded_by_tensor,
         sharded_by_tensor_half,
         state_in_shares,
+        adapters_in_parallel,
         gradients_in_shares,
         weights_in_shares,
         fetched_by_hooks,

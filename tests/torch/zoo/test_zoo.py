@@ -36,15 +36,6 @@ KNOWN_WRONG = {
     ("rules", "momentum_contrast", None): 0.86,
     ("rules", "momentum_contrast", "parameters and buffers"): 0.55,
     ("rules", "momentum_contrast", "activations"): 0.24,
-    # A picture that is trained is a copy of another: their sizes are the same, and that of the one gradient.
-    ("rules", "picture_trained", None): 0.9,
-    ("rules", "picture_trained", "parameters and buffers"): 0.08,
-    ("inspections", "picture_trained", None): 0.98,
-    ("inspections", "picture_trained", "parameters and buffers"): 0.78,
-    # Features of that picture that were computed once, without gradients, resemble constants.
-    ("rules", "picture_trained", "activations"): 0.64,
-    ("inspections", "picture_trained", "activations"): 0.87,
-    ("rules", "picture_trained", "inputs"): 0.5,
     # Sums of gradients that outlive the step resemble other values that the script keeps.
     **{(mode, "fisher_information", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.88), ("gradients", 0.51), ("activations", 0), ("checkpoint copies", 0))},
@@ -54,15 +45,11 @@ KNOWN_WRONG = {
     # Gradients that are dropped before their backward pass ends.
     **{(mode, "optimizer_in_backward", group): share for mode in ("rules", "inspections")
        for group, share in ((None, 0.93), ("gradients", 0), ("temporaries", 0.68))},
-    # The static input of a graph, which asks for a gradient and never changes, is like a parameter; zeros for one, like a buffer.
-    **{(mode, name, group): share for mode in ("rules", "inspections")
-       for name, group, share in (("graphed_trunk", None, 0.994), ("graphed_trunk", "parameters and buffers", 0.95),
-                                  ("graphed_trunk", "inputs", 0.5), ("graph_without_optimizer", None, 0.992),
-                                  ("graph_without_optimizer", "parameters and buffers", 0.95),
-                                  ("graph_without_optimizer", "inputs", 0.45))},
-    # Weights that hooks copy to the device in forward, and that go after it.
-    **{(mode, "weights_streamed", group): share for mode in ("rules", "inspections")
-       for group, share in ((None, 0.84), ("parameters and buffers", 0.3), ("activations", 0))},
+    # The static input of a graph, which asks for a gradient and never changes, is like a parameter.
+    **{("rules", "graphed_trunk", group): share
+       for group, share in ((None, 0.994), ("parameters and buffers", 0.95), ("inputs", 0.5))},
+    # Tokens and chances that a policy keeps for later passes.
+    **{(mode, "collected_experience", "inputs"): 0.39 for mode in ("rules", "inspections")},
     # 512 bytes of the model's tensors are after as many as the model has, where the state begins.
     **{(mode, "checkpoint_kept", group): 0.9996 for mode in ("rules", "inspections")
        for group in ("optimizer state", "checkpoint copies")},

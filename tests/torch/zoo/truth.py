@@ -31,8 +31,10 @@ What people could call by two names has one here:
 - checkpoint_copy: a copy of weights or of optimizer state that no model and no optimizer works with: what was read from a
   file and kept, a snapshot, the best so far, averages kept as plain tensors. What load_state_dict adopts is no copy.
 - A buffer that gradients are reduced in is communication, unless some .grad is a view of it: then gradient.
+- What a collective is given stays what it was computed as: the whole gradient of a sharded weight is temporary, although only its
+  sum over the processes is kept.
 - A batch is input in every form in which the script holds it: as loaded, as rows picked from data that is kept on the device, and
-  that data itself.
+  that data itself; encoded or as targets too, if that was computed without gradients.
 
 The truth file: {"model", "steps", "context_bytes", "killed", "peak_bytes",
 "lives": [[number, address, made, freed, category]...], "names": {number: [name...]}, "marks": [MARK...]}. `names` are those of

@@ -106,7 +106,9 @@ def reduce_overhead(record):
 
 def graphed_callables(record):
     model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)).cuda()
-    graphed = torch.cuda.make_graphed_callables(nn.Sequential(*model), (torch.randn(64, 256, device="cuda"),))
+    sample = torch.randn(64, 256, device="cuda")
+    record.hold("input", lambda: [sample])  # what later inputs are copied to
+    graphed = torch.cuda.make_graphed_callables(nn.Sequential(*model), (sample,))
     one_loop(record, model, graphed, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), vectors, F.mse_loss)
 
 

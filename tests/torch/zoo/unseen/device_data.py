@@ -153,12 +153,12 @@ def radiance_field(record):
         rays, rgb = bank.next(14_000)
         points = encode(rays)
         loss = ((field(points).sigmoid() - rgb) ** 2).mean()
-        record.take("render", it)
+        record.take("render", it, points)
         optim.zero_grad()
         loss.backward()
-        record.take("back", it)
+        record.take("back", it, points)
         optim.step()
-        record.take("opt", it)
+        record.take("opt", it, points)
 
 
 def linear_probe(record):

@@ -206,7 +206,7 @@ def style_transfer(record):
     record.hold("parameter", lambda: [image])
     record.hold("gradient", lambda: [image.grad])
     record.hold("optimizer_state", lambda: list(optimizer.state[image].values()))
-    record.hold("input", lambda: [content])
+    record.hold("input", lambda: [content, goal])
     run = [0]
     while run[0] < 4:
         def closure():

@@ -44,6 +44,22 @@ def sample(rows=64):
     return torch.randn(rows, 128, device="cuda"), torch.zeros(rows, dtype=torch.long, device="cuda")
 
 
+def note_collectives(record, gathered="communication"):
+    """GATHERED: what an all-gather fills. FSDP1 computes with it; FSDP2 copies the weights out of it first."""
+    gather, reduce = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
+
+    def all_gather_into_tensor(output, *args, **kwargs):
+        record.note(gathered, [output])
+        return gather(output, *args, **kwargs)
+
+    def reduce_scatter_tensor(output, input, *args, **kwargs):
+        if gathered == "communication":  # else it is the gradient as autograd computed it
+            record.note("communication", [input])
+        return reduce(output, input, *args, **kwargs)
+
+    dist.all_gather_into_tensor, dist.reduce_scatter_tensor = all_gather_into_tensor, reduce_scatter_tensor
+
+
 def note_gathered(record, model):
     """What the layers compute with is weights, also where it was gathered for the moment: in forward and in backward."""
     def now(layer, *_):
@@ -58,17 +74,6 @@ def note_gathered(record, model):
         if isinstance(layer, (nn.Linear, nn.LayerNorm)):
             layer.register_forward_pre_hook(now)
             layer.register_forward_hook(after)
-
-
-def note_reduced(record):
-    """Flat buffers that are sent: those of gradients; gathered weights are noted as such."""
-    original = dist.reduce_scatter_tensor
-
-    def reduce_scatter_tensor(output, input, *args, **kwargs):
-        record.note("communication", [input])
-        return original(output, input, *args, **kwargs)
-
-    dist.reduce_scatter_tensor = reduce_scatter_tensor
 
 
 def fit(record, model, optimizer, forward=None, steps=3):
@@ -90,7 +95,7 @@ def fsdp_first(record):
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
     fake_ranks(4)
-    note_reduced(record)
+    note_collectives(record, "parameter")
     tower = Tower().cuda()
     note_gathered(record, tower)
     model = FSDP(tower, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=0, use_orig_params=True)
@@ -103,7 +108,7 @@ def fsdp_second_mixed(record):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     fake_ranks(4)
-    note_reduced(record)
+    note_collectives(record)
     mesh = init_device_mesh("cuda", (4,))
     model = Tower().cuda()
     note_gathered(record, model)
@@ -160,7 +165,6 @@ class Gathered(torch.autograd.Function):
         x, shard = ctx.saved_tensors
         w = Gathered.whole(shard, ctx.layer)
         grad_full = (grad.t() @ x).reshape(-1)
-        ctx.layer.record.note("communication", [grad_full])
         grad_shard = torch.empty_like(shard)
         dist.reduce_scatter_tensor(grad_shard, grad_full)
         return grad @ w, grad_shard, None

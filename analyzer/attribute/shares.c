@@ -1,0 +1,141 @@
+/* Whole weights that a script gathers where each process has a share of them: memory that something else
+ * fills, as many times as large as the parameters as there are processes. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "attribute/lives.h"
+
+#define PROCESSES_MAXIMUM 1024
+#define ROUNDING_BYTES UINT64_C(512) /* small blocks are a multiple of this */
+#define LARGE_BYTES (UINT64_C(1) << 20)
+
+struct gathers {
+    struct lives *lives;
+    uint64_t *wholes; /* sorted sizes of what forward gathers and drops, each once */
+    size_t whole_count;
+    struct weight *shares; /* sorted sizes of parameters, each once; and how many have it */
+    size_t share_count;
+};
+
+/* What may be gathered: memory without values, again and again, for a part of a step. */
+static bool may_be_gathered(const struct lives *lives, size_t i)
+{
+    const uint64_t others = VT_TRAIT(OPTIMIZER) | VT_TRAIT(BUCKET) | VT_TRAIT(WORKSPACE);
+    const struct vt_allocation *block = &lives->replay->allocations[i];
+    return vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(UNFILLED)) &&
+           !(lives->bits[i] & (VT_LIFE_GRAD_MODE | VT_LIFE_OUTLIVES_STEP | VT_LIFE_ONCE)) &&
+           !vt_lives_has(lives, block, others);
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* What forward makes for later is no gathered weight: it would be gathered again for backward. */
+static int list_wholes(struct gathers *gathers)
+{
+    const struct vt_replay *replay = gathers->lives->replay;
+    const struct vt_phases *phases = gathers->lives->phases;
+    size_t capacity = 0, count = 0;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        size_t span = vt_span_index(phases->spans, phases->span_count, replay->allocations[i].alloc_event);
+        if (phases->spans[span].phase != VT_PHASE_FORWARD || !may_be_gathered(gathers->lives, i) ||
+            (gathers->lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD))
+            continue;
+        if (VT_APPEND(gathers->wholes, count, capacity, replay->allocations[i].bytes))
+            return -ENOMEM;
+    }
+    if (count > 1)
+        qsort(gathers->wholes, count, sizeof *gathers->wholes, compare_bytes);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || gathers->wholes[i] != gathers->wholes[i - 1])
+            gathers->wholes[gathers->whole_count++] = gathers->wholes[i];
+    return 0;
+}
+
+static int list_shares(struct gathers *gathers)
+{
+    const struct lives *lives = gathers->lives;
+    gathers->shares = malloc((lives->parameter_count + 1) * sizeof *gathers->shares);
+    if (!gathers->shares)
+        return -ENOMEM;
+    for (size_t i = 0; i < lives->parameter_count; i++)
+        gathers->shares[i] = (struct weight){lives->replay->allocations[lives->parameters[i]].bytes, 1};
+    if (lives->parameter_count > 1)
+        qsort(gathers->shares, lives->parameter_count, sizeof *gathers->shares, compare_bytes);
+    for (size_t i = 0; i < lives->parameter_count; i++) {
+        struct weight share = gathers->shares[i];
+        if (gathers->share_count > 0 && gathers->shares[gathers->share_count - 1].bytes == share.bytes)
+            gathers->shares[gathers->share_count - 1].count++;
+        else
+            gathers->shares[gathers->share_count++] = share;
+    }
+    return 0;
+}
+
+/* Whether a block of `whole` bytes has room for so many shares, and for not much more. */
+static bool is_whole(uint64_t whole, uint64_t share, uint64_t processes)
+{
+    uint64_t unsplit = whole > LARGE_BYTES ? LARGE_BYTES : 0;
+    return whole > processes * (share - ROUNDING_BYTES) && whole <= processes * share + unsplit;
+}
+
+static bool has_whole(const struct gathers *gathers, uint64_t share, uint64_t processes)
+{
+    size_t low = 0, high = gathers->whole_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gathers->wholes[middle] <= processes * (share - ROUNDING_BYTES))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < gathers->whole_count && is_whole(gathers->wholes[low], share, processes);
+}
+
+/* The number of processes for which most bytes of the parameters, of two sizes at least, are gathered. 0 =
+ * none. */
+static uint64_t count_processes(const struct gathers *gathers)
+{
+    uint64_t largest = gathers->share_count > 0 ? gathers->shares[gathers->share_count - 1].bytes : 0;
+    for (uint64_t processes = 2; largest > 0 && processes <= PROCESSES_MAXIMUM; processes++) {
+        struct weight gathered = {0};
+        if (!has_whole(gathers, largest, processes))
+            continue;
+        for (size_t i = 0; i < gathers->share_count; i++) {
+            if (!has_whole(gathers, gathers->shares[i].bytes, processes))
+                continue;
+            gathered.bytes += gathers->shares[i].bytes * gathers->shares[i].count;
+            gathered.count++;
+        }
+        if (gathered.count >= 2 && gathered.bytes * 2 > gathers->lives->all.bytes)
+            return processes;
+    }
+    return 0;
+}
+
+static void mark(const struct gathers *gathers, uint64_t processes)
+{
+    for (size_t i = 0; i < gathers->lives->replay->allocation_count; i++) {
+        uint64_t bytes = gathers->lives->replay->allocations[i].bytes;
+        for (size_t k = 0; k < gathers->share_count && may_be_gathered(gathers->lives, i); k++)
+            if (is_whole(bytes, gathers->shares[k].bytes, processes))
+                gathers->lives->bits[i] |= VT_LIFE_GATHERED;
+    }
+}
+
+int vt_lives_find_gathered(struct lives *lives)
+{
+    struct gathers gathers = {.lives = lives};
+    int error = list_wholes(&gathers);
+    if (!error)
+        error = list_shares(&gathers);
+    uint64_t processes = error ? 0 : count_processes(&gathers);
+    if (processes > 0)
+        mark(&gathers, processes);
+    free(gathers.wholes);
+    free(gathers.shares);
+    return error;
+}
