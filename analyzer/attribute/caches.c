@@ -8,12 +8,15 @@
 #include "base/index.h"
 
 #define NO_CALL UINT32_MAX
-#define SERVED_CALLS 3u /* that blocks of one size must serve */
+#define SERVED_CALLS 3u                        /* that blocks of one size must serve */
+#define ROUNDED_FROM_BYTES (UINT64_C(1) << 20) /* larger blocks may be up to so much larger than was asked   \
+                                                */
 
 /* A call of a model, from outside of any module. */
 struct call {
     uint32_t first_event, last_event; /* of its allocations */
     uint32_t end_event;               /* the thread's next allocation; VT_NEVER = none */
+    uint32_t concatenation;           /* the last so far that the call made, by allocation; VT_NEVER = none */
 };
 
 struct open_call {
@@ -34,7 +37,9 @@ struct finder {
     struct open_call *open;
     size_t thread_count, thread_capacity;
     struct vt_index threads;
-    struct vt_index latest, grows; /* by inner key: the allocation made last; those whose blocks grew */
+    /* by inner key: the concatenation made last; those whose blocks grew; the concatenation that took what
+     * the code made */
+    struct vt_index latest, grows, fed;
 };
 
 static uint64_t traits_of(const struct finder *finder, const struct vt_allocation *block)
@@ -115,7 +120,9 @@ static int find_calls(struct finder *finder)
                                        .call = (uint32_t)finder->call_count,
                                        .calls = open->calls + 1};
             if (VT_APPEND(finder->calls, finder->call_count, finder->call_capacity,
-                          (struct call){.first_event = block->alloc_event, .end_event = VT_NEVER}))
+                          (struct call){.first_event = block->alloc_event,
+                                        .end_event = VT_NEVER,
+                                        .concatenation = VT_NEVER}))
                 return -ENOMEM;
         }
         finder->calls[open->call].last_event = block->alloc_event;
@@ -168,58 +175,103 @@ static bool may_grow(const struct finder *finder, size_t index)
            (traits_of(finder, &finder->replay->allocations[index]) & VT_TRAIT(CONCATENATION));
 }
 
-/* The block that `index` gave way to when it was freed: a concatenation made last, by the same code, or
- * whatever code, and in another call. */
-static size_t successor(const struct finder *finder, size_t index, size_t last_made)
+/* The concatenation that took the block's place when it was freed: the same code made it last, in another
+ * call. */
+static size_t successor(const struct finder *finder, size_t index)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
-    uint32_t latest = may_grow(finder, index) ? vt_index_get(&finder->latest, finder->inner[block->stack_id])
-                                              : VT_INDEX_NONE;
-    size_t next = latest != VT_INDEX_NONE ? latest : last_made;
-    if (next == SIZE_MAX || !may_grow(finder, next) || finder->call_of[next] == finder->call_of[index])
+    uint32_t latest = vt_index_get(&finder->latest, finder->inner[block->stack_id]);
+    if (latest == VT_INDEX_NONE || finder->call_of[latest] == finder->call_of[index])
         return SIZE_MAX;
-    const struct vt_allocation *larger = &finder->replay->allocations[next];
+    const struct vt_allocation *larger = &finder->replay->allocations[latest];
     bool follows = larger->alloc_event > block->alloc_event && larger->free_event > block->free_event;
-    bool as_large = latest == VT_INDEX_NONE || larger->bytes >= block->bytes;
-    return follows && as_large && (finder->lives[next] & VT_LIFE_OUTLIVES_CALL) ? next : SIZE_MAX;
+    return follows && larger->bytes >= block->bytes ? latest : SIZE_MAX;
 }
 
-/* Notes at each free what took the block's place: `next`, by allocation, SIZE_MAX = nothing. */
+static int note_made(struct finder *finder, size_t index)
+{
+    if (!may_grow(finder, index))
+        return 0;
+    finder->calls[finder->call_of[index]].concatenation = (uint32_t)index;
+    return vt_index_put(&finder->latest, finder->inner[finder->replay->allocations[index].stack_id],
+                        (uint32_t)index);
+}
+
+/* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
+static int note_freed(struct finder *finder, size_t index, size_t *next)
+{
+    const struct vt_allocation *block = &finder->replay->allocations[index];
+    uint64_t key = finder->inner[block->stack_id];
+    if (finder->call_of[index] == NO_CALL)
+        return 0;
+    if (!(finder->lives[index] & VT_LIFE_OUTLIVES_CALL)) {
+        uint32_t joined = finder->calls[finder->call_of[index]].concatenation;
+        return joined == VT_NEVER || joined < index ? 0 : vt_index_put(&finder->fed, key, joined);
+    }
+    next[index] = may_grow(finder, index) ? successor(finder, index) : SIZE_MAX;
+    bool larger = next[index] != SIZE_MAX && finder->replay->allocations[next[index]].bytes > block->bytes;
+    return larger ? vt_index_put(&finder->grows, key, 1) : 0;
+}
+
 static int follow_growth(struct finder *finder, size_t *next)
 {
     const struct vt_replay *replay = finder->replay;
-    size_t made = 0, last_made = SIZE_MAX;
+    size_t made = 0;
     int error = 0;
     for (uint32_t event = 0; event < replay->trace->event_count && !error; event++) {
-        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++) {
-            if (!is_holder(finder, made))
-                continue;
-            last_made = made;
-            if (!error && may_grow(finder, made))
-                error = vt_index_put(&finder->latest, finder->inner[replay->allocations[made].stack_id],
-                                     (uint32_t)made);
-        }
-        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i]) {
-            if (!is_holder(finder, i) || finder->call_of[i] == NO_CALL ||
-                !(finder->lives[i] & VT_LIFE_OUTLIVES_CALL))
-                continue;
-            next[i] = successor(finder, i, last_made);
-            if (next[i] != SIZE_MAX && may_grow(finder, i) &&
-                replay->allocations[next[i]].bytes > replay->allocations[i].bytes)
-                error = vt_index_put(&finder->grows, finder->inner[replay->allocations[i].stack_id], 1);
-        }
+        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
+            if (!error && is_holder(finder, made))
+                error = note_made(finder, made);
+        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i])
+            if (is_holder(finder, i))
+                error = note_freed(finder, i, next);
     }
     return error;
 }
 
-/* What grew, and what else the same code made that outlives its call, if most of it grew. */
+/* If most of what a stack made in calls grew, all of it did: the last of a sequence goes with its call. */
+static int mark_like_grown(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    struct {
+        uint32_t all, grown;
+    } *stacks = calloc(replay->trace->stack_count + 1, sizeof *stacks);
+    if (!stacks)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (!may_grow(finder, i))
+            continue;
+        stacks[replay->allocations[i].stack_id].all++;
+        stacks[replay->allocations[i].stack_id].grown += (finder->lives[i] & VT_LIFE_GROWN) != 0;
+    }
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        uint32_t stack_id = replay->allocations[i].stack_id;
+        if (may_grow(finder, i) && stacks[stack_id].grown * 2 >= stacks[stack_id].all)
+            finder->lives[i] |= VT_LIFE_GROWN;
+    }
+    free(stacks);
+    return 0;
+}
+
+/* What a sequence begins with, before there is anything to concatenate: it outlives its call, where the same
+ * code makes in other calls what goes when it has been concatenated. */
+static void mark_beginnings(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (finder->call_of[i] == NO_CALL || !(finder->lives[i] & VT_LIFE_OUTLIVES_CALL))
+            continue;
+        uint32_t joined = vt_index_get(&finder->fed, finder->inner[replay->allocations[i].stack_id]);
+        if (joined != VT_INDEX_NONE && finder->lives[joined] & VT_LIFE_GROWN)
+            finder->lives[i] |= VT_LIFE_GROWN;
+    }
+}
+
 static int mark_growth(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     size_t *next = malloc((replay->allocation_count + 1) * sizeof *next);
-    uint32_t *grown = calloc(replay->trace->stack_count + 1, sizeof *grown);
-    uint32_t *kept = calloc(replay->trace->stack_count + 1, sizeof *kept);
-    int error = next && grown && kept ? 0 : -ENOMEM;
+    int error = next ? 0 : -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         next[i] = SIZE_MAX;
     if (!error)
@@ -232,21 +284,11 @@ static int mark_growth(struct finder *finder)
         finder->lives[i] |= VT_LIFE_GROWN;
         finder->lives[next[i]] |= VT_LIFE_GROWN;
     }
-    for (int round = 0; round < 2 && !error; round++)
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            uint32_t stack_id = replay->allocations[i].stack_id;
-            if (finder->call_of[i] == NO_CALL || !(finder->lives[i] & VT_LIFE_OUTLIVES_CALL))
-                continue;
-            if (round == 0) {
-                kept[stack_id]++;
-                grown[stack_id] += (finder->lives[i] & VT_LIFE_GROWN) != 0;
-            } else if (grown[stack_id] * 2 >= kept[stack_id]) {
-                finder->lives[i] |= VT_LIFE_GROWN;
-            }
-        }
+    if (!error)
+        error = mark_like_grown(finder);
+    if (!error)
+        mark_beginnings(finder);
     free(next);
-    free(grown);
-    free(kept);
     return error;
 }
 
@@ -259,23 +301,49 @@ static bool is_laid_out(const struct finder *finder, size_t index)
            (finder->lives[index] & VT_LIFE_OUTLIVES_CALL) && calls_served(finder, block) >= SERVED_CALLS;
 }
 
+/* Whose code laid it out, and how large it is. */
+struct laid_out {
+    uint32_t function, allocation;
+    uint64_t bytes;
+};
+
+static int compare_laid_out(const void *a, const void *b)
+{
+    const struct laid_out *left = a, *right = b;
+    if (left->function != right->function)
+        return left->function < right->function ? -1 : 1;
+    return (left->bytes > right->bytes) - (left->bytes < right->bytes);
+}
+
+/* Of one size, but for what an allocator leaves of a piece that it does not split. */
+static bool are_alike(const struct laid_out *smaller, const struct laid_out *larger)
+{
+    uint64_t left = smaller->bytes >= ROUNDED_FROM_BYTES ? ROUNDED_FROM_BYTES : 0;
+    return smaller->function == larger->function && larger->bytes - smaller->bytes <= left;
+}
+
 static int find_several(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
-    struct vt_index sizes = {0};
-    int error = 0;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        uint64_t bytes = replay->allocations[i].bytes;
-        if (!is_laid_out(finder, i))
-            continue;
-        uint32_t count = vt_index_get(&sizes, bytes);
-        error = vt_index_put(&sizes, bytes, count == VT_INDEX_NONE ? 1 : count + 1);
+    struct laid_out *items = malloc((replay->allocation_count + 1) * sizeof *items);
+    size_t count = 0;
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_trace_stack *stack = &replay->trace->stacks[replay->allocations[i].stack_id];
+        if (is_laid_out(finder, i))
+            items[count++] =
+                (struct laid_out){stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX,
+                                  (uint32_t)i, replay->allocations[i].bytes};
     }
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
-        if (is_laid_out(finder, i) && vt_index_get(&sizes, replay->allocations[i].bytes) > 1)
-            finder->lives[i] |= VT_LIFE_SEVERAL;
-    vt_index_free(&sizes);
-    return error;
+    qsort(items, count, sizeof *items, compare_laid_out);
+    for (size_t i = 1; i < count; i++)
+        if (are_alike(&items[i - 1], &items[i])) {
+            finder->lives[items[i - 1].allocation] |= VT_LIFE_SEVERAL;
+            finder->lives[items[i].allocation] |= VT_LIFE_SEVERAL;
+        }
+    free(items);
+    return 0;
 }
 
 /* A call is in flight from its first allocation to its last. */
@@ -323,6 +391,7 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
     vt_index_free(&finder.threads);
     vt_index_free(&finder.latest);
     vt_index_free(&finder.grows);
+    vt_index_free(&finder.fed);
     free(finder.inner);
     free(finder.outer);
     free(finder.call_of);
