@@ -8,9 +8,10 @@
 #include "base/index.h"
 
 #define NO_CALL UINT32_MAX
-#define SERVED_CALLS 3u                        /* that blocks of one size must serve */
-#define ROUNDED_FROM_BYTES (UINT64_C(1) << 20) /* larger blocks may be up to so much larger than was asked   \
-                                                */
+#define SERVED_CALLS 3u /* that blocks of one size must serve */
+#define ROUNDED_FROM_BYTES                                                                                   \
+    (UINT64_C(1) << 20) /* larger blocks may be up to so much larger than was asked                          \
+                         */
 
 /* A call of a model, from outside of any module. */
 struct call {
@@ -37,9 +38,8 @@ struct finder {
     struct open_call *open;
     size_t thread_count, thread_capacity;
     struct vt_index threads;
-    /* by inner key: the concatenation made last; those whose blocks grew; the concatenation that took what
-     * the code made */
-    struct vt_index latest, grows, fed;
+    struct vt_index latest, fed; /* by inner key: the concatenation made last; that which took what it made */
+    struct vt_index grows;       /* by function_of: those whose blocks grew */
 };
 
 static uint64_t traits_of(const struct finder *finder, const struct vt_allocation *block)
@@ -54,29 +54,14 @@ static bool is_holder(const struct finder *finder, size_t index)
 
 /* ---- Calls ---- */
 
-/* Hash of the outermost module and the Python frames beyond it. */
-static uint64_t outer_key(const struct vt_trace_stack *stack)
-{
-    uint64_t key = 0;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        const struct vt_python_frame *frame = &stack->python[i];
-        key = frame->self_address
-                  ? frame->self_address
-                  : vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
-    }
-    return key;
-}
-
 static void read_stacks(struct finder *finder)
 {
     const struct vt_trace *trace = finder->replay->trace;
     const uint64_t others = VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER);
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         uint64_t traits = finder->sites->items[id].traits;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & others)) {
-            finder->inner[id] = vt_module_code(trace, id);
-            finder->outer[id] = outer_key(&trace->stacks[id]);
-        }
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & others))
+            finder->inner[id] = vt_call_code(finder->sites, id, &finder->outer[id]);
     }
 }
 
@@ -197,6 +182,18 @@ static int note_made(struct finder *finder, size_t index)
                         (uint32_t)index);
 }
 
+/* The innermost function of a stack and its module. What it concatenates grows together: keys, values, and
+ * scales that are too small to be seen growing. */
+static uint64_t function_of(const struct finder *finder, size_t index)
+{
+    const struct vt_trace_stack *stack =
+        &finder->replay->trace->stacks[finder->replay->allocations[index].stack_id];
+    uint64_t module = 0;
+    for (uint32_t i = 0; i < stack->python_count && module == 0; i++)
+        module = stack->python[i].self_address;
+    return vt_mix(module, stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX);
+}
+
 /* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
 static int note_freed(struct finder *finder, size_t index, size_t *next)
 {
@@ -210,7 +207,7 @@ static int note_freed(struct finder *finder, size_t index, size_t *next)
     }
     next[index] = may_grow(finder, index) ? successor(finder, index) : SIZE_MAX;
     bool larger = next[index] != SIZE_MAX && finder->replay->allocations[next[index]].bytes > block->bytes;
-    return larger ? vt_index_put(&finder->grows, key, 1) : 0;
+    return larger ? vt_index_put(&finder->grows, function_of(finder, index), 1) : 0;
 }
 
 static int follow_growth(struct finder *finder, size_t *next)
@@ -278,8 +275,7 @@ static int mark_growth(struct finder *finder)
         error = follow_growth(finder, next);
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         if (next[i] == SIZE_MAX ||
-            vt_index_get(&finder->grows, finder->inner[replay->allocations[next[i]].stack_id]) ==
-                VT_INDEX_NONE)
+            vt_index_get(&finder->grows, function_of(finder, next[i])) == VT_INDEX_NONE)
             continue;
         finder->lives[i] |= VT_LIFE_GROWN;
         finder->lives[next[i]] |= VT_LIFE_GROWN;

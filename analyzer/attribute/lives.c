@@ -98,7 +98,8 @@ static uint32_t life_by_passes(const struct lives *lives, const struct vt_alloca
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0);
+        return VT_LIFE_NO_BACKWARD | (is_persistent(lives, block) ? VT_LIFE_PERSISTENT : 0) |
+               (lives->sites->model_function != UINT32_MAX ? VT_LIFE_NO_MODULE : 0);
     uint32_t bits = 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;

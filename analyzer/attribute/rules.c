@@ -251,7 +251,7 @@ static enum witness witness_of(const struct vt_condition *condition)
         return WITNESS_LAYER;
     if (condition->kind < VT_CONDITION_KIND)
         return condition->negated ? WITNESS_COUNT : WITNESS_STACK;
-    if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE_NO_BACKWARD)
+    if (condition->kind != VT_CONDITION_LIFE || condition->bits & (VT_LIFE_NO_BACKWARD | VT_LIFE_NO_MODULE))
         return WITNESS_COUNT;
     if (condition->bits & ~(sizes | VT_LIFE_GRAD_MODE | VT_LIFE_UNSEEN))
         return WITNESS_LIFE;

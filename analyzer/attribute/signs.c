@@ -218,6 +218,9 @@ int vt_signs_read(struct vt_finder *finder)
     if (error)
         return error;
     find_engine_threads(finder);
+    error = vt_functions_find(finder);
+    if (error)
+        return error;
     find_main_thread(finder);
     return read_events(finder);
 }
