@@ -56,3 +56,17 @@ def test_what_fits(tmp_path):
         inference = helpers.report(folder / f"{kind}.vrt")["devices"][0]["inference"]
         assert inference["fit"] == "simulated"
         assert seen + inference[field] == pytest.approx(full["count"], rel=0.02), (kind, inference)
+
+
+@pytest.mark.parametrize("inspect", ["1", "0"], ids=["inspections", "no inspections"])
+def test_bytes_of_caches(tmp_path, inspect):
+    """At every mark, to the byte: the blocks in which the cache object's own tensors lie."""
+    kinds = ["dynamic", "static", "sliding", "quantized", "cat", "paged"]
+    script = EXAMPLES.parent / "tests/torch/caches_script.py"
+    helpers.run([helpers.PYTHON, script, tmp_path, *kinds], tmp_path / "%p.vrt", timeout=200, VRAMTRACE_INSPECT=inspect)
+    for kind in kinds:
+        told = [json.loads(line) for line in (tmp_path / f"{kind}.log").read_text().splitlines()]
+        assert len(told) == 3 and told[-1]["bytes"] > 0
+        for mark in told:
+            at = helpers.report(tmp_path / f"{kind}.vrt", "--at", f"mark:{mark['mark']}")["devices"][0]["at"]
+            assert at["categories"]["kv_cache"] == mark["bytes"], (kind, mark)
