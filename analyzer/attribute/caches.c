@@ -38,8 +38,10 @@ struct finder {
     struct open_call *open;
     size_t thread_count, thread_capacity;
     struct vt_index threads;
-    struct vt_index latest, fed; /* by inner key: the concatenation made last; that which took what it made */
-    struct vt_index grows;       /* by function_of: those whose blocks grew */
+    struct vt_index latest,
+        fed;               /* by inner key: what it made last; the concatenation that took what it made */
+    struct vt_index joins; /* by part_of: its last concatenation */
+    struct vt_index grows; /* by part_of: those whose blocks grew */
 };
 
 static uint64_t traits_of(const struct finder *finder, const struct vt_allocation *block)
@@ -173,25 +175,44 @@ static size_t successor(const struct finder *finder, size_t index)
     return follows && larger->bytes >= block->bytes ? latest : SIZE_MAX;
 }
 
-static int note_made(struct finder *finder, size_t index)
-{
-    if (!may_grow(finder, index))
-        return 0;
-    finder->calls[finder->call_of[index]].concatenation = (uint32_t)index;
-    return vt_index_put(&finder->latest, finder->inner[finder->replay->allocations[index].stack_id],
-                        (uint32_t)index);
-}
-
-/* The innermost function of a stack and its module. What it concatenates grows together: keys, values, and
- * scales that are too small to be seen growing. */
-static uint64_t function_of(const struct finder *finder, size_t index)
+/* The innermost module of a stack, or its function if there is none. What it concatenates grows together:
+ * keys, values, and scales that are too small to be seen growing. */
+static uint64_t part_of(const struct finder *finder, size_t index)
 {
     const struct vt_trace_stack *stack =
         &finder->replay->trace->stacks[finder->replay->allocations[index].stack_id];
-    uint64_t module = 0;
-    for (uint32_t i = 0; i < stack->python_count && module == 0; i++)
-        module = stack->python[i].self_address;
-    return vt_mix(module, stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX);
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].self_address)
+            return stack->python[i].self_address;
+    return stack->python_count > 0 ? stack->python[0].code_id : 0;
+}
+
+static int note_made(struct finder *finder, size_t index)
+{
+    uint32_t call = finder->call_of[index];
+    if (call == NO_CALL)
+        return 0;
+    uint64_t key = finder->inner[finder->replay->allocations[index].stack_id];
+    if (!may_grow(finder, index))
+        return vt_index_put(&finder->latest, key, (uint32_t)index);
+    finder->calls[call].concatenation = (uint32_t)index;
+    int error = vt_index_put(&finder->joins, part_of(finder, index), (uint32_t)index);
+    return error ? error : vt_index_put(&finder->latest, key, (uint32_t)index);
+}
+
+/* A window of the last tokens: the module that made the block joined it with more in a later call, and made
+ * another of its size out of that, before the block was freed. */
+static void find_window(const struct finder *finder, size_t index)
+{
+    const struct vt_allocation *blocks = finder->replay->allocations, *block = &blocks[index];
+    uint32_t joined = vt_index_get(&finder->joins, part_of(finder, index));
+    uint32_t made = vt_index_get(&finder->latest, finder->inner[block->stack_id]);
+    if (joined == VT_INDEX_NONE || made == VT_INDEX_NONE || joined < index || made < joined ||
+        finder->call_of[made] != finder->call_of[joined] || finder->call_of[made] == finder->call_of[index] ||
+        blocks[made].bytes != block->bytes || !(finder->lives[made] & VT_LIFE_OUTLIVES_CALL))
+        return;
+    finder->lives[index] |= VT_LIFE_WINDOW;
+    finder->lives[made] |= VT_LIFE_WINDOW;
 }
 
 /* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
@@ -205,9 +226,13 @@ static int note_freed(struct finder *finder, size_t index, size_t *next)
         uint32_t joined = finder->calls[finder->call_of[index]].concatenation;
         return joined == VT_NEVER || joined < index ? 0 : vt_index_put(&finder->fed, key, joined);
     }
-    next[index] = may_grow(finder, index) ? successor(finder, index) : SIZE_MAX;
+    if (!may_grow(finder, index)) {
+        find_window(finder, index);
+        return 0;
+    }
+    next[index] = successor(finder, index);
     bool larger = next[index] != SIZE_MAX && finder->replay->allocations[next[index]].bytes > block->bytes;
-    return larger ? vt_index_put(&finder->grows, function_of(finder, index), 1) : 0;
+    return larger ? vt_index_put(&finder->grows, part_of(finder, index), 1) : 0;
 }
 
 static int follow_growth(struct finder *finder, size_t *next)
@@ -274,8 +299,7 @@ static int mark_growth(struct finder *finder)
     if (!error)
         error = follow_growth(finder, next);
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        if (next[i] == SIZE_MAX ||
-            vt_index_get(&finder->grows, function_of(finder, next[i])) == VT_INDEX_NONE)
+        if (next[i] == SIZE_MAX || vt_index_get(&finder->grows, part_of(finder, next[i])) == VT_INDEX_NONE)
             continue;
         finder->lives[i] |= VT_LIFE_GROWN;
         finder->lives[next[i]] |= VT_LIFE_GROWN;
@@ -388,6 +412,7 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
     vt_index_free(&finder.latest);
     vt_index_free(&finder.grows);
     vt_index_free(&finder.fed);
+    vt_index_free(&finder.joins);
     free(finder.inner);
     free(finder.outer);
     free(finder.call_of);

@@ -73,9 +73,10 @@
     X(BRIEF, "brief")                 /* freed before two more blocks were made */                           \
     X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
-    X(SEVERAL, "several")             /* blank and of one size with others, for several calls */             \
-    X(NO_MODULE, "no-module")         /* no module ever runs, but a function that computes a model */        \
-    X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */
+    X(WINDOW, "window")           /* joined with more in the next call, which keeps another of its size */   \
+    X(SEVERAL, "several")         /* blank and of one size with others, for several calls */                 \
+    X(NO_MODULE, "no-module")     /* no module ever runs, but a function that computes a model */            \
+    X(NO_BACKWARD, "no-backward") /* the trace has no backward pass */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
