@@ -137,6 +137,19 @@ static int fit_line(const struct fit *fit, size_t ordinal, struct line *line)
     return 0;
 }
 
+/* Whether a block that grows is smaller in some call than in the one before, which rounding does not explain:
+ * then calls of several sequences alternate. */
+static bool shrinks(const struct fit *fit, size_t ordinal)
+{
+    for (size_t call = fit->calls - fit->alike + 1; call < fit->calls; call++) {
+        uint64_t before = block_of(fit, call - 1, ordinal)->bytes;
+        uint64_t rounding = before > VT_HIDDEN_BYTES ? VT_HIDDEN_BYTES : 0;
+        if (block_of(fit, call, ordinal)->bytes + rounding < before)
+            return true;
+    }
+    return false;
+}
+
 /* The call and ordinal of a block; false if it is older than what is looked at. */
 static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call, size_t *ordinal)
 {
@@ -195,8 +208,11 @@ static int learn(struct fit *fit)
         return -ENOTSUP;
     fit->lines = calloc(fit->per_call, sizeof *fit->lines);
     error = fit->lines ? list_deeds(fit) : -ENOMEM;
-    for (size_t i = 0; i < fit->per_call && !error; i++)
+    for (size_t i = 0; i < fit->per_call && !error; i++) {
         error = fit_line(fit, i, &fit->lines[i]);
+        if (!error && fit->lines[i].growth > 0 && shrinks(fit, i))
+            error = -ENOTSUP;
+    }
     return error;
 }
 

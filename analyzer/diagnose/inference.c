@@ -131,7 +131,11 @@ static int find_calls_that_fit(const struct vt_report *report, const struct vt_d
 
     if (error)
         return error;
-    if (fit.known ? fit.cache_bytes_per_call == 0 : !is_steady(items, calls)) {
+    /* where several sequences take turns, each grows less than all together */
+    if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
+        2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
+        fit.known = fit.known && fit.cache_bytes_per_call == 0;
+    if (fit.known ? fit.cache_bytes_per_call == 0 : inference->threads > 1 || !is_steady(items, calls)) {
         inference->cache_bytes_per_call = inference->growth_calls = 0;
         return 0;
     }
@@ -222,6 +226,31 @@ static int find_room(const struct vt_report *report, const struct vt_device_repo
     return error;
 }
 
+/* Keys and values of transformers have the shape sequences x heads x tokens x size, where an inspection saw
+ * them; 0 = not seen, or they differ. */
+static uint64_t find_sequences(const struct vt_attribution *attribution, int device_index)
+{
+    uint64_t sequences = 0;
+
+    for (size_t i = 0; i < attribution->held_count; i++) {
+        const struct vt_held *held = &attribution->held[i];
+        const char *rest = held->holder->shape;
+        char *end;
+        uint64_t first = strtoull(rest, &end, 10);
+        size_t dimensions = 1;
+
+        for (; *rest; rest++)
+            dimensions += *rest == 'x';
+        if (attribution->labels[held->allocation].category != VT_CATEGORY_KV_CACHE || dimensions != 4 ||
+            held->holder->device_index != device_index)
+            continue;
+        if (first == 0 || (sequences && first != sequences))
+            return 0;
+        sequences = first;
+    }
+    return sequences;
+}
+
 int vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
                       struct vt_inference *inference)
 {
@@ -239,6 +268,12 @@ int vt_inference_find(const struct vt_report *report, const struct vt_device_rep
         inference->threads = report->attribution->calling_threads;
         struct run run = find_growth(&steps, inference);
         error = find_room(report, device, &steps, run, inference);
+        inference->sequences = find_sequences(report->attribution, device->index);
+        if (inference->sequences) {
+            inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
+            if (inference->threads == 1)
+                inference->sequence_bytes = inference->cache_bytes / inference->sequences;
+        }
     }
     free(steps.items);
     return error;

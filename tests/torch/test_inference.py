@@ -70,3 +70,6 @@ def test_bytes_of_caches(tmp_path, inspect):
         for mark in told:
             at = helpers.report(tmp_path / f"{kind}.vrt", "--at", f"mark:{mark['mark']}")["devices"][0]["at"]
             assert at["categories"]["kv_cache"] == mark["bytes"], (kind, mark)
+    if inspect == "1":  # shapes are known
+        inference = helpers.report(tmp_path / "dynamic.vrt")["devices"][0]["inference"]
+        assert inference["sequences"] == 4 and inference["kv_cache_bytes_per_token"] == 2 * 3 * 256 * 4

@@ -161,10 +161,17 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     fprintf(stream, "; each takes %s at its largest moment (at most %s).", VT_BYTES(inference->request_bytes),
             VT_BYTES(inference->largest_request_bytes));
     if (inference->cache_bytes)
-        fprintf(stream, " The KV cache holds up to %s.", VT_BYTES(inference->cache_bytes));
+        fprintf(stream, " The KV cache holds up to %s", VT_BYTES(inference->cache_bytes));
+    if (inference->cache_bytes && inference->sequence_bytes)
+        fprintf(stream, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),
+                VT_COUNT(inference->sequences), inference->sequences == 1 ? "" : "s");
+    if (inference->cache_bytes)
+        fputc('.', stream);
     if (inference->cache_bytes_per_call)
         fprintf(stream, " It grows by %s with each call of the model (seen in %s).",
                 VT_BYTES(inference->cache_bytes_per_call), VT_COUNT(inference->growth_calls));
+    if (inference->token_bytes && inference->sequences > 1)
+        fprintf(stream, " A token of one sequence takes %s.", VT_BYTES(inference->token_bytes));
     if (inference->fit) {
         bool grows = inference->calls_known;
         const char *how = strcmp(inference->fit, "simulated") != 0 ? inference->fit : "";
