@@ -67,7 +67,7 @@ static bool is_judged(const struct vt_allocation *allocation)
             allocation->kind == VT_ALLOCATION_POOLED);
 }
 
-static void judge_one(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint32_t *lives,
+static void judge_one(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint64_t *lives,
                       size_t i)
 {
     const struct vt_allocation *allocation = &attribution->replay->allocations[i];
@@ -82,7 +82,7 @@ static void judge_one(struct vt_attribution *attribution, struct vt_matcher *mat
     struct vt_verdict verdict;
     label_by_kind(attribution->trace, allocation, label);
     label->gathered = subject.holds_tensors &&
-                      ((lives[i] & VT_LIFE_GATHERED) ||
+                      ((lives[i] & VT_LIFE(GATHERED)) ||
                        (attribution->tables->sites.items[allocation->stack_id].traits & VT_TRAIT(GATHERED)));
     if (!is_judged(allocation) || !vt_matcher_judge(matcher, allocation->stack_id, &subject, &verdict))
         return;
@@ -91,7 +91,7 @@ static void judge_one(struct vt_attribution *attribution, struct vt_matcher *mat
     label->evidence = verdict.evidence;
 }
 
-static void judge_all(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint32_t *lives)
+static void judge_all(struct vt_attribution *attribution, struct vt_matcher *matcher, const uint64_t *lives)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++)
         judge_one(attribution, matcher, lives, i);
@@ -99,11 +99,11 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
 
 /* What rules only guessed to be a parameter, and no inspection saw, is judged again. */
 static void judge_unseen(struct vt_attribution *attribution, struct vt_matcher *matcher,
-                         const uint32_t *lives)
+                         const uint64_t *lives)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_label *label = &attribution->labels[i];
-        if (lives[i] & VT_LIFE_UNSEEN && label->category == VT_CATEGORY_PARAMETER &&
+        if (lives[i] & VT_LIFE(UNSEEN) && label->category == VT_CATEGORY_PARAMETER &&
             label->evidence == VT_EVIDENCE_WEAK)
             judge_one(attribution, matcher, lives, i);
     }
@@ -129,16 +129,16 @@ static uint32_t known_life(const struct vt_allocation *block, uint32_t last_made
 }
 
 /* The end of the trace came before its life could show what it is. */
-static bool is_cut_short(const struct vt_attribution *attribution, const uint32_t *lives, size_t i)
+static bool is_cut_short(const struct vt_attribution *attribution, const uint64_t *lives, size_t i)
 {
-    bool recent = (lives[i] & VT_LIFE_RECENT) && !(lives[i] & VT_LIFE_ONCE);
-    return (lives[i] & VT_LIFE_CUT) || (recent && attribution->labels[i].evidence == VT_EVIDENCE_WEAK);
+    bool recent = (lives[i] & VT_LIFE(RECENT)) && !(lives[i] & VT_LIFE(ONCE));
+    return (lives[i] & VT_LIFE(CUT)) || (recent && attribution->labels[i].evidence == VT_EVIDENCE_WEAK);
 }
 
 /* A block whose life the end of the trace cut short gets the category that most earlier blocks of its stack
  * have. Temporaries that lived shorter than it has already are not like it: one line makes a few, then its
  * result. */
-static int judge_by_siblings(struct vt_attribution *attribution, const uint32_t *lives)
+static int judge_by_siblings(struct vt_attribution *attribution, const uint64_t *lives)
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_label *labels = attribution->tables->labels;
@@ -280,7 +280,7 @@ static int list_owners(struct vt_attribution *attribution, const struct vt_place
     return error;
 }
 
-static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint32_t *lives)
+static int set_names(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     struct vt_placed placed = {0};
@@ -312,7 +312,7 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     return error;
 }
 
-static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint32_t **lives)
+static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint64_t **lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
@@ -362,7 +362,7 @@ int vt_attribute(const struct vt_trace *trace, const struct vt_replay *replay, c
 {
     struct vt_attribution *attribution = calloc(1, sizeof *attribution);
     struct vt_matcher *matcher = NULL;
-    uint32_t *lives = NULL;
+    uint64_t *lives = NULL;
     *made = NULL;
     if (error_bytes > 0)
         error_text[0] = '\0';

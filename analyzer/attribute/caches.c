@@ -9,11 +9,15 @@
 
 #define NO_CALL UINT32_MAX
 #define SERVED_CALLS 3u /* that blocks of one size must serve */
+#define ROUNDED_FROM_BYTES                                                                                   \
+    (UINT64_C(1) << 20) /* larger blocks may be up to so much larger than was asked                          \
+                         */
 
 /* A call of a model, from outside of any module. */
 struct call {
     uint32_t first_event, last_event; /* of its allocations */
     uint32_t end_event;               /* the thread's next allocation; VT_NEVER = none */
+    uint32_t concatenation;           /* the last so far that the call made, by allocation; VT_NEVER = none */
 };
 
 struct open_call {
@@ -26,7 +30,7 @@ struct finder {
     const struct vt_replay *replay;
     const struct vt_sites *sites;
     const struct vt_phases *phases;
-    uint32_t *lives;
+    uint64_t *lives;
     uint64_t *inner, *outer; /* by stack; inner 0 = in no module */
     struct call *calls;
     size_t call_count, call_capacity;
@@ -34,7 +38,10 @@ struct finder {
     struct open_call *open;
     size_t thread_count, thread_capacity;
     struct vt_index threads;
-    struct vt_index latest, grows; /* by inner key: the allocation made last; those whose blocks grew */
+    struct vt_index latest,
+        fed;               /* by inner key: what it made last; the concatenation that took what it made */
+    struct vt_index joins; /* by part_of: its last concatenation */
+    struct vt_index grows; /* by part_of: those whose blocks grew */
 };
 
 static uint64_t traits_of(const struct finder *finder, const struct vt_allocation *block)
@@ -49,29 +56,14 @@ static bool is_holder(const struct finder *finder, size_t index)
 
 /* ---- Calls ---- */
 
-/* Hash of the outermost module and the Python frames beyond it. */
-static uint64_t outer_key(const struct vt_trace_stack *stack)
-{
-    uint64_t key = 0;
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        const struct vt_python_frame *frame = &stack->python[i];
-        key = frame->self_address
-                  ? frame->self_address
-                  : vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset);
-    }
-    return key;
-}
-
 static void read_stacks(struct finder *finder)
 {
     const struct vt_trace *trace = finder->replay->trace;
     const uint64_t others = VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER);
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         uint64_t traits = finder->sites->items[id].traits;
-        if ((traits & VT_TRAIT(MODULE)) && !(traits & others)) {
-            finder->inner[id] = vt_module_code(trace, id);
-            finder->outer[id] = outer_key(&trace->stacks[id]);
-        }
+        if ((traits & VT_TRAIT(MODULE)) && !(traits & others))
+            finder->inner[id] = vt_call_code(finder->sites, id, &finder->outer[id]);
     }
 }
 
@@ -115,7 +107,9 @@ static int find_calls(struct finder *finder)
                                        .call = (uint32_t)finder->call_count,
                                        .calls = open->calls + 1};
             if (VT_APPEND(finder->calls, finder->call_count, finder->call_capacity,
-                          (struct call){.first_event = block->alloc_event, .end_event = VT_NEVER}))
+                          (struct call){.first_event = block->alloc_event,
+                                        .end_event = VT_NEVER,
+                                        .concatenation = VT_NEVER}))
                 return -ENOMEM;
         }
         finder->calls[open->call].last_event = block->alloc_event;
@@ -155,10 +149,10 @@ static void find_outliving(struct finder *finder)
             const struct call *call = &finder->calls[finder->call_of[i]];
             outlives = block->free_event > (call->end_event == VT_NEVER ? call->last_event : call->end_event);
             if (outlives && block->alloc_event == call->last_event)
-                finder->lives[i] |= VT_LIFE_ENDS_CALL;
+                finder->lives[i] |= VT_LIFE(ENDS_CALL);
         }
         if (outlives)
-            finder->lives[i] |= VT_LIFE_OUTLIVES_CALL;
+            finder->lives[i] |= VT_LIFE(OUTLIVES_CALL);
     }
 }
 
@@ -170,85 +164,153 @@ static bool may_grow(const struct finder *finder, size_t index)
            (traits_of(finder, &finder->replay->allocations[index]) & VT_TRAIT(CONCATENATION));
 }
 
-/* The block that `index` gave way to when it was freed: a concatenation made last, by the same code, or
- * whatever code, and in another call. */
-static size_t successor(const struct finder *finder, size_t index, size_t last_made)
+/* The concatenation that took the block's place when it was freed: the same code made it last, in another
+ * call. */
+static size_t successor(const struct finder *finder, size_t index)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
-    uint32_t latest = may_grow(finder, index) ? vt_index_get(&finder->latest, finder->inner[block->stack_id])
-                                              : VT_INDEX_NONE;
-    size_t next = latest != VT_INDEX_NONE ? latest : last_made;
-    if (next == SIZE_MAX || !may_grow(finder, next) || finder->call_of[next] == finder->call_of[index])
+    uint32_t latest = vt_index_get(&finder->latest, finder->inner[block->stack_id]);
+    if (latest == VT_INDEX_NONE || finder->call_of[latest] == finder->call_of[index])
         return SIZE_MAX;
-    const struct vt_allocation *larger = &finder->replay->allocations[next];
+    const struct vt_allocation *larger = &finder->replay->allocations[latest];
     bool follows = larger->alloc_event > block->alloc_event && larger->free_event > block->free_event;
-    bool as_large = latest == VT_INDEX_NONE || larger->bytes >= block->bytes;
-    return follows && as_large && (finder->lives[next] & VT_LIFE_OUTLIVES_CALL) ? next : SIZE_MAX;
+    return follows && larger->bytes >= block->bytes ? latest : SIZE_MAX;
 }
 
-/* Notes at each free what took the block's place: `next`, by allocation, SIZE_MAX = nothing. */
+/* The innermost module of a stack, or its function if there is none. What it concatenates grows together:
+ * keys, values, and scales that are too small to be seen growing. */
+static uint64_t part_of(const struct finder *finder, size_t index)
+{
+    const struct vt_trace_stack *stack =
+        &finder->replay->trace->stacks[finder->replay->allocations[index].stack_id];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (stack->python[i].self_address)
+            return stack->python[i].self_address;
+    return stack->python_count > 0 ? stack->python[0].code_id : 0;
+}
+
+static int note_made(struct finder *finder, size_t index)
+{
+    uint32_t call = finder->call_of[index];
+    if (call == NO_CALL)
+        return 0;
+    uint64_t key = finder->inner[finder->replay->allocations[index].stack_id];
+    if (!may_grow(finder, index))
+        return vt_index_put(&finder->latest, key, (uint32_t)index);
+    finder->calls[call].concatenation = (uint32_t)index;
+    int error = vt_index_put(&finder->joins, part_of(finder, index), (uint32_t)index);
+    return error ? error : vt_index_put(&finder->latest, key, (uint32_t)index);
+}
+
+/* A window of the last tokens: the module that made the block joined it with more in a later call, and made
+ * another of its size out of that, before the block was freed. */
+static void find_window(const struct finder *finder, size_t index)
+{
+    const struct vt_allocation *blocks = finder->replay->allocations, *block = &blocks[index];
+    uint32_t joined = vt_index_get(&finder->joins, part_of(finder, index));
+    uint32_t made = vt_index_get(&finder->latest, finder->inner[block->stack_id]);
+    if (joined == VT_INDEX_NONE || made == VT_INDEX_NONE || joined < index || made < joined ||
+        finder->call_of[made] != finder->call_of[joined] || finder->call_of[made] == finder->call_of[index] ||
+        blocks[made].bytes != block->bytes || !(finder->lives[made] & VT_LIFE(OUTLIVES_CALL)))
+        return;
+    finder->lives[index] |= VT_LIFE(WINDOW);
+    finder->lives[made] |= VT_LIFE(WINDOW);
+}
+
+/* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
+static int note_freed(struct finder *finder, size_t index, size_t *next)
+{
+    const struct vt_allocation *block = &finder->replay->allocations[index];
+    uint64_t key = finder->inner[block->stack_id];
+    if (finder->call_of[index] == NO_CALL)
+        return 0;
+    if (!(finder->lives[index] & VT_LIFE(OUTLIVES_CALL))) {
+        uint32_t joined = finder->calls[finder->call_of[index]].concatenation;
+        return joined == VT_NEVER || joined < index ? 0 : vt_index_put(&finder->fed, key, joined);
+    }
+    if (!may_grow(finder, index)) {
+        find_window(finder, index);
+        return 0;
+    }
+    next[index] = successor(finder, index);
+    bool larger = next[index] != SIZE_MAX && finder->replay->allocations[next[index]].bytes > block->bytes;
+    return larger ? vt_index_put(&finder->grows, part_of(finder, index), 1) : 0;
+}
+
 static int follow_growth(struct finder *finder, size_t *next)
 {
     const struct vt_replay *replay = finder->replay;
-    size_t made = 0, last_made = SIZE_MAX;
+    size_t made = 0;
     int error = 0;
     for (uint32_t event = 0; event < replay->trace->event_count && !error; event++) {
-        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++) {
-            if (!is_holder(finder, made))
-                continue;
-            last_made = made;
-            if (!error && may_grow(finder, made))
-                error = vt_index_put(&finder->latest, finder->inner[replay->allocations[made].stack_id],
-                                     (uint32_t)made);
-        }
-        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i]) {
-            if (!is_holder(finder, i) || finder->call_of[i] == NO_CALL ||
-                !(finder->lives[i] & VT_LIFE_OUTLIVES_CALL))
-                continue;
-            next[i] = successor(finder, i, last_made);
-            if (next[i] != SIZE_MAX && may_grow(finder, i) &&
-                replay->allocations[next[i]].bytes > replay->allocations[i].bytes)
-                error = vt_index_put(&finder->grows, finder->inner[replay->allocations[i].stack_id], 1);
-        }
+        for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
+            if (!error && is_holder(finder, made))
+                error = note_made(finder, made);
+        for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i])
+            if (is_holder(finder, i))
+                error = note_freed(finder, i, next);
     }
     return error;
 }
 
-/* What grew, and what else the same code made that outlives its call, if most of it grew. */
+/* If most of what a stack made in calls grew, all of it did: the last of a sequence goes with its call. */
+static int mark_like_grown(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    struct {
+        uint32_t all, grown;
+    } *stacks = calloc(replay->trace->stack_count + 1, sizeof *stacks);
+    if (!stacks)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (!may_grow(finder, i))
+            continue;
+        stacks[replay->allocations[i].stack_id].all++;
+        stacks[replay->allocations[i].stack_id].grown += (finder->lives[i] & VT_LIFE(GROWN)) != 0;
+    }
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        uint32_t stack_id = replay->allocations[i].stack_id;
+        if (may_grow(finder, i) && stacks[stack_id].grown * 2 >= stacks[stack_id].all)
+            finder->lives[i] |= VT_LIFE(GROWN);
+    }
+    free(stacks);
+    return 0;
+}
+
+/* What a sequence begins with, before there is anything to concatenate: it outlives its call, where the same
+ * code makes in other calls what goes when it has been concatenated. */
+static void mark_beginnings(struct finder *finder)
+{
+    const struct vt_replay *replay = finder->replay;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        if (finder->call_of[i] == NO_CALL || !(finder->lives[i] & VT_LIFE(OUTLIVES_CALL)))
+            continue;
+        uint32_t joined = vt_index_get(&finder->fed, finder->inner[replay->allocations[i].stack_id]);
+        if (joined != VT_INDEX_NONE && finder->lives[joined] & VT_LIFE(GROWN))
+            finder->lives[i] |= VT_LIFE(GROWN);
+    }
+}
+
 static int mark_growth(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     size_t *next = malloc((replay->allocation_count + 1) * sizeof *next);
-    uint32_t *grown = calloc(replay->trace->stack_count + 1, sizeof *grown);
-    uint32_t *kept = calloc(replay->trace->stack_count + 1, sizeof *kept);
-    int error = next && grown && kept ? 0 : -ENOMEM;
+    int error = next ? 0 : -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         next[i] = SIZE_MAX;
     if (!error)
         error = follow_growth(finder, next);
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        if (next[i] == SIZE_MAX ||
-            vt_index_get(&finder->grows, finder->inner[replay->allocations[next[i]].stack_id]) ==
-                VT_INDEX_NONE)
+        if (next[i] == SIZE_MAX || vt_index_get(&finder->grows, part_of(finder, next[i])) == VT_INDEX_NONE)
             continue;
-        finder->lives[i] |= VT_LIFE_GROWN;
-        finder->lives[next[i]] |= VT_LIFE_GROWN;
+        finder->lives[i] |= VT_LIFE(GROWN);
+        finder->lives[next[i]] |= VT_LIFE(GROWN);
     }
-    for (int round = 0; round < 2 && !error; round++)
-        for (size_t i = 0; i < replay->allocation_count; i++) {
-            uint32_t stack_id = replay->allocations[i].stack_id;
-            if (finder->call_of[i] == NO_CALL || !(finder->lives[i] & VT_LIFE_OUTLIVES_CALL))
-                continue;
-            if (round == 0) {
-                kept[stack_id]++;
-                grown[stack_id] += (finder->lives[i] & VT_LIFE_GROWN) != 0;
-            } else if (grown[stack_id] * 2 >= kept[stack_id]) {
-                finder->lives[i] |= VT_LIFE_GROWN;
-            }
-        }
+    if (!error)
+        error = mark_like_grown(finder);
+    if (!error)
+        mark_beginnings(finder);
     free(next);
-    free(grown);
-    free(kept);
     return error;
 }
 
@@ -258,26 +320,52 @@ static bool is_laid_out(const struct finder *finder, size_t index)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
     return is_holder(finder, index) && (traits_of(finder, block) & VT_TRAIT(BLANK)) &&
-           (finder->lives[index] & VT_LIFE_OUTLIVES_CALL) && calls_served(finder, block) >= SERVED_CALLS;
+           (finder->lives[index] & VT_LIFE(OUTLIVES_CALL)) && calls_served(finder, block) >= SERVED_CALLS;
+}
+
+/* Whose code laid it out, and how large it is. */
+struct laid_out {
+    uint32_t function, allocation;
+    uint64_t bytes;
+};
+
+static int compare_laid_out(const void *a, const void *b)
+{
+    const struct laid_out *left = a, *right = b;
+    if (left->function != right->function)
+        return left->function < right->function ? -1 : 1;
+    return (left->bytes > right->bytes) - (left->bytes < right->bytes);
+}
+
+/* Of one size, but for what an allocator leaves of a piece that it does not split. */
+static bool are_alike(const struct laid_out *smaller, const struct laid_out *larger)
+{
+    uint64_t left = smaller->bytes >= ROUNDED_FROM_BYTES ? ROUNDED_FROM_BYTES : 0;
+    return smaller->function == larger->function && larger->bytes - smaller->bytes <= left;
 }
 
 static int find_several(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
-    struct vt_index sizes = {0};
-    int error = 0;
-    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
-        uint64_t bytes = replay->allocations[i].bytes;
-        if (!is_laid_out(finder, i))
-            continue;
-        uint32_t count = vt_index_get(&sizes, bytes);
-        error = vt_index_put(&sizes, bytes, count == VT_INDEX_NONE ? 1 : count + 1);
+    struct laid_out *items = malloc((replay->allocation_count + 1) * sizeof *items);
+    size_t count = 0;
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_trace_stack *stack = &replay->trace->stacks[replay->allocations[i].stack_id];
+        if (is_laid_out(finder, i))
+            items[count++] =
+                (struct laid_out){stack->python_count > 0 ? stack->python[0].code_id : UINT32_MAX,
+                                  (uint32_t)i, replay->allocations[i].bytes};
     }
-    for (size_t i = 0; i < replay->allocation_count && !error; i++)
-        if (is_laid_out(finder, i) && vt_index_get(&sizes, replay->allocations[i].bytes) > 1)
-            finder->lives[i] |= VT_LIFE_SEVERAL;
-    vt_index_free(&sizes);
-    return error;
+    qsort(items, count, sizeof *items, compare_laid_out);
+    for (size_t i = 1; i < count; i++)
+        if (are_alike(&items[i - 1], &items[i])) {
+            finder->lives[items[i - 1].allocation] |= VT_LIFE(SEVERAL);
+            finder->lives[items[i].allocation] |= VT_LIFE(SEVERAL);
+        }
+    free(items);
+    return 0;
 }
 
 /* A call is in flight from its first allocation to its last. */
@@ -302,7 +390,7 @@ static int count_concurrent(const struct finder *finder, uint32_t *concurrent, u
 }
 
 int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint32_t *lives, uint32_t *concurrent, uint32_t *threads)
+                   const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads)
 {
     size_t stacks = replay->trace->stack_count;
     struct finder finder = {.replay = replay, .sites = sites, .phases = phases, .lives = lives};
@@ -325,6 +413,8 @@ int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
     vt_index_free(&finder.threads);
     vt_index_free(&finder.latest);
     vt_index_free(&finder.grows);
+    vt_index_free(&finder.fed);
+    vt_index_free(&finder.joins);
     free(finder.inner);
     free(finder.outer);
     free(finder.call_of);

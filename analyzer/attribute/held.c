@@ -72,13 +72,13 @@ const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attr
     return holder == &several ? NULL : holder;
 }
 
-void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_t *lives,
+void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_t *lives,
                          struct vt_label *labels, uint32_t *inspection_of)
 {
     for (size_t i = 0; i < attribution->held_count; i++) {
         const struct vt_held *held = &attribution->held[i];
         struct vt_label *label = &labels[held->allocation];
-        if (label->owner || !(lives[held->allocation] & VT_LIFE_OUTLIVES_CALL) ||
+        if (label->owner || !(lives[held->allocation] & VT_LIFE(OUTLIVES_CALL)) ||
             !vt_is_cache_name(held->holder->way))
             continue;
         label->category = VT_CATEGORY_KV_CACHE;
@@ -90,7 +90,7 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_
 
 /* Such a result may lie in the graph of what made it: only what no module made is surely out of it. */
 void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
-                         const struct vt_sites *sites, const uint32_t *lives, struct vt_label *labels)
+                         const struct vt_sites *sites, const uint64_t *lives, struct vt_label *labels)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_allocation *block = &attribution->replay->allocations[i];
@@ -98,7 +98,7 @@ void vt_held_find_leaves(const struct vt_attribution *attribution, const struct 
         if (!holder || holder == &several || strcmp(holder->node, VT_LEAF_NODE) != 0 ||
             labels[i].category != VT_CATEGORY_ACTIVATION || labels[i].owner ||
             (sites->items[block->stack_id].traits & VT_TRAIT(MODULE)) ||
-            !(lives[i] & VT_LIFE_AT_NEXT_FORWARD))
+            !(lives[i] & VT_LIFE(AT_NEXT_FORWARD)))
             continue;
         labels[i].category = VT_CATEGORY_INPUT;
         labels[i].evidence = VT_EVIDENCE_WEAK;

@@ -79,11 +79,11 @@ static bool is_persistent_in_inference(const struct lives *lives, const struct v
 }
 
 /* Alive after the last backward pass of PERSISTENT_STEPS steps, or of all if there are fewer. */
-static uint32_t persistence(const struct lives *lives, const struct vt_allocation *block)
+static uint64_t persistence(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return is_persistent_in_inference(lives, block) ? VT_LIFE_PERSISTENT : 0;
+        return is_persistent_in_inference(lives, block) ? VT_LIFE(PERSISTENT) : 0;
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = pass < 0 ? 0 : (size_t)pass, survived = 0;
     for (; next < phases->pass_count && survived < PERSISTENT_STEPS; next++) {
@@ -95,35 +95,35 @@ static uint32_t persistence(const struct lives *lives, const struct vt_allocatio
         survived++;
     }
     bool recent = pass >= 0 && survived < PERSISTENT_STEPS;
-    return survived > 0 ? VT_LIFE_PERSISTENT | (recent ? VT_LIFE_RECENT : 0) : 0;
+    return survived > 0 ? VT_LIFE(PERSISTENT) | (recent ? VT_LIFE(RECENT) : 0) : 0;
 }
 
 /* The bits that compare a life with backward passes. */
-static uint32_t life_by_passes(const struct lives *lives, const struct vt_allocation *block)
+static uint64_t life_by_passes(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
     if (phases->pass_count == 0)
-        return VT_LIFE_NO_BACKWARD | persistence(lives, block);
-    uint32_t bits = persistence(lives, block);
+        return VT_LIFE(NO_BACKWARD) | persistence(lives, block);
+    uint64_t bits = persistence(lives, block);
     long pass = vt_pass_before(phases, block->alloc_event);
     bool in_pass = pass >= 0 && phases->passes[pass].last_event >= block->alloc_event;
     size_t next = (size_t)(pass + 1);
     if (pass < 0)
-        bits |= VT_LIFE_BEFORE_FIRST_BACKWARD;
+        bits |= VT_LIFE(BEFORE_FIRST_BACKWARD);
     if (next < phases->pass_count && block->free_event > phases->passes[next].first_event)
-        bits |= VT_LIFE_AT_NEXT_BACKWARD;
+        bits |= VT_LIFE(AT_NEXT_BACKWARD);
     if (next == phases->pass_count && block->free_event > lives->last_made && !in_pass)
-        bits |= VT_LIFE_CUT;
+        bits |= VT_LIFE(CUT);
     if (vt_freed_in_pass(phases, block) && vt_pass_before(phases, block->free_event) > pass)
-        bits |= VT_LIFE_FREED_IN_BACKWARD;
+        bits |= VT_LIFE(FREED_IN_BACKWARD);
     if (in_pass && block->free_event > phases->passes[pass].last_event)
-        bits |= VT_LIFE_OUTLIVES_SPAN;
+        bits |= VT_LIFE(OUTLIVES_SPAN);
     if (in_pass && phases->passes[pass].makes_nodes)
-        bits |= VT_LIFE_GRAD_MODE;
+        bits |= VT_LIFE(GRAD_MODE);
     /* the trace ends in this pass */
     if (in_pass && next == phases->pass_count && block->free_event == VT_NEVER &&
         phases->spans[phases->span_count - 1].phase == VT_PHASE_BACKWARD && !lives->replay->trace->complete)
-        bits = (bits & ~(uint32_t)VT_LIFE_OUTLIVES_SPAN) | VT_LIFE_CUT;
+        bits = (bits & ~VT_LIFE(OUTLIVES_SPAN)) | VT_LIFE(CUT);
     return bits;
 }
 
@@ -141,48 +141,48 @@ static bool is_needed(const struct lives *lives, const struct vt_allocation *blo
 
 /* Work of the script's own between a pass and the optimizer's step that follows it. */
 static bool is_computed_after_backward(const struct lives *lives, const struct vt_allocation *block,
-                                       const struct vt_span *span, uint32_t bits)
+                                       const struct vt_span *span, uint64_t bits)
 {
     const uint64_t others = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(BACKWARD_CALL) |
                             VT_TRAIT(MODULE_APPLY) | VT_TRAIT(DATA) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET) |
                             VT_TRAIT(GATHERED) | VT_TRAIT(ZEROS);
     bool in_optimizer = span->phase == VT_PHASE_OPTIMIZER || vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER));
-    return (in_optimizer ? bits & VT_LIFE_OUTLIVES_STEP
+    return (in_optimizer ? bits & VT_LIFE(OUTLIVES_STEP)
                          : span->phase == VT_PHASE_OTHER || span->phase == VT_PHASE_DATA) &&
            vt_pass_before(lives->phases, block->alloc_event) >= 0 && block->free_event != VT_NEVER &&
-           !(bits & (VT_LIFE_GRAD_MODE | VT_LIFE_AFTER_OPTIMIZER)) && !is_needed(lives, block) &&
+           !(bits & (VT_LIFE(GRAD_MODE) | VT_LIFE(AFTER_OPTIMIZER))) && !is_needed(lives, block) &&
            !vt_lives_has(lives, block, others);
 }
 
-static uint32_t life_of(const struct lives *lives, const struct vt_allocation *block)
+static uint64_t life_of(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
-    uint32_t bits = life_by_passes(lives, block);
+    uint64_t bits = life_by_passes(lives, block);
     size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
     uint32_t next_module = vt_next_module_event(phases, block->alloc_event);
     bool freed = block->free_event != VT_NEVER;
     if (freed)
-        bits |= VT_LIFE_FREED;
+        bits |= VT_LIFE(FREED);
     if (phases->spans[span].phase != VT_PHASE_BACKWARD && block->free_event > lives->span_ends[span])
-        bits |= VT_LIFE_OUTLIVES_SPAN;
+        bits |= VT_LIFE(OUTLIVES_SPAN);
     if (next_module != VT_NEVER && block->free_event > next_module)
-        bits |= VT_LIFE_AT_NEXT_FORWARD;
+        bits |= VT_LIFE(AT_NEXT_FORWARD);
     if (phases->grad_mode[block->alloc_event])
-        bits |= VT_LIFE_GRAD_MODE;
+        bits |= VT_LIFE(GRAD_MODE);
     if (freed && lives->made_before[block->free_event] < lives->made_before[block->alloc_event] + 2)
-        bits |= VT_LIFE_BRIEF;
+        bits |= VT_LIFE(BRIEF);
     if (phases->step_count > 1 && lives->first_step[block->stack_id] == lives->last_step[block->stack_id])
-        bits |= VT_LIFE_ONCE;
+        bits |= VT_LIFE(ONCE);
     if (!freed || vt_step_at(phases, block->free_event) > phases->spans[span].step)
-        bits |= VT_LIFE_OUTLIVES_STEP;
+        bits |= VT_LIFE(OUTLIVES_STEP);
     if (lives->after_optimizer[span])
-        bits |= VT_LIFE_AFTER_OPTIMIZER;
+        bits |= VT_LIFE(AFTER_OPTIMIZER);
     if (is_computed_after_backward(lives, block, &phases->spans[span], bits))
-        bits |= VT_LIFE_COMPUTED_AFTER_BACKWARD;
+        bits |= VT_LIFE(COMPUTED_AFTER_BACKWARD);
     long recompute = vt_recompute_before(phases, block->alloc_event);
     if (recompute >= 0 && phases->recomputes[recompute].last_event >= block->alloc_event &&
         block->free_event > phases->recomputes[recompute].last_event)
-        bits |= VT_LIFE_OUTLIVES_RECOMPUTE;
+        bits |= VT_LIFE(OUTLIVES_RECOMPUTE);
     return bits;
 }
 
@@ -215,7 +215,7 @@ static int keep_sets(struct lives *lives)
             continue;
         if (place->last_made == 0 || place->pass != pass)
             place->last_made = block->alloc_event, place->pass = pass;
-        place->stays |= !(lives->bits[i] & VT_LIFE_BRIEF);
+        place->stays |= !(lives->bits[i] & VT_LIFE(BRIEF));
         place->bytes += block->bytes;
         place->needed_bytes += is_needed(lives, block) ? block->bytes : 0;
         place->passes |= block->free_event < place->last_made;
@@ -223,7 +223,7 @@ static int keep_sets(struct lives *lives)
     for (size_t i = 0; i < count; i++) {
         const struct place *place = &places[lives->replay->allocations[i].stack_id];
         if (place->needed_bytes * LEFT_OVER_SHARE > place->bytes || place->passes || !place->stays)
-            lives->bits[i] &= ~(uint32_t)VT_LIFE_COMPUTED_AFTER_BACKWARD;
+            lives->bits[i] &= ~VT_LIFE(COMPUTED_AFTER_BACKWARD);
     }
     free(places);
     return 0;
@@ -241,12 +241,12 @@ static int find_ends_of_passes(struct lives *lives)
         const struct vt_allocation *block = &lives->replay->allocations[i];
         long pass = vt_pass_before(phases, block->alloc_event);
         if (pass >= 0 && vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) &&
-            (lives->bits[i] & VT_LIFE_OUTLIVES_SPAN))
+            (lives->bits[i] & VT_LIFE(OUTLIVES_SPAN)))
             last[pass] = (uint32_t)i;
     }
     for (size_t i = 0; i < phases->pass_count; i++)
         if (last[i] != VT_NEVER)
-            lives->bits[last[i]] |= VT_LIFE_ENDS_PASS;
+            lives->bits[last[i]] |= VT_LIFE(ENDS_PASS);
     free(last);
     return 0;
 }
@@ -261,18 +261,18 @@ static int find_beside_loaded(struct lives *lives)
     for (size_t i = 0; i < count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(LOADED)) &&
-            lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
+            lives->bits[i] & VT_LIFE(MATCHES_GRADIENT))
             reads[block->stack_id] = 1;
     }
     for (size_t i = 0; i < count; i++)
-        if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE_PERSISTENT)
-            lives->bits[i] |= VT_LIFE_BESIDE_LOADED;
+        if (reads[lives->replay->allocations[i].stack_id] && lives->bits[i] & VT_LIFE(PERSISTENT))
+            lives->bits[i] |= VT_LIFE(BESIDE_LOADED);
     free(reads);
     return 0;
 }
 
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                  const struct vt_phases *phases, uint32_t *bits)
+                  const struct vt_phases *phases, uint64_t *bits)
 {
     struct lives lives = {.replay = replay, .phases = phases, .sites = sites, .bits = bits};
     int error = find_span_ends(&lives);

@@ -14,7 +14,7 @@ struct lives {
     const struct vt_replay *replay;
     const struct vt_phases *phases;
     const struct vt_sites *sites;
-    uint32_t *bits;
+    uint64_t *bits;
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
@@ -59,8 +59,8 @@ int vt_size_add(struct vt_index *sizes, uint64_t bytes);
 uint64_t vt_size_nearest(const struct vt_index *sizes, uint64_t bytes, uint32_t least);
 bool vt_size_take(struct vt_index *sizes, uint64_t bytes);
 
-/* successors.c: adds VT_LIFE_FOLLOWS_PARAMETER, once the bits of parameters that stay are there. Returns 0 or
- * -ENOMEM. */
+/* successors.c: adds VT_LIFE(FOLLOWS_PARAMETER), once the bits of parameters that stay are there. Returns 0
+ * or -ENOMEM. */
 int vt_lives_follow_parameters(struct lives *lives);
 
 /* sizes.c: adds the bits that compare the sizes of blocks, once all others are there. Returns 0 or -ENOMEM.
@@ -74,7 +74,7 @@ int vt_lives_index_parameters(struct lives *lives);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. Returns 0 or -ENOMEM. */
 int vt_lives_find_sets(struct lives *lives);
-/* shares.c: adds VT_LIFE_GATHERED, once the parameters are listed. Returns 0 or -ENOMEM. */
+/* shares.c: adds VT_LIFE(GATHERED), once the parameters are listed. Returns 0 or -ENOMEM. */
 int vt_lives_find_gathered(struct lives *lives);
 
 #endif

@@ -23,14 +23,14 @@ static int index_sizes(const struct vt_attribution *attribution, const struct vt
     return error;
 }
 
-static bool is_kept(uint32_t life)
+static bool is_kept(uint64_t life)
 {
-    return life & (VT_LIFE_OUTLIVES_STEP | VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT);
+    return life & (VT_LIFE(OUTLIVES_STEP) | VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT));
 }
 
 /* Whether the name may be right, if a parameter has the size or none. Copies keep the names of what they
  * copy; inputs are copied or made, as state is. */
-static bool may_be(enum vt_category named, const struct vt_label *label, uint32_t life, bool has_size)
+static bool may_be(enum vt_category named, const struct vt_label *label, uint64_t life, bool has_size)
 {
     if (label->category == VT_CATEGORY_CHECKPOINT_COPY)
         return false;
@@ -49,14 +49,14 @@ static void give(const struct vt_held *held, struct vt_placed *placed, struct vt
 }
 
 int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed)
+                   const uint64_t *lives, struct vt_label *labels, struct vt_placed *placed)
 {
     struct vt_index sizes = {0};
     int error = index_sizes(attribution, phases, &sizes);
     for (size_t i = 0; i < attribution->held_count && !error; i++) {
         const struct vt_held *held = &attribution->held[i];
         struct vt_label *label = &labels[held->allocation];
-        uint32_t life = lives[held->allocation];
+        uint64_t life = lives[held->allocation];
         if (placed->inspection_of[held->allocation] != VT_NEVER)
             continue;
         enum vt_category named =

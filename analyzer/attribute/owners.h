@@ -42,20 +42,20 @@ int vt_sightings_find(const struct vt_replay *replay, const struct vt_phases *ph
 int vt_owners_place(const struct vt_replay *replay, const struct vt_phases *phases, struct vt_names *names,
                     struct vt_label *labels, struct vt_placed *placed);
 
-/* unseen.c: adds VT_LIFE_UNSEEN to the bits in `lives`, by allocation. `labels` are those of rules and
+/* unseen.c: adds VT_LIFE(UNSEEN) to the bits in `lives`, by allocation. `labels` are those of rules and
  * owners. Returns 0 or -ENOMEM. */
 int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                   const struct vt_label *labels, const struct vt_placed *placed, uint32_t *lives);
+                   const struct vt_label *labels, const struct vt_placed *placed, uint64_t *lives);
 
 /* named.c: categories of what inspections found under names that tell what it is, where rules only guess.
  * Returns 0 or -ENOMEM. */
 int vt_named_judge(const struct vt_attribution *attribution, const struct vt_phases *phases,
-                   const uint32_t *lives, struct vt_label *labels, struct vt_placed *placed);
+                   const uint64_t *lives, struct vt_label *labels, struct vt_placed *placed);
 
 /* repeats.c: sets `like` for gradients, optimizer state, and parameters and buffers that steps replace, where
  * no inspection saw them, and corrects categories that rules only guessed. Returns 0 or -ENOMEM. */
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                    struct vt_module_tree *modules, const uint32_t *lives, struct vt_label *labels,
+                    struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
                     struct vt_placed *placed);
 
 /* held.c: what Python names hold. */
@@ -69,11 +69,11 @@ int vt_held_find(struct vt_attribution *attribution, const struct vt_phases *pha
 const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attribution,
                                                const struct vt_held_table *table, uint32_t allocation);
 /* What a program calls a cache of keys and values, and keeps from call to call, is one. */
-void vt_held_name_caches(const struct vt_attribution *attribution, const uint32_t *lives,
+void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_t *lives,
                          struct vt_label *labels, uint32_t *inspection_of);
 /* What a variable holds, gets a gradient and is no parameter is data, though autograd made it: an attack on
  * the inputs computes the next one from the one before. */
 void vt_held_find_leaves(const struct vt_attribution *attribution, const struct vt_held_table *table,
-                         const struct vt_sites *sites, const uint32_t *lives, struct vt_label *labels);
+                         const struct vt_sites *sites, const uint64_t *lives, struct vt_label *labels);
 
 #endif

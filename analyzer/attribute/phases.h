@@ -57,16 +57,16 @@ uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);
 
-/* caches.c: adds the life bits outlives-call, ends-call, grown and several; counts calls of models at one
- * time, and the threads that made them. Returns 0 or -ENOMEM. */
+/* caches.c: adds the life bits outlives-call, ends-call, grown, window and several; counts calls of models at
+ * one time, and the threads that made them. Returns 0 or -ENOMEM. */
 int vt_caches_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                   const struct vt_phases *phases, uint32_t *lives, uint32_t *concurrent, uint32_t *threads);
+                   const struct vt_phases *phases, uint64_t *lives, uint32_t *concurrent, uint32_t *threads);
 /* lives.c: life bits (rules.h) of every allocation of the replay. Returns 0 or -ENOMEM. */
 int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                  const struct vt_phases *phases, uint32_t *lives);
+                  const struct vt_phases *phases, uint64_t *lives);
 
-/* replacements.c: adds VT_LIFE_REPLACES_PARAMETER. */
+/* replacements.c: adds VT_LIFE(REPLACES_PARAMETER). */
 void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                          const struct vt_phases *phases, uint32_t *lives);
+                          const struct vt_phases *phases, uint64_t *lives);
 
 #endif

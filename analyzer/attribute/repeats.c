@@ -364,7 +364,7 @@ static uint64_t kind_key(const struct vt_allocation *block)
 /* A script that makes gradients or state itself makes them on the same stack, of the same size, in each step.
  * Inspections may have seen only one step; rules guess the others, which are corrected here. */
 static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
-                           const struct vt_placed *placed, const uint32_t *lives, struct vt_label *labels)
+                           const struct vt_placed *placed, const uint64_t *lives, struct vt_label *labels)
 {
     struct vt_index seen = {0}; /* place → category */
     int error = 0;
@@ -379,7 +379,7 @@ static int correct_guesses(const struct vt_replay *replay, const struct vt_phase
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
-            lives[i] & VT_LIFE_UNSEEN || !vt_holds_tensors(phases, block))
+            lives[i] & VT_LIFE(UNSEEN) || !vt_holds_tensors(phases, block))
             continue;
         uint32_t category = vt_index_get(&seen, kind_key(block));
         if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
@@ -401,7 +401,7 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 /* ---- All ---- */
 
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                    struct vt_module_tree *modules, const uint32_t *lives, struct vt_label *labels,
+                    struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
                     struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;

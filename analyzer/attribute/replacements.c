@@ -26,9 +26,9 @@ static bool is_smaller_form(const struct vt_allocation *weight, const struct vt_
            weight->bytes == 8 * block->bytes;
 }
 
-static bool is_kept(const struct vt_phases *phases, const struct vt_allocation *block, uint32_t life)
+static bool is_kept(const struct vt_phases *phases, const struct vt_allocation *block, uint64_t life)
 {
-    return (life & VT_LIFE_PERSISTENT) && !(life & VT_LIFE_REPLACES_PARAMETER) &&
+    return (life & VT_LIFE(PERSISTENT)) && !(life & VT_LIFE(REPLACES_PARAMETER)) &&
            vt_holds_tensors(phases, block);
 }
 
@@ -41,7 +41,7 @@ static uint32_t function_of(const struct vt_replay *replay, const struct vt_allo
 
 /* What the function that made a smaller form made before it and after it, and keeps. */
 static void mark_beside(const struct vt_replay *replay, const struct vt_phases *phases, size_t form,
-                        uint32_t *lives)
+                        uint64_t *lives)
 {
     uint32_t function = function_of(replay, &replay->allocations[form]);
     size_t first = form > BESIDE ? form - BESIDE : 0;
@@ -49,30 +49,30 @@ static void mark_beside(const struct vt_replay *replay, const struct vt_phases *
          i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (function_of(replay, block) == function && is_kept(phases, block, lives[i]))
-            lives[i] |= VT_LIFE_REPLACES_PARAMETER;
+            lives[i] |= VT_LIFE(REPLACES_PARAMETER);
     }
 }
 
 void vt_replacements_find(const struct vt_replay *replay, const struct vt_sites *sites,
-                          const struct vt_phases *phases, uint32_t *lives)
+                          const struct vt_phases *phases, uint64_t *lives)
 {
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *weight = &replay->allocations[i];
         if (weight->free_event == VT_NEVER || !vt_holds_tensors(phases, weight) ||
             !(sites->items[weight->stack_id].traits & VT_TRAIT(MODULE_APPLY)) ||
-            (lives[i] & VT_LIFE_PERSISTENT))
+            (lives[i] & VT_LIFE(PERSISTENT)))
             continue;
         size_t end = made_from(replay, weight->free_event);
         for (size_t k = end; k-- > i + 1 && end - k <= REPLACED_WITHIN;) {
             const struct vt_allocation *block = &replay->allocations[k];
             if (!is_smaller_form(weight, block) || !is_kept(phases, block, lives[k]))
                 continue;
-            lives[k] |= VT_LIFE_REPLACES_PARAMETER;
+            lives[k] |= VT_LIFE(REPLACES_PARAMETER);
             break;
         }
     }
     for (size_t i = 0; i < replay->allocation_count; i++)
-        if (lives[i] & VT_LIFE_REPLACES_PARAMETER &&
+        if (lives[i] & VT_LIFE(REPLACES_PARAMETER) &&
             !(sites->items[replay->allocations[i].stack_id].traits & VT_TRAIT(MODULE_APPLY)))
             mark_beside(replay, phases, i, lives);
 }

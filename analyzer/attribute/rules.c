@@ -245,21 +245,22 @@ static int code_bit(const struct parser *parser, const char *name, uint8_t *bit)
 /* The witness that a condition is, WITNESS_COUNT = none. */
 static enum witness witness_of(const struct vt_condition *condition)
 {
-    const uint64_t sizes = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_DOUBTFUL | VT_LIFE_MATCHES_PARAMETER |
-                           VT_LIFE_LIKE_ALL_PARAMETERS | VT_LIFE_FOLLOWS_PARAMETER | VT_LIFE_HOLDS_GRADIENTS;
+    const uint64_t sizes = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(DOUBTFUL) | VT_LIFE(MATCHES_PARAMETER) |
+                           VT_LIFE(LIKE_ALL_PARAMETERS) | VT_LIFE(FOLLOWS_PARAMETER) |
+                           VT_LIFE(HOLDS_GRADIENTS);
     if (condition->kind == VT_CONDITION_KIND)
         return WITNESS_LAYER;
     if (condition->kind < VT_CONDITION_KIND)
         return condition->negated ? WITNESS_COUNT : WITNESS_STACK;
-    if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE_NO_BACKWARD)
+    if (condition->kind != VT_CONDITION_LIFE || condition->bits & VT_LIFE(NO_BACKWARD))
         return WITNESS_COUNT;
-    if (condition->bits & ~(sizes | VT_LIFE_GRAD_MODE | VT_LIFE_UNSEEN))
+    if (condition->bits & ~(sizes | VT_LIFE(GRAD_MODE) | VT_LIFE(UNSEEN)))
         return WITNESS_LIFE;
     if (condition->negated)
         return WITNESS_COUNT;
-    return condition->bits & sizes            ? WITNESS_SIZES
-           : condition->bits & VT_LIFE_UNSEEN ? WITNESS_OBJECT
-                                              : WITNESS_AUTOGRAD;
+    return condition->bits & sizes             ? WITNESS_SIZES
+           : condition->bits & VT_LIFE(UNSEEN) ? WITNESS_OBJECT
+                                               : WITNESS_AUTOGRAD;
 }
 
 static int check_witnesses(const struct parser *parser)

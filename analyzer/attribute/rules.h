@@ -79,8 +79,9 @@
     X(OUTLIVES_CALL, "outlives-call") /* the call of a model that made it, or a whole one after it */        \
     X(ENDS_CALL, "ends-call")         /* the last that a call of a model made, and it outlives the call */   \
     X(GROWN, "grown")                 /* concatenated anew, larger, in call after call, or its first */      \
-    X(SEVERAL, "several")             /* blank and of one size with others, for several calls */             \
-    X(NO_BACKWARD, "no-backward")     /* the trace has no backward pass */
+    X(WINDOW, "window")           /* joined with more in the next call, which keeps another of its size */   \
+    X(SEVERAL, "several")         /* blank and of one size with others, for several calls */                 \
+    X(NO_BACKWARD, "no-backward") /* the trace has no backward pass */
 
 enum vt_life_bit {
 #define X(id, name) VT_LIFE_BIT_##id,
@@ -88,11 +89,7 @@ enum vt_life_bit {
 #undef X
         VT_LIFE_COUNT
 };
-enum vt_life {
-#define X(id, name) VT_LIFE_##id = 1 << VT_LIFE_BIT_##id,
-    VT_LIVES(X)
-#undef X
-};
+#define VT_LIFE(id) (UINT64_C(1) << VT_LIFE_BIT_##id)
 
 /* ---- The parsed table ---- */
 
@@ -189,7 +186,7 @@ void vt_rules_source(const struct vt_rules *rules, size_t rule, struct vt_rule_s
 
 /* What rules see of one allocation beside its stack. */
 struct vt_rule_subject {
-    uint32_t life;
+    uint64_t life;
     uint8_t phase; /* enum vt_phase */
     uint8_t kind;  /* enum vt_allocation_kind */
     bool holds_tensors;

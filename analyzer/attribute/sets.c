@@ -40,7 +40,7 @@ static bool may_be_of_set(const struct lives *lives, size_t i)
                             VT_TRAIT(LOADED) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET);
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && block->stack_id != 0 && !vt_lives_has(lives, block, others) &&
-           (!(lives->bits[i] & VT_LIFE_GRAD_MODE) || vt_lives_has(lives, block, VT_TRAIT(COPY))) &&
+           (!(lives->bits[i] & VT_LIFE(GRAD_MODE)) || vt_lives_has(lives, block, VT_TRAIT(COPY))) &&
            !vt_lives_is_parameter(lives, i);
 }
 
@@ -66,13 +66,13 @@ static bool line_replaces(const struct lives *lives, const struct candidate *lin
 static bool is_kept(const struct lives *lives, const struct candidate *made, bool replaced)
 {
     const struct vt_allocation *block = &lives->replay->allocations[made->allocation];
-    uint32_t life = lives->bits[made->allocation];
-    if (vt_lives_has(lives, block, VT_TRAIT(COPY)) || life & VT_LIFE_AFTER_OPTIMIZER)
+    uint64_t life = lives->bits[made->allocation];
+    if (vt_lives_has(lives, block, VT_TRAIT(COPY)) || life & VT_LIFE(AFTER_OPTIMIZER))
         return true;
     if (lives->has_state)
         return false;
     if (vt_lives_has(lives, block, VT_TRAIT(ZEROS)) ||
-        life & (VT_LIFE_PERSISTENT | VT_LIFE_CUT | VT_LIFE_BEFORE_FIRST_BACKWARD))
+        life & (VT_LIFE(PERSISTENT) | VT_LIFE(CUT) | VT_LIFE(BEFORE_FIRST_BACKWARD)))
         return true;
     return replaced;
 }
@@ -96,7 +96,7 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
                   (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
-            lives->bits[made[i].allocation] |= VT_LIFE_LIKE_ALL_PARAMETERS;
+            lives->bits[made[i].allocation] |= VT_LIFE(LIKE_ALL_PARAMETERS);
     return error;
 }
 
@@ -108,7 +108,7 @@ static int judge_set(struct lives *lives, const struct candidate *made, size_t c
  * optimizer makes none. */
 static bool is_dropped(const struct lives *lives, size_t i)
 {
-    return !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT));
+    return !(lives->bits[i] & (VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT)));
 }
 
 static bool is_loaded(const struct lives *lives, size_t i)
@@ -146,7 +146,7 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
     for (size_t i = 0; i < count && !error; i++) {
         uint64_t bytes = blocks[set[i].allocation].bytes;
         if (is_dropped(lives, set[i].allocation)) {
-            lives->bits[set[i].allocation] |= weights_dropped ? VT_LIFE_LIKE_ALL_PARAMETERS : 0;
+            lives->bits[set[i].allocation] |= weights_dropped ? VT_LIFE(LIKE_ALL_PARAMETERS) : 0;
             continue;
         }
         bool first = !vt_lives_are_all_parameters(lives, taken);
@@ -155,7 +155,7 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
             first = true;
         }
         bool copy = lives->has_state || (first && !weights_dropped);
-        lives->bits[set[i].allocation] |= copy ? VT_LIFE_LIKE_ALL_PARAMETERS : VT_LIFE_MATCHES_PARAMETER;
+        lives->bits[set[i].allocation] |= copy ? VT_LIFE(LIKE_ALL_PARAMETERS) : VT_LIFE(MATCHES_PARAMETER);
     }
     return error;
 }

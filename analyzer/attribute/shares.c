@@ -23,7 +23,7 @@ static bool may_be_gathered(const struct lives *lives, size_t i)
     const uint64_t others = VT_TRAIT(OPTIMIZER) | VT_TRAIT(BUCKET) | VT_TRAIT(WORKSPACE);
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(UNFILLED)) &&
-           !(lives->bits[i] & (VT_LIFE_GRAD_MODE | VT_LIFE_OUTLIVES_STEP | VT_LIFE_ONCE)) &&
+           !(lives->bits[i] & (VT_LIFE(GRAD_MODE) | VT_LIFE(OUTLIVES_STEP) | VT_LIFE(ONCE))) &&
            !vt_lives_has(lives, block, others);
 }
 
@@ -42,7 +42,7 @@ static int list_wholes(struct gathers *gathers)
     for (size_t i = 0; i < replay->allocation_count; i++) {
         size_t span = vt_span_index(phases->spans, phases->span_count, replay->allocations[i].alloc_event);
         if (phases->spans[span].phase != VT_PHASE_FORWARD || !may_be_gathered(gathers->lives, i) ||
-            (gathers->lives->bits[i] & VT_LIFE_AT_NEXT_BACKWARD))
+            (gathers->lives->bits[i] & VT_LIFE(AT_NEXT_BACKWARD)))
             continue;
         if (VT_APPEND(gathers->wholes, count, capacity, replay->allocations[i].bytes))
             return -ENOMEM;
@@ -122,7 +122,7 @@ static void mark(const struct gathers *gathers, uint64_t processes)
         uint64_t bytes = gathers->lives->replay->allocations[i].bytes;
         for (size_t k = 0; k < gathers->share_count && may_be_gathered(gathers->lives, i); k++)
             if (is_whole(bytes, gathers->shares[k].bytes, processes))
-                gathers->lives->bits[i] |= VT_LIFE_GATHERED;
+                gathers->lives->bits[i] |= VT_LIFE(GATHERED);
     }
 }
 

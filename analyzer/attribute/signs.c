@@ -259,7 +259,9 @@ int vt_signs_read(struct vt_finder *finder)
     if (error)
         return error;
     find_engine_threads(finder);
-    error = find_updates(finder);
+    error = vt_functions_find(finder);
+    if (!error)
+        error = find_updates(finder);
     if (error)
         return error;
     find_main_thread(finder);

@@ -252,6 +252,7 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
                   struct vt_matcher **matcher)
 {
     sites->trace = trace;
+    sites->model_function = UINT32_MAX;
     sites->items = calloc(trace->stack_count, sizeof *sites->items);
     sites->code_classes = calloc(trace->code_count + 1, sizeof *sites->code_classes);
     int error = sites->items && sites->code_classes ? find_operators(sites) : -ENOMEM;
@@ -287,6 +288,23 @@ uint64_t vt_module_code(const struct vt_trace *trace, uint32_t stack_id)
         key = vt_mix(key, frame->self_address);
         if (frame->self_address)
             result = key | 1;
+    }
+    return result;
+}
+
+uint64_t vt_call_code(const struct vt_sites *sites, uint32_t stack_id, uint64_t *outer)
+{
+    const struct vt_trace_stack *stack = &sites->trace->stacks[stack_id];
+    uint64_t key = 0, result = 0;
+    *outer = 0;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const struct vt_python_frame *frame = &stack->python[i];
+        uint64_t place = (uint64_t)frame->code_id << 32 | (uint32_t)frame->instruction_offset;
+        bool calls = frame->self_address || frame->code_id == sites->model_function;
+        key = vt_mix(vt_mix(key, place), frame->self_address);
+        if (calls)
+            result = key | 1;
+        *outer = !calls ? vt_mix(*outer, place) : frame->self_address ? frame->self_address : frame->code_id;
     }
     return result;
 }

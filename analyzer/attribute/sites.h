@@ -36,6 +36,7 @@
     X(EVALUATION, "evaluation")                                                                              \
     X(WORKSPACE, "workspace")                                                                                \
     X(INPUT_OPERATOR, "input-operator")                                                                      \
+    X(PRODUCT, "product")                                                                                    \
     X(CONCATENATION, "concatenation")                                                                        \
     X(FOREACH, "foreach")                                                                                    \
     X(IN_PLACE, "in-place")
@@ -91,6 +92,8 @@ struct vt_sites {
     struct vt_arena arena;
     struct vt_site *items;  /* by stack id */
     uint32_t *code_classes; /* by code id: bits by enum vt_code_class */
+    uint32_t
+        model_function; /* code id: it computes the model of a program without modules; UINT32_MAX = none */
 };
 
 struct vt_rules;
@@ -102,6 +105,10 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
 void vt_sites_free(struct vt_sites *sites);
 
 bool vt_sites_code_is(const struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class);
+
+/* Hash of the Python frames of a stack up to the call of a model, which is that of its outermost module or of
+ * model_function; 0 = in none. *outer: hash of whose call it is and of what is beyond. */
+uint64_t vt_call_code(const struct vt_sites *sites, uint32_t stack_id, uint64_t *outer);
 
 /* join.c: sets forward_stack_id of what backward made, by autograd's node numbers. Returns 0 or -ENOMEM. */
 int vt_join_backward(const struct vt_replay *replay, const struct vt_sites *sites, struct vt_label *labels);

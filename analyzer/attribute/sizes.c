@@ -12,17 +12,17 @@ bool vt_lives_is_parameter(const struct lives *lives, size_t i)
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && !vt_lives_has(lives, block, VT_TRAIT(BUFFER)) &&
            (vt_lives_has(lives, block, VT_TRAIT(MODULE_APPLY)) ||
-            (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER)));
+            (lives->bits[i] & (VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(FOLLOWS_PARAMETER))));
 }
 
 /* Blocks by the bits of their life and the traits of their stack. */
 struct profile {
-    uint32_t life, not_life; /* all of the first, none of the second */
+    uint64_t life, not_life; /* all of the first, none of the second */
     uint64_t trait;          /* 0 = any stack */
     uint64_t not_traits;
     bool not_parameter;
 };
-#define EARLY (VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_PERSISTENT)
+#define EARLY (VT_LIFE(BEFORE_FIRST_BACKWARD) | VT_LIFE(PERSISTENT))
 static const struct profile left_by_backward = {.trait = VT_TRAIT(BACKWARD),
                                                 .not_traits = VT_TRAIT(WORKSPACE)};
 /* State that a script made for its own optimizer. */
@@ -30,7 +30,7 @@ static const struct profile early_zeros = {.life = EARLY, .trait = VT_TRAIT(ZERO
 
 static bool fits(const struct lives *lives, size_t i, const struct profile *profile)
 {
-    uint32_t life = lives->bits[i];
+    uint64_t life = lives->bits[i];
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && (life & profile->life) == profile->life &&
            !(life & profile->not_life) && (!profile->trait || vt_lives_has(lives, block, profile->trait)) &&
@@ -45,7 +45,7 @@ static int collect_gradients(struct lives *lives, uint32_t at_event)
 {
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
-        if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) ||
+        if (!vt_alive_at(block, at_event) || !(lives->bits[i] & VT_LIFE(OUTLIVES_SPAN)) ||
             !fits(lives, i, &left_by_backward))
             continue;
         int error = vt_size_add(&lives->gradient_sizes, block->bytes);
@@ -78,7 +78,7 @@ static bool has_rank(const struct lives *lives, size_t i, int rank)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return block->alloc_event < lives->phases->passes[0].first_event && vt_lives_holds(lives, block) &&
-           (lives->bits[i] & VT_LIFE_PERSISTENT) && parameter_rank(lives, block) == rank;
+           (lives->bits[i] & VT_LIFE(PERSISTENT)) && parameter_rank(lives, block) == rank;
 }
 
 static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
@@ -96,12 +96,12 @@ static int find_doubtful(struct lives *lives, bool modules_match_more)
     for (int zeros = 0; zeros < 2; zeros++) {
         struct vt_index left = {0};
         for (size_t i = 0; i < count && !error; i++)
-            if (is_by_script(lives, i, zeros) && !(lives->bits[i] & VT_LIFE_MATCHES_GRADIENT))
+            if (is_by_script(lives, i, zeros) && !(lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)))
                 error = vt_size_add(&left, lives->replay->allocations[i].bytes);
         for (size_t i = 0; i < count && !error; i++)
-            if (is_by_script(lives, i, zeros) && (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT) &&
+            if (is_by_script(lives, i, zeros) && (lives->bits[i] & VT_LIFE(MATCHES_GRADIENT)) &&
                 (modules_match_more || vt_size_nearest(&left, lives->replay->allocations[i].bytes, 1)))
-                lives->bits[i] |= VT_LIFE_DOUBTFUL;
+                lives->bits[i] |= VT_LIFE(DOUBTFUL);
         vt_index_free(&left);
     }
     return error;
@@ -124,7 +124,7 @@ static int match_gradients(struct lives *lives)
             uint64_t own = lives->replay->allocations[i].bytes;
             if (!has_rank(lives, i, rank) || !vt_size_take(&lives->gradient_sizes, own))
                 continue;
-            lives->bits[i] |= VT_LIFE_MATCHES_GRADIENT;
+            lives->bits[i] |= VT_LIFE(MATCHES_GRADIENT);
             bytes[rank] += own;
         }
     bool modules_match_more =
@@ -151,26 +151,26 @@ struct likeness {
     bool also_half;  /* also a block of half the size: 2 bytes an element, where the state has 4 */
     bool repeated;   /* any number of blocks for one parameter */
     enum measure measure;
-    uint32_t gives; /* VT_LIFE_…, 0 = MATCHES_PARAMETER */
+    uint64_t gives; /* VT_LIFE_…, 0 = MATCHES_PARAMETER */
 };
 
 static const struct likeness likenesses[] = {
     /* gradients of a pass that was cut short */
-    {.profile = {.life = VT_LIFE_CUT, .trait = VT_TRAIT(BACKWARD), .not_traits = VT_TRAIT(WORKSPACE)}},
+    {.profile = {.life = VT_LIFE(CUT), .trait = VT_TRAIT(BACKWARD), .not_traits = VT_TRAIT(WORKSPACE)}},
     /* early_zeros */
     {.profile = {.life = EARLY, .trait = VT_TRAIT(ZEROS), .not_parameter = true},
      .share = 2,
      .repeated = true},
     /* the same, made when the optimizer first needs it */
-    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
-                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
+    {.profile = {.life = VT_LIFE(PERSISTENT) | VT_LIFE(ONCE),
+                 .not_life = VT_LIFE(BEFORE_FIRST_BACKWARD),
                  .trait = VT_TRAIT(ZEROS),
                  .not_traits = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD)},
      .share = 2,
      .repeated = true},
     /* gradients of such copies, which the script fills */
-    {.profile = {.life = VT_LIFE_PERSISTENT | VT_LIFE_ONCE,
-                 .not_life = VT_LIFE_BEFORE_FIRST_BACKWARD,
+    {.profile = {.life = VT_LIFE(PERSISTENT) | VT_LIFE(ONCE),
+                 .not_life = VT_LIFE(BEFORE_FIRST_BACKWARD),
                  .trait = VT_TRAIT(UNFILLED),
                  .not_traits =
                      VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD) | VT_TRAIT(WORKSPACE) | VT_TRAIT(BUCKET)},
@@ -184,8 +184,8 @@ static const struct likeness likenesses[] = {
      .whole = true,
      .also_twice = true},
     /* gradients that the script computes itself: some of its own temporaries have these sizes too */
-    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD}, .share = 2, .also_twice = true, .repeated = true},
-    {.profile = {.life = VT_LIFE_COMPUTED_AFTER_BACKWARD},
+    {.profile = {.life = VT_LIFE(COMPUTED_AFTER_BACKWARD)}, .share = 2, .also_twice = true, .repeated = true},
+    {.profile = {.life = VT_LIFE(COMPUTED_AFTER_BACKWARD)},
      .share = STATES_MAXIMUM,
      .repeated = true,
      .measure = BY_STATE},
@@ -198,22 +198,22 @@ static const struct likeness likenesses[] = {
                  .not_parameter = true},
      .also_half = true,
      .measure = BY_OTHER_STATE,
-     .gives = VT_LIFE_HAS_STATE},
+     .gives = VT_LIFE(HAS_STATE)},
     /* gradients among what a pass leaves behind that makes a graph */
-    {.profile = {.life = VT_LIFE_OUTLIVES_SPAN | VT_LIFE_GRAD_MODE, .trait = VT_TRAIT(BACKWARD)},
+    {.profile = {.life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE), .trait = VT_TRAIT(BACKWARD)},
      .repeated = true},
     /* parameters that the script itself gathers for each use */
-    {.profile = {.not_life = VT_LIFE_GRAD_MODE | VT_LIFE_OUTLIVES_STEP | VT_LIFE_ONCE,
+    {.profile = {.not_life = VT_LIFE(GRAD_MODE) | VT_LIFE(OUTLIVES_STEP) | VT_LIFE(ONCE),
                  .trait = VT_TRAIT(UNFILLED),
                  .not_traits = VT_TRAIT(OPTIMIZER) | VT_TRAIT(BUCKET) | VT_TRAIT(WORKSPACE)},
      .share = 2,
      .repeated = true,
      .measure = BY_MADE_PARAMETERS,
-     .gives = VT_LIFE_GATHERED},
+     .gives = VT_LIFE(GATHERED)},
 };
 
 /* What an optimizer made in its first step and keeps. */
-static const struct profile state = {.life = VT_LIFE_OUTLIVES_STEP | VT_LIFE_AT_NEXT_BACKWARD,
+static const struct profile state = {.life = VT_LIFE(OUTLIVES_STEP) | VT_LIFE(AT_NEXT_BACKWARD),
                                      .trait = VT_TRAIT(OPTIMIZER),
                                      .not_traits = VT_TRAIT(BACKWARD)};
 
@@ -231,8 +231,8 @@ static bool is_most_of(struct weight part, struct weight all)
 /* It takes the place of another parameter. */
 static bool is_successor(const struct lives *lives, size_t i)
 {
-    const uint32_t early = VT_LIFE_MATCHES_GRADIENT | VT_LIFE_BEFORE_FIRST_BACKWARD;
-    return (lives->bits[i] & VT_LIFE_FOLLOWS_PARAMETER) && !(lives->bits[i] & early);
+    const uint64_t early = VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(BEFORE_FIRST_BACKWARD);
+    return (lives->bits[i] & VT_LIFE(FOLLOWS_PARAMETER)) && !(lives->bits[i] & early);
 }
 
 static int list_parameters(struct lives *lives)
@@ -240,14 +240,14 @@ static int list_parameters(struct lives *lives)
     const struct vt_replay *replay = lives->replay;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         if (!vt_lives_is_parameter(lives, i) ||
-            !(lives->bits[i] & (VT_LIFE_AT_NEXT_BACKWARD | VT_LIFE_CUT)) || is_successor(lives, i))
+            !(lives->bits[i] & (VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT))) || is_successor(lives, i))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
         vt_add_weight(&lives->all, replay->allocations[i].bytes);
         if (vt_size_add(&lives->known_sizes, replay->allocations[i].bytes))
             return -ENOMEM;
-        if (lives->bits[i] & (VT_LIFE_MATCHES_GRADIENT | VT_LIFE_FOLLOWS_PARAMETER))
+        if (lives->bits[i] & (VT_LIFE(MATCHES_GRADIENT) | VT_LIFE(FOLLOWS_PARAMETER)))
             vt_add_weight(&lives->trained, replay->allocations[i].bytes);
     }
     return 0;
@@ -318,7 +318,7 @@ static int match_parameters(struct lives *lives, const struct likeness *likeness
                                         found.count * likeness->share >= all.count * (likeness->share > 0);
     for (size_t i = 0; i < replay->allocation_count && !error; i++)
         if (matched[i] && enough)
-            lives->bits[i] |= likeness->gives ? likeness->gives : (uint32_t)VT_LIFE_MATCHES_PARAMETER;
+            lives->bits[i] |= likeness->gives ? likeness->gives : VT_LIFE(MATCHES_PARAMETER);
     free(matched);
     return error;
 }
@@ -330,7 +330,7 @@ static bool makes_own_state(const struct lives *lives)
     for (size_t i = 0; i < lives->replay->allocation_count; i++) {
         const struct vt_allocation *block = &lives->replay->allocations[i];
         if (vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER)) &&
-            !vt_lives_has(lives, block, VT_TRAIT(OWN_UPDATE)) && lives->bits[i] & VT_LIFE_PERSISTENT)
+            !vt_lives_has(lives, block, VT_TRAIT(OWN_UPDATE)) && lives->bits[i] & VT_LIFE(PERSISTENT))
             bytes += block->bytes;
     }
     return bytes * 2 >= lives->trained.bytes;
@@ -397,9 +397,9 @@ static int find_gradient_holders(struct lives *lives)
     }
     for (size_t i = 0; i < replay->allocation_count; i++)
         if ((buckets && vt_lives_has(lives, &replay->allocations[i], VT_TRAIT(BUCKET))) ||
-            ((zeros || (lives->has_state && lives->bits[i] & VT_LIFE_MATCHES_PARAMETER)) &&
+            ((zeros || (lives->has_state && lives->bits[i] & VT_LIFE(MATCHES_PARAMETER))) &&
              fits(lives, i, &early_zeros)))
-            lives->bits[i] |= VT_LIFE_HOLDS_GRADIENTS;
+            lives->bits[i] |= VT_LIFE(HOLDS_GRADIENTS);
     free(held);
     return 0;
 }

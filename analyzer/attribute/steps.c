@@ -349,9 +349,34 @@ static int number_codes(const struct vt_trace *trace, uint32_t *numbers)
     return error;
 }
 
-/* Without backward, a step begins whenever the first code that allocates in a module recurs. Code seen less
- * than half as often as the most frequent one is ignored: the very first call may come from elsewhere (a
- * generator). */
+/* How often each code begins a call of a model: what its thread made before lies outside of modules, or the
+ * code that began the call before comes again. */
+static int count_beginnings(struct vt_finder *finder, const uint32_t *codes, uint32_t *counts)
+{
+    const struct vt_phases *phases = finder->phases;
+    uint32_t *begun =
+        malloc((finder->thread_count + 1) * sizeof *begun); /* by thread: a code; VT_NEVER = none */
+    size_t next = 0;
+    if (!begun)
+        return -ENOMEM;
+    memset(begun, 0xff, (finder->thread_count + 1) * sizeof *begun);
+    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
+        uint32_t stack_id = finder->trace->events[i].stack_id, thread = finder->thread_of_stack[stack_id];
+        bool in_module = next < phases->module_event_count && phases->module_events[next] == i;
+        next += in_module;
+        if (in_module && (begun[thread] == VT_NEVER || begun[thread] == codes[stack_id])) {
+            begun[thread] = codes[stack_id];
+            counts[codes[stack_id]]++;
+        } else if (!in_module && finder->holds[i] == HOLDS_MADE) {
+            begun[thread] = VT_NEVER;
+        }
+    }
+    free(begun);
+    return 0;
+}
+
+/* Without backward, a step begins whenever the first code that begins calls recurs. Code seen less than half
+ * as often as the most frequent one is ignored: the very first call may come from elsewhere (a generator). */
 static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
 {
     const struct vt_phases *phases = finder->phases;
@@ -360,10 +385,10 @@ static int find_calls(struct vt_finder *finder, uint8_t *begins_step)
     uint32_t *codes = calloc(trace->stack_count + 1, sizeof *codes);
     size_t first = 0;
     int error = counts && codes ? number_codes(trace, codes) : -ENOMEM;
-    for (size_t i = 0; i < phases->module_event_count && !error; i++) {
-        uint32_t count = ++counts[codes[trace->events[phases->module_events[i]].stack_id]];
-        most = count > most ? count : most;
-    }
+    if (!error)
+        error = count_beginnings(finder, codes, counts);
+    for (uint32_t id = 0; id < trace->stack_count && !error; id++)
+        most = counts[id] > most ? counts[id] : most;
     while (!error && first < phases->module_event_count &&
            counts[codes[trace->events[phases->module_events[first]].stack_id]] * 2 < most)
         first++;

@@ -36,18 +36,18 @@ static bool may_follow(const struct lives *lives, size_t i)
     bool comes_from_elsewhere =
         vt_lives_has(lives, block, VT_TRAIT(SOURCE)) && !vt_lives_has(lives, block, VT_TRAIT(OPTIMIZER));
     return vt_lives_holds(lives, block) && block->stack_id != 0 && !vt_lives_has(lives, block, others) &&
-           !comes_from_elsewhere && (lives->bits[i] & VT_LIFE_OUTLIVES_STEP) &&
-           !(lives->bits[i] & (VT_LIFE_GRAD_MODE | VT_LIFE_BEFORE_FIRST_BACKWARD));
+           !comes_from_elsewhere && (lives->bits[i] & VT_LIFE(OUTLIVES_STEP)) &&
+           !(lives->bits[i] & (VT_LIFE(GRAD_MODE) | VT_LIFE(BEFORE_FIRST_BACKWARD)));
 }
 
 static bool is_first(const struct lives *lives, size_t i)
 {
-    const uint32_t all = VT_LIFE_BEFORE_FIRST_BACKWARD | VT_LIFE_AT_NEXT_BACKWARD;
+    const uint64_t all = VT_LIFE(BEFORE_FIRST_BACKWARD) | VT_LIFE(AT_NEXT_BACKWARD);
     const uint64_t others =
         VT_TRAIT(MODULE) | VT_TRAIT(BUFFER) | VT_TRAIT(WORKSPACE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(DATA);
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && (lives->bits[i] & all) == all &&
-           !(lives->bits[i] & (VT_LIFE_PERSISTENT | VT_LIFE_GRAD_MODE)) &&
+           !(lives->bits[i] & (VT_LIFE(PERSISTENT) | VT_LIFE(GRAD_MODE))) &&
            !vt_lives_has(lives, block, others);
 }
 
@@ -56,7 +56,7 @@ static bool is_first_gradient(const struct lives *lives, size_t i)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
     return vt_lives_holds(lives, block) && vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) &&
-           !vt_lives_has(lives, block, VT_TRAIT(WORKSPACE)) && (lives->bits[i] & VT_LIFE_OUTLIVES_SPAN) &&
+           !vt_lives_has(lives, block, VT_TRAIT(WORKSPACE)) && (lives->bits[i] & VT_LIFE(OUTLIVES_SPAN)) &&
            vt_pass_before(lives->phases, block->alloc_event) == 0;
 }
 
@@ -70,7 +70,7 @@ static int find_first(struct follower *follower)
     uint64_t kept = 0, all = 0;
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
-        if (lives->bits[i] & VT_LIFE_MATCHES_GRADIENT)
+        if (lives->bits[i] & VT_LIFE(MATCHES_GRADIENT))
             kept += blocks[i].bytes;
         if (is_first_gradient(lives, i)) {
             all += blocks[i].bytes;
@@ -152,8 +152,9 @@ static void mark_chains(struct follower *follower)
         uint32_t parent = follower->parent[i];
         if (parent == VT_NEVER || blocks[i].free_event <= last_pass || parent == i)
             continue;
-        for (uint32_t k = (uint32_t)i; !(lives->bits[k] & VT_LIFE_FOLLOWS_PARAMETER); k = follower->parent[k])
-            lives->bits[k] |= VT_LIFE_FOLLOWS_PARAMETER;
+        for (uint32_t k = (uint32_t)i; !(lives->bits[k] & VT_LIFE(FOLLOWS_PARAMETER));
+             k = follower->parent[k])
+            lives->bits[k] |= VT_LIFE(FOLLOWS_PARAMETER);
     }
 }
 

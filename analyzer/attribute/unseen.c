@@ -36,7 +36,7 @@ static void add_block(struct sums *sums, const struct vt_trace *trace, const str
 }
 
 int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phases,
-                   const struct vt_label *labels, const struct vt_placed *placed, uint32_t *lives)
+                   const struct vt_label *labels, const struct vt_placed *placed, uint64_t *lives)
 {
     const struct vt_trace *trace = replay->trace;
     size_t count = trace->inspection_count;
@@ -68,7 +68,7 @@ int vt_unseen_find(const struct vt_replay *replay, const struct vt_phases *phase
         if (vt_holds_tensors(phases, block) && placed->inspection_of[i] == VT_NEVER &&
             complete[inspection_after(trace, block->free_event)] >
                 complete[inspection_after(trace, block->alloc_event)])
-            lives[i] |= VT_LIFE_UNSEEN;
+            lives[i] |= VT_LIFE(UNSEEN);
     }
     free(sums);
     free(complete);

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/index.h"
 #include "diagnose/finders.h"
+#include "diagnose/fit.h"
 #include "report/parts.h"
 
 /* True if models were called, and no backward pass ran. */
@@ -26,11 +28,17 @@ static uint64_t cache_bytes(const struct vt_step *step)
     return step->end.categories[VT_CATEGORY_KV_CACHE];
 }
 
+/* Calls of which each finds the cache that the one before left. */
+struct run {
+    size_t begin, end; /* into the steps */
+};
+
 /* The growth of the cache from call to call, over the longest run of calls of which none drops a quarter of
  * it: blocks are rounded, so a little less is no end. The first call of a run brings a whole prompt and does
  * not count. */
-static void find_growth(const struct vt_steps *steps, struct vt_inference *inference)
+static struct run find_growth(const struct vt_steps *steps, struct vt_inference *inference)
 {
+    struct run found = {0};
     size_t begin = 0, longest = 0;
 
     for (size_t i = 0; i < steps->count; i++)
@@ -45,11 +53,13 @@ static void find_growth(const struct vt_steps *steps, struct vt_inference *infer
                  first = begin + 1 < i ? cache_bytes(&steps->items[begin + 1]) : last;
         if (last > first && i - 2 - begin > longest) {
             longest = i - 2 - begin;
+            found = (struct run){begin + 1, i};
             inference->cache_bytes_per_call = (last - first) / longest;
             inference->growth_calls = longest;
         }
         begin = i;
     }
+    return found;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -83,21 +93,162 @@ static int find_requests(const struct vt_steps *steps, struct vt_inference *infe
     return 0;
 }
 
+/* What the driver has left when the device is in this state. */
+static uint64_t free_at(const struct vt_device_report *device, const struct vt_state *state)
+{
+    uint64_t used = state->driver_bytes;
+
+    if (device->card_total_bytes) /* other processes use the card too */
+        used = device->card_total_bytes - device->card_free_bytes + state->driver_bytes -
+               device->shown->state.driver_bytes;
+    uint64_t total = device->card_total_bytes ? device->card_total_bytes : device->total_bytes;
+    return total > used ? total - used : 0;
+}
+
+/* Whether the cache grows in most calls. A single one that adds most of it lays out another cache. */
+static bool is_steady(const struct vt_step *steps, size_t calls)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 1; i < calls; i++) {
+        uint64_t before = cache_bytes(&steps[i - 1]), after = cache_bytes(&steps[i]);
+        most = after > before && after - before > most ? after - before : most;
+    }
+    return calls > 2 && most <= (cache_bytes(&steps[calls - 1]) - cache_bytes(&steps[0])) / 2;
+}
+
+/* The last call of a run may have been cut short, so the one before it is repeated; the last is the first of
+ * these. Without an allocator to ask, the room is divided. */
+static int find_calls_that_fit(const struct vt_report *report, const struct vt_device_report *device,
+                               const struct vt_steps *steps, struct run run, struct vt_inference *inference)
+{
+    struct vt_fit fit = {0};
+    size_t calls = run.end > run.begin ? run.end - run.begin - 1 : 0;
+    const struct vt_step *items = &steps->items[run.begin];
+    int error = calls == 0 ? 0
+                           : vt_fit_calls(report->attribution, device->index, items, calls,
+                                          free_at(device, &items[calls - 1].end), &fit);
+
+    if (error)
+        return error;
+    /* where several sequences take turns, each grows less than all together */
+    if (inference->threads > 1 || fit.cache_bytes_per_call > 2 * inference->cache_bytes_per_call ||
+        2 * fit.cache_bytes_per_call < inference->cache_bytes_per_call)
+        fit.known = fit.known && fit.cache_bytes_per_call == 0;
+    if (fit.known ? fit.cache_bytes_per_call == 0 : inference->threads > 1 || !is_steady(items, calls)) {
+        inference->cache_bytes_per_call = inference->growth_calls = 0;
+        return 0;
+    }
+    if (fit.known)
+        inference->cache_bytes_per_call = fit.cache_bytes_per_call;
+    inference->calls_known = true;
+    inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";
+    inference->calls_that_fit =
+        fit.known ? fit.count - (fit.count > 0) : inference->room_bytes / inference->cache_bytes_per_call;
+    return 0;
+}
+
+struct part {
+    uint32_t stack_id;
+    uint64_t bytes;
+};
+
+static int by_stack(const void *a, const void *b)
+{
+    const struct part *left = a, *right = b;
+
+    return 2 * vt_order(left->stack_id, right->stack_id) + vt_order(left->bytes, right->bytes);
+}
+
+/* The blocks of keys and values that are alive at the shown instant. What one place made is of one size, but
+ * for what an allocator does not split off. */
+static size_t list_cache(const struct vt_report *report, const struct vt_device_report *device,
+                         struct part *parts)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    size_t count = 0;
+
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (report->attribution->labels[i].category == VT_CATEGORY_KV_CACHE &&
+            block->device_index == device->index && vt_alive_at(block, device->shown->state.event_index))
+            parts[count++] = (struct part){block->stack_id, block->bytes};
+    }
+    qsort(parts, count, sizeof *parts, by_stack);
+    for (size_t i = 1; i < count; i++)
+        if (parts[i].stack_id == parts[i - 1].stack_id && parts[i - 1].bytes > VT_HIDDEN_BYTES &&
+            parts[i].bytes - parts[i - 1].bytes <= VT_HIDDEN_BYTES)
+            parts[i].bytes = parts[i - 1].bytes;
+    return count;
+}
+
+/* What is there of a cache, once more. */
+static int find_caches_that_fit(const struct vt_report *report, const struct vt_device_report *device,
+                                struct vt_inference *inference)
+{
+    const struct vt_replay *replay = report->attribution->replay;
+    const struct vt_state *state = &device->shown->state;
+    struct part *parts = malloc((replay->allocation_count + 1) * sizeof *parts);
+    size_t count = parts ? list_cache(report, device, parts) : 0;
+    uint64_t *bytes = malloc((count + 1) * sizeof *bytes);
+    struct vt_fit fit = {0};
+    int error = parts && bytes ? 0 : -ENOMEM;
+
+    for (size_t i = 0; i < count && !error; i++)
+        bytes[i] = parts[i].bytes;
+    if (!error)
+        error = vt_fit_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state),
+                              &fit);
+    inference->caches_known = count > 0 && !error;
+    if (inference->caches_known) {
+        inference->fit = !fit.known ? "at most" : fit.ended ? "at least" : "simulated";
+        inference->caches_that_fit = fit.known ? fit.count : inference->room_bytes / inference->cache_bytes;
+    }
+    free(parts);
+    free(bytes);
+    return error;
+}
+
 /* Free on the card, and in the framework's cache, which it returns to the card before it gives up. */
-static void find_room(const struct vt_device_report *device, struct vt_inference *inference)
+static int find_room(const struct vt_report *report, const struct vt_device_report *device,
+                     const struct vt_steps *steps, struct run run, struct vt_inference *inference)
 {
     const struct vt_state *state = &device->shown->state;
 
     inference->room_known = device->card_total_bytes || device->total_bytes > state->driver_bytes;
     if (!inference->room_known)
-        return;
-    inference->room_bytes =
-        (device->card_total_bytes ? device->card_free_bytes : device->total_bytes - state->driver_bytes) +
-        state->categories[VT_CATEGORY_CACHED];
-    if (inference->cache_bytes_per_call)
-        inference->calls_that_fit = inference->room_bytes / inference->cache_bytes_per_call;
-    else if (inference->cache_bytes)
-        inference->caches_that_fit = inference->room_bytes / inference->cache_bytes;
+        return 0;
+    inference->room_bytes = free_at(device, state) + state->categories[VT_CATEGORY_CACHED];
+    int error =
+        inference->cache_bytes_per_call ? find_calls_that_fit(report, device, steps, run, inference) : 0;
+    if (!error && inference->cache_bytes && !inference->cache_bytes_per_call)
+        error = find_caches_that_fit(report, device, inference);
+    return error;
+}
+
+/* Keys and values of transformers have the shape sequences x heads x tokens x size, where an inspection saw
+ * them; 0 = not seen, or they differ. */
+static uint64_t find_sequences(const struct vt_attribution *attribution, int device_index)
+{
+    uint64_t sequences = 0;
+
+    for (size_t i = 0; i < attribution->held_count; i++) {
+        const struct vt_held *held = &attribution->held[i];
+        const char *rest = held->holder->shape;
+        char *end;
+        uint64_t first = strtoull(rest, &end, 10);
+        size_t dimensions = 1;
+
+        for (; *rest; rest++)
+            dimensions += *rest == 'x';
+        if (attribution->labels[held->allocation].category != VT_CATEGORY_KV_CACHE || dimensions != 4 ||
+            held->holder->device_index != device_index)
+            continue;
+        if (first == 0 || (sequences && first != sequences))
+            return 0;
+        sequences = first;
+    }
+    return sequences;
 }
 
 int vt_inference_find(const struct vt_report *report, const struct vt_device_report *device,
@@ -115,8 +266,14 @@ int vt_inference_find(const struct vt_report *report, const struct vt_device_rep
         inference->found = inference->requests > 0;
         inference->concurrent = report->attribution->concurrent_calls;
         inference->threads = report->attribution->calling_threads;
-        find_growth(&steps, inference);
-        find_room(device, inference);
+        struct run run = find_growth(&steps, inference);
+        error = find_room(report, device, &steps, run, inference);
+        inference->sequences = find_sequences(report->attribution, device->index);
+        if (inference->sequences) {
+            inference->token_bytes = inference->cache_bytes_per_call / inference->sequences;
+            if (inference->threads == 1)
+                inference->sequence_bytes = inference->cache_bytes / inference->sequences;
+        }
     }
     free(steps.items);
     return error;

@@ -187,12 +187,16 @@ struct vt_inference {
     size_t requests;
     uint32_t concurrent, threads;                  /* calls at one time at most; threads that made them */
     uint64_t request_bytes, largest_request_bytes; /* over what was there before: the median, the most */
-    uint64_t cache_bytes;          /* the most that keys and values held when a request ended */
-    uint64_t cache_bytes_per_call; /* by which they grow, 0 = they do not */
-    size_t growth_calls;           /* in which this was seen */
-    uint64_t room_bytes;           /* free on the card and in the framework's cache at the shown instant */
-    uint64_t calls_that_fit;       /* in it, if the cache goes on to grow; 0 = not known */
-    uint64_t caches_that_fit;      /* of a cache that does not grow: more of its size; 0 = not known */
+    uint64_t cache_bytes;                 /* the most that keys and values held when a request ended */
+    uint64_t cache_bytes_per_call;        /* by which they grow, 0 = they do not */
+    size_t growth_calls;                  /* in which this was seen */
+    uint64_t sequences;                   /* that a call works on, by the shape of its keys; 0 = not known */
+    uint64_t token_bytes, sequence_bytes; /* of one sequence: by which it grows, and at most; 0 = not known */
+    uint64_t room_bytes;            /* free on the card and in the framework's cache at the shown instant */
+    bool calls_known, caches_known; /* the two below */
+    const char *fit; /* how far that is known: "simulated", "at least", "at most" (schema.def); NULL = not */
+    uint64_t calls_that_fit;  /* after the last that was seen to grow, as it goes on to grow */
+    uint64_t caches_that_fit; /* of a cache that does not grow: more like that of the shown instant */
 };
 
 /* ---- Out of memory ---- */

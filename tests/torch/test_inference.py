@@ -35,3 +35,41 @@ def test_threads(tmp_path):
     assert device["inference"]["kv_cache_bytes"] == 0
     leak = device["leaks"][0]
     assert leak["bytes_per_step"] == pytest.approx(64 * 1024 * 4, rel=0.05) and "server.py" in json.dumps(leak["lines"])
+
+
+# What fills the card, how much of it is seen before, and what is told of what still fits.
+FITS = {"cat": (40, "calls_that_fit"), "dynamic": (40, "calls_that_fit"), "static": (1, "caches_that_fit"),
+        "paged": (1, "caches_that_fit")}
+CARD_BYTES = 492 << 20
+
+
+@pytest.mark.skipif(not helpers.RUN, reason="fills the card: only over the stand-in, whose size can be set")
+def test_what_fits(tmp_path):
+    """What is told after the first few calls, against a run that goes on until the card is full."""
+    folder = tmp_path
+    jobs = [f"{kind}={seen}" for kind, (seen, _) in FITS.items()]
+    helpers.run([helpers.PYTHON, EXAMPLES.parent / "tests/torch/fits_script.py", folder, *jobs], folder / "%p.vrt", timeout=200,
+                VRAMTRACE_INSPECT="0", VRAMTRACE_STANDIN_MEMORY=str(CARD_BYTES))
+    for kind, (seen, field) in FITS.items():
+        full = json.loads((folder / f"{kind}-full.log").read_text().splitlines()[-1])
+        assert full["refused"] and full["count"] > 3 * seen
+        inference = helpers.report(folder / f"{kind}.vrt")["devices"][0]["inference"]
+        assert inference["fit"] == "simulated"
+        assert seen + inference[field] == pytest.approx(full["count"], rel=0.02), (kind, inference)
+
+
+@pytest.mark.parametrize("inspect", ["1", "0"], ids=["inspections", "no inspections"])
+def test_bytes_of_caches(tmp_path, inspect):
+    """At every mark, to the byte: the blocks in which the cache object's own tensors lie."""
+    kinds = ["dynamic", "static", "sliding", "quantized", "cat", "paged"]
+    script = EXAMPLES.parent / "tests/torch/caches_script.py"
+    helpers.run([helpers.PYTHON, script, tmp_path, *kinds], tmp_path / "%p.vrt", timeout=200, VRAMTRACE_INSPECT=inspect)
+    for kind in kinds:
+        told = [json.loads(line) for line in (tmp_path / f"{kind}.log").read_text().splitlines()]
+        assert len(told) == 3 and told[-1]["bytes"] > 0
+        for mark in told:
+            at = helpers.report(tmp_path / f"{kind}.vrt", "--at", f"mark:{mark['mark']}")["devices"][0]["at"]
+            assert at["categories"]["kv_cache"] == mark["bytes"], (kind, mark)
+    if inspect == "1":  # shapes are known
+        inference = helpers.report(tmp_path / "dynamic.vrt")["devices"][0]["inference"]
+        assert inference["sequences"] == 4 and inference["kv_cache_bytes_per_token"] == 2 * 3 * 256 * 4

@@ -263,6 +263,23 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
     return handed_on + 1 + class->count / 10 >= class->count;
 }
 
+#define ROUNDED_BYTES (UINT64_C(1) << 20)
+
+/* Large blocks may be up to so much larger than was asked for: a tensor that grows was no larger than its
+ * block in a later step. */
+static void drop_rounding(struct vt_leak_finder *finder)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = finder->series_count; i-- > 0;) {
+        struct vt_leak_change *change = &finder->series[i];
+        if (change->step >= finder->step_count)
+            continue;
+        if (change->bytes > ROUNDED_BYTES && change->bytes > least && change->bytes - least <= ROUNDED_BYTES)
+            change->bytes = least;
+        least = change->bytes;
+    }
+}
+
 static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *class,
                        const struct vt_growth *growth)
 {
@@ -308,7 +325,12 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
             continue;
         uint32_t from = finder->attribution->labels[finder->order[class->first]].step;
         bool repeats = false;
-        error = class_repeats(finder, class, from ? from : 1, &growth, &repeats);
+        error = make_series(finder, class);
+        if (error)
+            break;
+        drop_rounding(finder);
+        error = vt_growth_repeats(finder->series, finder->series_count, from ? from : 1,
+                                  finder->step_count - 1, &growth, &repeats);
         if (!error && repeats)
             error = add_rebuilt(finder, class, &growth);
     }

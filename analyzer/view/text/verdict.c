@@ -161,16 +161,25 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     fprintf(stream, "; each takes %s at its largest moment (at most %s).", VT_BYTES(inference->request_bytes),
             VT_BYTES(inference->largest_request_bytes));
     if (inference->cache_bytes)
-        fprintf(stream, " The KV cache holds up to %s.", VT_BYTES(inference->cache_bytes));
+        fprintf(stream, " The KV cache holds up to %s", VT_BYTES(inference->cache_bytes));
+    if (inference->cache_bytes && inference->sequence_bytes)
+        fprintf(stream, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),
+                VT_COUNT(inference->sequences), inference->sequences == 1 ? "" : "s");
+    if (inference->cache_bytes)
+        fputc('.', stream);
     if (inference->cache_bytes_per_call)
         fprintf(stream, " It grows by %s with each call of the model (seen in %s).",
                 VT_BYTES(inference->cache_bytes_per_call), VT_COUNT(inference->growth_calls));
-    if (inference->calls_that_fit)
-        fprintf(stream, " The card has %s left: at most %s more calls; tensors that grow leave holes.",
-                VT_BYTES(inference->room_bytes), VT_COUNT(inference->calls_that_fit));
-    else if (inference->caches_that_fit)
-        fprintf(stream, " The card has %s left: at most %s more caches of this size.",
-                VT_BYTES(inference->room_bytes), VT_COUNT(inference->caches_that_fit));
+    if (inference->token_bytes && inference->sequences > 1)
+        fprintf(stream, " A token of one sequence takes %s.", VT_BYTES(inference->token_bytes));
+    if (inference->fit) {
+        bool grows = inference->calls_known;
+        const char *how = strcmp(inference->fit, "simulated") != 0 ? inference->fit : "";
+
+        fprintf(stream, " The card has %s left: %s%s%s more %s.", VT_BYTES(inference->room_bytes), how,
+                *how ? " " : "", VT_COUNT(grows ? inference->calls_that_fit : inference->caches_that_fit),
+                grows ? "calls, with the holes that growing tensors leave" : "caches of this size");
+    }
     vt_end_paragraph(print, 0, 0);
 }
 

@@ -4,10 +4,13 @@ What watch_cache is given is a cache of keys and values (the storages of its ten
 """
 import asyncio
 import concurrent.futures
+import dataclasses
 import itertools
 import math
 import os
+import queue
 import threading
+import types
 
 import torch
 from torch import nn
@@ -465,6 +468,111 @@ def asked_by_tasks(record):
         asyncio.run(serve())
 
 
+def batching_dispatcher(record):
+    """Handlers put requests into a queue; one thread makes batches of them. Layers keep the last tokens of a batch only."""
+    model, window, inbox = Writer().cuda().eval(), 20, queue.Queue()
+    record.watch([model])
+    state = {}
+    watch_cache(record, lambda: state)
+
+    def attend(index, k, v):
+        if index in state:
+            k, v = (torch.cat((old, new), 2) for old, new in zip(state[index], (k, v)))
+        state[index] = k[:, :, -window:].contiguous(), v[:, :, -window:].contiguous()
+        return k, v
+
+    @torch.inference_mode()
+    def answer(batch):
+        ids = torch.tensor([text for text, _ in batch], device="cuda")
+        for token in range(12):
+            logits = model(ids, attend)
+            note(record)
+            ids = logits.argmax(-1)
+            del logits
+        state.clear()
+        return ids.flatten().tolist()
+
+    def dispatch():
+        served = 0
+        while (first := inbox.get()) is not None:
+            batch = [first]
+            while len(batch) < 4:
+                batch.append(inbox.get())
+            for word, (_, future) in zip(answer(batch), batch):
+                future.set_result(word)
+            record.take("served", served)
+            served += 1
+
+    thread = threading.Thread(target=dispatch)
+    with record.free_choice():
+        thread.start()
+        with concurrent.futures.ThreadPoolExecutor(4) as handlers:
+            def handle(number):
+                future = concurrent.futures.Future()
+                inbox.put(([number % WORDS] * 24, future))
+                return future.result()
+
+            list(handlers.map(handle, range(16)))
+        inbox.put(None)
+        thread.join()
+
+
+# ---- Models without modules ----
+
+
+@dataclasses.dataclass
+class Block:
+    """The weights of a layer."""
+
+    norm: torch.Tensor
+    qkv: torch.Tensor
+    out: torch.Tensor
+    up: torch.Tensor
+    down: torch.Tensor
+
+
+def gpt_of_functions(record):
+    """As in picoGPT: functions of weights, and a list of (keys, values)."""
+    def made(*shape):
+        return torch.randn(*shape, device="cuda") * 0.02
+
+    words = made(WORDS, WIDTH)
+    blocks = [Block(torch.ones(WIDTH, device="cuda"), made(WIDTH, 3 * WIDTH), made(WIDTH, WIDTH), made(WIDTH, 2 * WIDTH),
+                    made(2 * WIDTH, WIDTH)) for _ in range(LAYERS)]
+    record.watch([types.SimpleNamespace(parameters=lambda: [words, *(part for block in blocks for part in vars(block).values())],
+                                        buffers=list)])
+    held = []
+    watch_cache(record, lambda: held)
+
+    def attention(x, block, past):
+        q, k, v = (part.unflatten(-1, (HEADS, HEAD)).transpose(1, 2) for part in (x @ block.qkv).chunk(3, -1))
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        weights = torch.softmax(q @ k.transpose(2, 3) / HEAD ** 0.5, -1)
+        return (weights @ v).transpose(1, 2).flatten(2) @ block.out, (k, v)
+
+    def gpt(ids, past):
+        x, present = words[ids], []
+        for block, its_past in zip(blocks, past):
+            attended, kept = attention(functional.layer_norm(x, (WIDTH,), block.norm), block, its_past)
+            present.append(kept)
+            x = x + attended
+            x = x + functional.gelu(x @ block.up) @ block.down
+        return x[:, -1:] @ words.T, present
+
+    with torch.no_grad(), record.free_choice():
+        for request in range(2):
+            ids, past = prompt(4, 20), [None] * LAYERS
+            for _ in range(10):
+                logits, past = gpt(ids, past)
+                held[:] = past
+                note(record)
+                ids = logits.argmax(-1)
+                del logits
+            record.take("answer", request)
+            held.clear()
+
+
 # ---- What is no cache of keys and values ----
 
 
@@ -560,6 +668,8 @@ PROGRAMS = {
         paged_blocks,
         pool_of_threads,
         asked_by_tasks,
+        batching_dispatcher,
+        gpt_of_functions,
         collected_features,
         dense_features,
         writes_while_training,

@@ -73,8 +73,8 @@ KNOWN_STEPS = {
     "graphed_inference": 3, "weights_streamed": 12, "latent_sampling": 10,  # calls, as for generate
     "trials_kept": 8, "ensemble_in_turn": 4,  # several models take turns
     "llama_loop": 24, "quantized_cache": 24, "mistral_window": 32, "generate_static": 30, "generate_translation": 30,
-    "grown_lists": 24, "after_warm_up": 48, "ring": 40, "cache_in_buffers": 24, "cache_in_attributes": 24, "paged_blocks": 222,
-    "pool_of_threads": 72, "asked_by_tasks": 120, "collected_features": 8, "dense_features": 24,
+    "grown_lists": 24, "after_warm_up": 48, "ring": 40, "cache_in_buffers": 24, "cache_in_attributes": 24, "paged_blocks": 35, "batching_dispatcher": 48, "gpt_of_functions": 20,
+    "pool_of_threads": 72, "asked_by_tasks": 120, "collected_features": 8, "dense_features": 6,
     "sharpness_aware": 6,  # two passes a step, with the gradients dropped between them
 }
 

@@ -1,0 +1,341 @@
+/* The rules are those of c10/cuda/CUDACachingAllocator.cpp, without options. */
+#include "diagnose/allocator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+
+#define ROUND_BYTES UINT64_C(512)
+#define SMALL_BYTES                                                                                          \
+    (UINT64_C(1) << 20) /* requests up to this; a larger rest of a large block is split off                  \
+                         */
+#define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
+#define LARGE_SEGMENT_BYTES (UINT64_C(20) << 20)
+#define OWN_SEGMENT_FROM_BYTES (UINT64_C(10) << 20)
+#define OWN_SEGMENT_ROUND_BYTES (UINT64_C(2) << 20)
+
+struct block {
+    uint64_t address, bytes;
+    uint32_t before, after; /* its neighbours in the segment; VT_NO_BLOCK = none */
+    bool free, small;
+};
+
+/* Free blocks, smallest first. */
+struct pool {
+    uint32_t *items;
+    size_t count, capacity;
+};
+
+struct vt_allocator {
+    struct block *blocks;
+    size_t count, capacity;
+    uint32_t unused; /* the first block that is none any more, chained by `after` */
+    struct pool pools[2];
+    struct vt_index of_allocation;
+    uint64_t free_bytes, next_address;
+};
+
+/* ---- Free blocks ---- */
+
+static size_t place_of(const struct vt_allocator *allocator, const struct pool *pool, uint64_t bytes,
+                       uint64_t address)
+{
+    size_t low = 0, high = pool->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct block *block = &allocator->blocks[pool->items[middle]];
+        if (block->bytes < bytes || (block->bytes == bytes && block->address < address))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int put(struct vt_allocator *allocator, uint32_t index)
+{
+    struct block *block = &allocator->blocks[index];
+    struct pool *pool = &allocator->pools[block->small];
+    if (vt_reserve(&pool->items, &pool->capacity, pool->count + 1, sizeof *pool->items))
+        return -ENOMEM;
+    size_t place = place_of(allocator, pool, block->bytes, block->address);
+    memmove(&pool->items[place + 1], &pool->items[place], (pool->count - place) * sizeof *pool->items);
+    pool->items[place] = index;
+    pool->count++;
+    block->free = true;
+    return 0;
+}
+
+static void take_out(struct vt_allocator *allocator, uint32_t index)
+{
+    struct block *block = &allocator->blocks[index];
+    struct pool *pool = &allocator->pools[block->small];
+    size_t place = place_of(allocator, pool, block->bytes, block->address);
+    pool->count--;
+    memmove(&pool->items[place], &pool->items[place + 1], (pool->count - place) * sizeof *pool->items);
+    block->free = false;
+}
+
+/* ---- Blocks ---- */
+
+static int add_block(struct vt_allocator *allocator, struct block block, uint32_t *index)
+{
+    *index = allocator->unused;
+    if (*index != VT_NO_BLOCK) {
+        allocator->unused = allocator->blocks[*index].after;
+    } else {
+        if (vt_reserve(&allocator->blocks, &allocator->capacity, allocator->count + 1,
+                       sizeof *allocator->blocks))
+            return -ENOMEM;
+        *index = (uint32_t)allocator->count++;
+    }
+    allocator->blocks[*index] = block;
+    return 0;
+}
+
+static void drop_block(struct vt_allocator *allocator, uint32_t index)
+{
+    allocator->blocks[index] = (struct block){.after = allocator->unused};
+    allocator->unused = index;
+}
+
+/* Gives all segments without blocks back. */
+static void empty_cache(struct vt_allocator *allocator)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct pool *pool = &allocator->pools[i];
+        size_t kept = 0;
+        for (size_t k = 0; k < pool->count; k++) {
+            const struct block *block = &allocator->blocks[pool->items[k]];
+            if (block->before == VT_NO_BLOCK && block->after == VT_NO_BLOCK) {
+                allocator->free_bytes += block->bytes;
+                drop_block(allocator, pool->items[k]);
+            } else {
+                pool->items[kept++] = pool->items[k];
+            }
+        }
+        pool->count = kept;
+    }
+}
+
+static uint64_t rounded(uint64_t bytes, uint64_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+static uint64_t segment_bytes_for(uint64_t bytes)
+{
+    if (bytes <= SMALL_BYTES)
+        return SMALL_SEGMENT_BYTES;
+    return bytes < OWN_SEGMENT_FROM_BYTES ? LARGE_SEGMENT_BYTES : rounded(bytes, OWN_SEGMENT_ROUND_BYTES);
+}
+
+/* A new segment, as one block that is in no pool; VT_NO_BLOCK if the driver refuses. */
+static int add_segment(struct vt_allocator *allocator, uint64_t bytes, bool small, uint32_t *index)
+{
+    if (allocator->free_bytes < bytes)
+        empty_cache(allocator);
+    *index = VT_NO_BLOCK;
+    if (allocator->free_bytes < bytes)
+        return 0;
+    allocator->free_bytes -= bytes;
+    allocator->next_address += bytes;
+    return add_block(allocator,
+                     (struct block){.address = allocator->next_address - bytes,
+                                    .bytes = bytes,
+                                    .before = VT_NO_BLOCK,
+                                    .after = VT_NO_BLOCK,
+                                    .small = small},
+                     index);
+}
+
+static int split(struct vt_allocator *allocator, uint32_t index, uint64_t bytes)
+{
+    struct block *block = &allocator->blocks[index];
+    uint64_t rest = block->bytes - bytes;
+    uint32_t after = block->after, made;
+    if (block->small ? rest < ROUND_BYTES : rest <= SMALL_BYTES)
+        return 0;
+    int error = add_block(allocator,
+                          (struct block){.address = block->address + bytes,
+                                         .bytes = rest,
+                                         .before = index,
+                                         .after = after,
+                                         .small = block->small},
+                          &made);
+    if (error)
+        return error;
+    allocator->blocks[index].bytes = bytes;
+    allocator->blocks[index].after = made;
+    if (after != VT_NO_BLOCK)
+        allocator->blocks[after].before = made;
+    return put(allocator, made);
+}
+
+int vt_allocator_take(struct vt_allocator *allocator, uint64_t bytes, uint32_t *block)
+{
+    bytes = bytes < ROUND_BYTES ? ROUND_BYTES : rounded(bytes, ROUND_BYTES);
+    bool small = bytes <= SMALL_BYTES;
+    const struct pool *pool = &allocator->pools[small];
+    size_t place = place_of(allocator, pool, bytes, 0);
+    if (place < pool->count) {
+        *block = pool->items[place];
+        take_out(allocator, *block);
+    } else {
+        int error = add_segment(allocator, segment_bytes_for(bytes), small, block);
+        if (error || *block == VT_NO_BLOCK)
+            return error;
+    }
+    return split(allocator, *block, bytes);
+}
+
+/* `index` takes in the block after it. */
+static void merge(struct vt_allocator *allocator, uint32_t index)
+{
+    struct block *block = &allocator->blocks[index];
+    uint32_t taken = block->after;
+    block->bytes += allocator->blocks[taken].bytes;
+    block->after = allocator->blocks[taken].after;
+    if (block->after != VT_NO_BLOCK)
+        allocator->blocks[block->after].before = index;
+    drop_block(allocator, taken);
+}
+
+int vt_allocator_give(struct vt_allocator *allocator, uint32_t index)
+{
+    uint32_t before = allocator->blocks[index].before, after = allocator->blocks[index].after;
+    if (after != VT_NO_BLOCK && allocator->blocks[after].free) {
+        take_out(allocator, after);
+        merge(allocator, index);
+    }
+    if (before != VT_NO_BLOCK && allocator->blocks[before].free) {
+        take_out(allocator, before);
+        merge(allocator, before);
+        index = before;
+    }
+    return put(allocator, index);
+}
+
+uint32_t vt_allocator_find(const struct vt_allocator *allocator, uint32_t allocation)
+{
+    return vt_index_get(&allocator->of_allocation, allocation);
+}
+
+/* ---- The state of a trace ---- */
+
+/* A block of the trace, or a hole if it is VT_NEVER, behind the last one of the segment. */
+static int append(struct vt_allocator *allocator, uint32_t *last, struct block block, uint32_t allocation)
+{
+    uint32_t made;
+    if (block.bytes == 0)
+        return 0;
+    block.before = *last;
+    block.after = VT_NO_BLOCK;
+    int error = add_block(allocator, block, &made);
+    if (error)
+        return error;
+    if (*last != VT_NO_BLOCK)
+        allocator->blocks[*last].after = made;
+    *last = made;
+    return allocation == VT_NEVER ? put(allocator, made)
+                                  : vt_index_put(&allocator->of_allocation, allocation, made);
+}
+
+struct reading {
+    const struct vt_replay *replay;
+    uint32_t *alive; /* segments and blocks, by address; a segment before its blocks */
+    size_t count;
+};
+
+static int by_address(const void *left, const void *right, void *replay)
+{
+    const struct vt_allocation *allocations = ((const struct vt_replay *)replay)->allocations;
+    const struct vt_allocation *a = &allocations[*(const uint32_t *)left],
+                               *b = &allocations[*(const uint32_t *)right];
+    return 2 * vt_order(a->address, b->address) +
+           vt_order(a->kind == VT_ALLOCATION_BLOCK, b->kind == VT_ALLOCATION_BLOCK);
+}
+
+static int list_alive(struct reading *reading, int device_index, uint32_t event_index)
+{
+    const struct vt_replay *replay = reading->replay;
+    reading->alive = malloc((replay->allocation_count + 1) * sizeof *reading->alive);
+    if (!reading->alive)
+        return -ENOMEM;
+    bool any = false;
+    for (size_t i = 0; i < replay->allocation_count; i++) {
+        const struct vt_allocation *allocation = &replay->allocations[i];
+        bool segment = allocation->kind == VT_ALLOCATION_SEGMENT;
+        if (allocation->device_index != device_index || !vt_alive_at(allocation, event_index) ||
+            (!segment && (allocation->kind != VT_ALLOCATION_BLOCK || allocation->parent == VT_NEVER)))
+            continue;
+        if (segment && replay->trace->events[allocation->alloc_event].kind == VT_EVENT_HANDLE_CREATE)
+            return -ENOTSUP;
+        any |= segment;
+        reading->alive[reading->count++] = (uint32_t)i;
+    }
+    qsort_r(reading->alive, reading->count, sizeof *reading->alive, by_address, (void *)replay);
+    return any ? 0 : -ENOTSUP;
+}
+
+/* The segment at *next and what lies in it. */
+static int read_segment(struct vt_allocator *allocator, const struct reading *reading, size_t *next)
+{
+    const struct vt_allocation *segment = &reading->replay->allocations[reading->alive[(*next)++]];
+    bool small = segment->bytes <= SMALL_SEGMENT_BYTES;
+    uint64_t place = segment->address, end = segment->address + segment->bytes;
+    uint32_t last = VT_NO_BLOCK;
+    int error = 0;
+    for (; *next < reading->count && !error; ++*next) {
+        const struct vt_allocation *block = &reading->replay->allocations[reading->alive[*next]];
+        if (block->kind != VT_ALLOCATION_BLOCK || block->address < place ||
+            block->address + block->bytes > end)
+            break;
+        error = append(allocator, &last,
+                       (struct block){.address = place, .bytes = block->address - place, .small = small},
+                       VT_NEVER);
+        if (!error)
+            error = append(allocator, &last,
+                           (struct block){.address = block->address, .bytes = block->bytes, .small = small},
+                           reading->alive[*next]);
+        place = block->address + block->bytes;
+    }
+    if (!error)
+        error = append(allocator, &last,
+                       (struct block){.address = place, .bytes = end - place, .small = small}, VT_NEVER);
+    allocator->next_address = end > allocator->next_address ? end : allocator->next_address;
+    return error;
+}
+
+int vt_allocator_make(const struct vt_replay *replay, int device_index, uint32_t event_index,
+                      uint64_t free_bytes, struct vt_allocator **made)
+{
+    struct reading reading = {.replay = replay};
+    struct vt_allocator *allocator = *made = calloc(1, sizeof **made);
+    if (!allocator)
+        return -ENOMEM;
+    allocator->free_bytes = free_bytes;
+    allocator->unused = VT_NO_BLOCK;
+    int error = list_alive(&reading, device_index, event_index);
+    for (size_t next = 0; next < reading.count && !error;) {
+        if (replay->allocations[reading.alive[next]].kind == VT_ALLOCATION_SEGMENT)
+            error = read_segment(allocator, &reading, &next);
+        else
+            next++; /* in no segment that is known */
+    }
+    free(reading.alive);
+    return error;
+}
+
+void vt_allocator_free(struct vt_allocator *allocator)
+{
+    if (!allocator)
+        return;
+    for (size_t i = 0; i < 2; i++)
+        free(allocator->pools[i].items);
+    vt_index_free(&allocator->of_allocation);
+    free(allocator->blocks);
+    free(allocator);
+}
