@@ -20,15 +20,16 @@ static int find_span_ends(struct lives *lives)
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
         lives->after_optimizer[i] =
-            span->phase == VT_PHASE_OPTIMIZER ||
-            (i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1]);
+            i > 0 && span->phase != VT_PHASE_BACKWARD && lives->after_optimizer[i - 1];
         lives->span_ends[i] = span->last_event;
         if (span->phase != VT_PHASE_OPTIMIZER)
             continue;
         uint32_t last_made = span->first_event;
         for (uint32_t e = span->first_event; e <= span->last_event; e++)
-            if (replay->trace->events[e].kind == VT_EVENT_ALLOC)
+            if (replay->trace->events[e].kind == VT_EVENT_ALLOC) {
                 last_made = e;
+                lives->after_optimizer[i] = true; /* what only frees may be the script's own work */
+            }
         for (uint32_t e = last_made; e < span->last_event && lives->span_ends[i] == span->last_event; e++) {
             uint32_t freed = replay->first_freed[e + 1];
             if (freed != VT_NEVER && replay->allocations[freed].alloc_event < span->first_event)

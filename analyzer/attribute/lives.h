@@ -69,8 +69,8 @@ int vt_lives_compare_sizes(struct lives *lives);
 bool vt_lives_is_parameter(const struct lives *lives, size_t i);
 /* Whether a set has nearly all of the parameters, or of those that are trained. */
 bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set);
-/* Sets `parameter_sizes` to those of the parameters. Returns 0 or -ENOMEM. */
-int vt_lives_index_parameters(struct lives *lives);
+/* Sets `parameter_sizes` to those of the parameters, each so many times. Returns 0 or -ENOMEM. */
+int vt_lives_index_parameters(struct lives *lives, uint32_t times);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. Returns 0 or -ENOMEM. */
 int vt_lives_find_sets(struct lives *lives);

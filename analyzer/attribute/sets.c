@@ -8,11 +8,12 @@
 
 /* What else the same line may make: a state dict has buffers too. */
 #define SET_OTHERS_SHARE 4
+#define SETS_MAXIMUM 8 /* that a line makes at once */
 
 /* A block that a set may have. */
 struct candidate {
     uint64_t
-        line; /* that made it: hash of its Python frames, since native ones change as the program warms up */
+        line; /* that made it: hash of its Python lines, since native frames change as the program warms up */
     uint32_t passes; /* before it */
     uint32_t allocation;
 };
@@ -44,20 +45,39 @@ static bool may_be_of_set(const struct lives *lives, size_t i)
            !vt_lives_is_parameter(lives, i);
 }
 
+/* How many candidates from the first on have its maker. */
+static size_t run_of(const struct candidate *made, size_t count)
+{
+    size_t same = 1;
+    while (same < count && same_maker(&made[same], made))
+        same++;
+    return same;
+}
+
+/* The first of a run that is still there when its last is made: those before are temporaries. */
+static const struct vt_allocation *first_kept(const struct lives *lives, const struct candidate *run,
+                                              size_t count)
+{
+    const struct vt_allocation *blocks = lives->replay->allocations;
+    uint32_t complete = blocks[run[count - 1].allocation].alloc_event;
+    size_t i = 0;
+    while (blocks[run[i].allocation].free_event <= complete)
+        i++;
+    return &blocks[run[i].allocation];
+}
+
 /* Whether a line always makes its next set while the one before is there. `line` begins with its first. */
 static bool line_replaces(const struct lives *lives, const struct candidate *line, size_t count)
 {
-    const struct vt_allocation *blocks = lives->replay->allocations;
-    size_t first = 0, sets = 1;
-    for (size_t i = 1; i < count && line[i].line == line->line; i++) {
-        if (line[i].passes == line[first].passes)
-            continue;
-        if (blocks[line[i].allocation].alloc_event >= blocks[line[first].allocation].free_event)
+    size_t runs = 0;
+    for (size_t i = 0, same; i < count && line[i].line == line->line; i += same, runs++) {
+        same = run_of(line + i, count - i);
+        if (i + same < count && line[i + same].line == line->line &&
+            lives->replay->allocations[line[i + same].allocation].alloc_event >=
+                first_kept(lives, line + i, same)->free_event)
             return false;
-        first = i;
-        sets++;
     }
-    return sets > 1;
+    return runs > 1;
 }
 
 /* Copies may be kept for any time, averages of them too. Values that an optimizer of the script's own
@@ -77,22 +97,26 @@ static bool is_kept(const struct lives *lives, const struct candidate *made, boo
     return replaced;
 }
 
-/* The set is those of a line that are alive when its last is made. */
+/* The set is those of a line that are alive when its last is made; or several sets: a line may copy the model
+ * twice, or an optimizer's states. */
 static int judge_set(struct lives *lives, const struct candidate *made, size_t count, bool replaced)
 {
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[made[count - 1].allocation].alloc_event;
     struct weight all = {0}, matched = {0};
-    int error = vt_lives_index_parameters(lives);
+    for (size_t i = 0; i < count; i++)
+        if (blocks[made[i].allocation].free_event > complete)
+            vt_add_weight(&all, blocks[made[i].allocation].bytes);
+    uint64_t sets = (all.bytes + lives->all.bytes / 2) / lives->all.bytes;
+    sets = sets < 1 ? 1 : sets > SETS_MAXIMUM ? SETS_MAXIMUM : sets;
+    int error = vt_lives_index_parameters(lives, (uint32_t)sets);
     for (size_t i = 0; i < count && !error; i++) {
         const struct vt_allocation *block = &blocks[made[i].allocation];
-        if (block->free_event <= complete)
-            continue;
-        vt_add_weight(&all, block->bytes);
-        if (vt_size_take(&lives->parameter_sizes, block->bytes))
+        if (block->free_event > complete && vt_size_take(&lives->parameter_sizes, block->bytes))
             vt_add_weight(&matched, block->bytes);
     }
-    bool is_set = vt_lives_are_all_parameters(lives, matched) && is_kept(lives, made, replaced) &&
+    struct weight each = {.bytes = matched.bytes / sets, .count = matched.count / sets};
+    bool is_set = vt_lives_are_all_parameters(lives, each) && is_kept(lives, made, replaced) &&
                   (all.bytes - matched.bytes) * SET_OTHERS_SHARE <= all.bytes;
     for (size_t i = 0; i < count && is_set; i++)
         if (blocks[made[i].allocation].free_event > complete)
@@ -123,7 +147,7 @@ static bool is_loaded(const struct lives *lives, size_t i)
 static int match_set(struct lives *lives, const struct candidate *set, size_t count, bool dropped,
                      struct weight *matched)
 {
-    int error = vt_lives_index_parameters(lives);
+    int error = vt_lives_index_parameters(lives, 1);
     for (size_t i = 0; i < count && !error; i++)
         if (is_dropped(lives, set[i].allocation) == dropped &&
             vt_size_take(&lives->parameter_sizes, lives->replay->allocations[set[i].allocation].bytes))
@@ -142,7 +166,7 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
     bool weights_dropped = vt_lives_are_all_parameters(lives, dropped);
     if (error || (!weights_dropped && !vt_lives_are_all_parameters(lives, kept)))
         return error;
-    error = vt_lives_index_parameters(lives);
+    error = vt_lives_index_parameters(lives, 1);
     for (size_t i = 0; i < count && !error; i++) {
         uint64_t bytes = blocks[set[i].allocation].bytes;
         if (is_dropped(lives, set[i].allocation)) {
@@ -166,31 +190,31 @@ static int judge_loaded(struct lives *lives, const struct candidate *set, size_t
  * all runs together take no longer than there are blocks. */
 static int judge_runs(struct lives *lives, struct candidate *candidates, size_t count, bool loaded)
 {
-    const struct vt_allocation *blocks = lives->replay->allocations;
     int error = 0;
     size_t same;
     bool replaced = false;
     if (count > 1)
         qsort(candidates, count, sizeof *candidates, compare_candidates);
     for (size_t i = 0; i < count && !error; i += same) {
-        struct weight run = {0};
         if (i == 0 || candidates[i].line != candidates[i - 1].line)
             replaced = line_replaces(lives, candidates + i, count - i);
-        for (same = 0; i + same < count && same_maker(&candidates[i + same], &candidates[i]); same++)
-            vt_add_weight(&run, blocks[candidates[i + same].allocation].bytes);
-        if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = run.count}))
+        same = run_of(candidates + i, count - i);
+        if (vt_lives_are_all_parameters(lives, (struct weight){.bytes = UINT64_MAX / 16, .count = same}))
             error = loaded ? judge_loaded(lives, candidates + i, same)
                            : judge_set(lives, candidates + i, same, replaced);
     }
     return error;
 }
 
+/* The branches of one line are one. */
 static uint64_t line_of(const struct vt_trace *trace, uint32_t stack_id)
 {
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    return stack->python_count == 0
-               ? stack_id
-               : vt_hash_bytes(stack->python, stack->python_count * sizeof *stack->python, VT_HASH_START);
+    uint64_t line = stack->python_count == 0 ? stack_id : VT_HASH_START;
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        line = vt_mix(line, (uint64_t)stack->python[i].code_id << 32 |
+                                (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+    return line;
 }
 
 static int find_sets(struct lives *lives, bool loaded)

@@ -258,12 +258,13 @@ bool vt_lives_are_all_parameters(const struct lives *lives, struct weight set)
     return is_most_of(set, lives->all) || is_most_of(set, lives->trained);
 }
 
-int vt_lives_index_parameters(struct lives *lives)
+int vt_lives_index_parameters(struct lives *lives, uint32_t times)
 {
     int error = 0;
     vt_index_free(&lives->parameter_sizes);
-    for (size_t i = 0; i < lives->parameter_count && !error; i++)
-        error = vt_size_add(&lives->parameter_sizes, lives->replay->allocations[lives->parameters[i]].bytes);
+    for (size_t i = 0; i < lives->parameter_count * times && !error; i++)
+        error = vt_size_add(&lives->parameter_sizes,
+                            lives->replay->allocations[lives->parameters[i / times]].bytes);
     return error;
 }
 
@@ -280,7 +281,7 @@ static bool take_like(struct lives *lives, const struct likeness *likeness, uint
 /* *all: what it is. */
 static int index_measure(struct lives *lives, enum measure measure, struct weight *all)
 {
-    int error = measure == BY_PARAMETERS ? vt_lives_index_parameters(lives) : 0;
+    int error = measure == BY_PARAMETERS ? vt_lives_index_parameters(lives, 1) : 0;
     *all = lives->all;
     if (measure == BY_PARAMETERS)
         return error;

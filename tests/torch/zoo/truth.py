@@ -45,6 +45,7 @@ allocator's own history (its allocations and frees, counted from 0; freed is nul
 """
 import bisect
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -218,6 +219,13 @@ class Record:
     def take(self, name, step, inputs=(), others=()):
         """OTHERS: gradients that are in no tensor's .grad; no name here tells an inspection that they are."""
         self.wait_for_process_group()
+        collects = gc.isenabled()
+        gc.disable()  # between the mark and the list of blocks it would free some
+        self.take_now(name, step, inputs, others)
+        if collects:
+            gc.enable()
+
+    def take_now(self, name, step, inputs, others):
         stats = torch._C._cuda_memoryStats(self.device)
         first = all(mark["name"] != name for mark in self.marks)
         (self.inspect if self.with_inspections and first else self.mark)(name)
