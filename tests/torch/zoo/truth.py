@@ -60,7 +60,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import models  # noqa: E402
 import train_script  # noqa: E402
 
-PROCESS_GROUP_SECONDS = 0.05  # that its threads let nothing go
+PROCESS_GROUP_SECONDS, AUTOGRAD_SECONDS = 0.05, 0.01  # that their threads let nothing go
 ROLES = ("kv_cache", "parameter", "buffer", "gradient", "optimizer_state", "checkpoint_copy", "input", "workspace",
          "communication", "activation")
 
@@ -218,7 +218,6 @@ class Record:
 
     def take(self, name, step, inputs=(), others=()):
         """OTHERS: gradients that are in no tensor's .grad; no name here tells an inspection that they are."""
-        self.wait_for_process_group()
         collects = gc.isenabled()
         gc.disable()  # between the mark and the list of blocks it would free some
         self.take_now(name, step, inputs, others)
@@ -226,9 +225,10 @@ class Record:
             gc.enable()
 
     def take_now(self, name, step, inputs, others):
+        inspects = self.with_inspections and all(mark["name"] != name for mark in self.marks)
+        self.wait_for_threads(inspects)
         stats = torch._C._cuda_memoryStats(self.device)
-        first = all(mark["name"] != name for mark in self.marks)
-        (self.inspect if self.with_inspections and first else self.mark)(name)
+        (self.inspect if inspects else self.mark)(name)
         blocks = self.blocks()
         self.roles.append([(role, address) for role, tensors in self.tensors(inputs, others)
                            for address in self.addresses(tensors)])
@@ -247,14 +247,14 @@ class Record:
             self.marks[-1]["tensors"] = train_script.tensors_by_name(self.modules, self.optimizers)
         assert self.made() == stats["allocation"]["all"]["allocated"], "taking the truth must not allocate"
 
-    def wait_for_process_group(self):
-        """Its threads let go of a tensor a little after they have woken who waits for it: until nothing has been freed
-        for a while."""
-        if not torch.distributed.is_initialized():
-            return
+    def wait_for_threads(self, inspects):
+        """Threads of a process group, and autograd's, let go of a tensor a little after they have woken who waits for it: until
+        nothing has been freed for a while. Autograd's do so at once, but an inspection gives them time between the mark and the
+        list of blocks."""
+        seconds = PROCESS_GROUP_SECONDS if torch.distributed.is_initialized() else AUTOGRAD_SECONDS if inspects else 0
         freed = None
-        while freed != (freed := torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["freed"]):
-            time.sleep(PROCESS_GROUP_SECONDS)
+        while seconds and freed != (freed := torch._C._cuda_memoryStats(self.device)["allocation"]["all"]["freed"]):
+            time.sleep(seconds)
 
     def blocks(self):
         """(address, bytes) of what is allocated, in order of address."""
