@@ -97,14 +97,13 @@ static void judge_all(struct vt_attribution *attribution, struct vt_matcher *mat
         judge_one(attribution, matcher, lives, i);
 }
 
-/* What rules only guessed to be a parameter, and no inspection saw, is judged again. */
+/* What rules only guessed, and no inspection saw, is judged again. */
 static void judge_unseen(struct vt_attribution *attribution, struct vt_matcher *matcher,
                          const uint64_t *lives)
 {
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_label *label = &attribution->labels[i];
-        if (lives[i] & VT_LIFE(UNSEEN) && label->category == VT_CATEGORY_PARAMETER &&
-            label->evidence == VT_EVIDENCE_WEAK)
+        if (lives[i] & VT_LIFE(UNSEEN) && label->evidence == VT_EVIDENCE_WEAK)
             judge_one(attribution, matcher, lives, i);
     }
 }

@@ -217,19 +217,33 @@ static void find_window(const struct finder *finder, size_t index)
     finder->lives[made] |= VT_LIFE(WINDOW);
 }
 
+/* The concatenation that was made last, just before the block was freed, in another call: a sequence's
+ * beginning, or what the program made of the cache between two calls, is in it. */
+static size_t joined_into(const struct finder *finder, size_t index, size_t last_made)
+{
+    const struct vt_allocation *blocks = finder->replay->allocations;
+    bool joined = last_made > index && may_grow(finder, last_made) &&
+                  finder->call_of[last_made] != finder->call_of[index] &&
+                  blocks[last_made].bytes >= blocks[index].bytes;
+    return joined ? last_made : SIZE_MAX;
+}
+
 /* `next`: what took the block's place, by allocation; SIZE_MAX = nothing. */
-static int note_freed(struct finder *finder, size_t index, size_t *next)
+static int note_freed(struct finder *finder, size_t index, size_t last_made, size_t *next)
 {
     const struct vt_allocation *block = &finder->replay->allocations[index];
     uint64_t key = finder->inner[block->stack_id];
-    if (finder->call_of[index] == NO_CALL)
+    if (finder->call_of[index] == NO_CALL) {
+        next[index] = joined_into(finder, index, last_made);
         return 0;
+    }
     if (!(finder->lives[index] & VT_LIFE(OUTLIVES_CALL))) {
         uint32_t joined = finder->calls[finder->call_of[index]].concatenation;
         return joined == VT_NEVER || joined < index ? 0 : vt_index_put(&finder->fed, key, joined);
     }
     if (!may_grow(finder, index)) {
         find_window(finder, index);
+        next[index] = joined_into(finder, index, last_made);
         return 0;
     }
     next[index] = successor(finder, index);
@@ -240,15 +254,17 @@ static int note_freed(struct finder *finder, size_t index, size_t *next)
 static int follow_growth(struct finder *finder, size_t *next)
 {
     const struct vt_replay *replay = finder->replay;
-    size_t made = 0;
+    size_t made = 0, last_made = 0;
     int error = 0;
     for (uint32_t event = 0; event < replay->trace->event_count && !error; event++) {
         for (; made < replay->allocation_count && replay->allocations[made].alloc_event <= event; made++)
-            if (!error && is_holder(finder, made))
+            if (!error && is_holder(finder, made)) {
+                last_made = made;
                 error = note_made(finder, made);
+            }
         for (uint32_t i = replay->first_freed[event]; i != VT_NEVER && !error; i = replay->next_freed[i])
             if (is_holder(finder, i))
-                error = note_freed(finder, i, next);
+                error = note_freed(finder, i, last_made, next);
     }
     return error;
 }
