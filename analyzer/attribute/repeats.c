@@ -347,10 +347,10 @@ static int find(struct finder *finder)
 
 /* ---- Categories ---- */
 
-static void give_category(struct vt_label *label, uint8_t category)
+static void give_category(struct vt_label *label, uint8_t category, uint8_t evidence)
 {
     label->category = category;
-    label->evidence = VT_EVIDENCE_STRONG;
+    label->evidence = evidence;
     label->rule = VT_RULE_INSPECTION;
 }
 
@@ -366,25 +366,29 @@ static uint64_t kind_key(const struct vt_allocation *block)
 static int correct_guesses(const struct vt_replay *replay, const struct vt_phases *phases,
                            const struct vt_placed *placed, const uint64_t *lives, struct vt_label *labels)
 {
-    struct vt_index seen = {0}; /* place → category */
+    struct vt_index seen = {0}; /* place → category, + VT_CATEGORY_COUNT if it is a guess */
     int error = 0;
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] == VT_NEVER || block->stack_id == 0)
             continue;
         uint32_t known = vt_index_get(&seen, kind_key(block));
-        bool same = known == VT_INDEX_NONE || known == labels[i].category;
-        error = vt_index_put(&seen, kind_key(block), same ? labels[i].category : AMBIGUOUS);
+        /* a name is only a guess, and so are those that are like it */
+        uint32_t own = labels[i].category + (labels[i].evidence == VT_EVIDENCE_WEAK ? VT_CATEGORY_COUNT : 0);
+        bool same = known == VT_INDEX_NONE || known == own;
+        error = vt_index_put(&seen, kind_key(block), same ? own : AMBIGUOUS);
     }
     for (size_t i = 0; i < replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
         if (placed->inspection_of[i] != VT_NEVER || labels[i].evidence != VT_EVIDENCE_WEAK ||
             lives[i] & VT_LIFE(UNSEEN) || !vt_holds_tensors(phases, block))
             continue;
-        uint32_t category = vt_index_get(&seen, kind_key(block));
-        if (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE)
+        uint32_t known = vt_index_get(&seen, kind_key(block)), category = known % VT_CATEGORY_COUNT;
+        if (known >= 2 * VT_CATEGORY_COUNT ||
+            (category != VT_CATEGORY_GRADIENT && category != VT_CATEGORY_OPTIMIZER_STATE))
             continue;
-        give_category(&labels[i], (uint8_t)category);
+        give_category(&labels[i], (uint8_t)category,
+                      known < VT_CATEGORY_COUNT ? VT_EVIDENCE_STRONG : VT_EVIDENCE_WEAK);
     }
     vt_index_free(&seen);
     return error;
@@ -395,7 +399,7 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 {
     for (size_t i = 0; i < count; i++)
         if (likes[i] != VT_NEVER && labels[likes[i]].category != labels[i].category)
-            give_category(&labels[i], labels[likes[i]].category);
+            give_category(&labels[i], labels[likes[i]].category, VT_EVIDENCE_STRONG);
 }
 
 /* ---- All ---- */

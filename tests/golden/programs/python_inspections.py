@@ -30,7 +30,7 @@ class Tensor:
     dtype = property(lambda self: "torch.float32")
     shape = property(lambda self: (1,))
     grad = property(lambda self: None)
-    grad_fn = property(lambda self: None)
+    grad_fn, requires_grad = property(lambda self: None), property(lambda self: False)
 
     def numel(self):
         return 1
