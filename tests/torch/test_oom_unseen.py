@@ -1,4 +1,4 @@
-"""Out of memory in programs that nobody looked at while mending (oom_unseen/*.py). Each says in two comments by which word it
+"""Out of memory in programs that nobody looked at while mending (oom_unseen/*.py, oom_fresh/*.py). Each says in two comments by which word it
 is told right, of its cause and of the remedy that it applies if its argument is "fixed".
 
 As a program, prints a table of all of them; the suite runs a few.
@@ -17,14 +17,14 @@ import helpers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not helpers.RUN, reason="fills the card: only over the stand-in, whose size can be set")
 
-SCRIPTS = HERE / "oom_unseen"
+SCRIPTS = {path.stem: path for folder in ("oom_unseen", "oom_fresh") for path in sorted((HERE / folder).glob("*.py"))}
 CARD_BYTES = 2 << 30
 SHORT = ["evaluation", "kept_exception", "second_model"]
 
 
 def run(folder, names):
     """{name: exit code}, also of its fixed form."""
-    jobs = [job for name in names for job in (f"{name}={SCRIPTS / name}.py", f"{name}-fixed={SCRIPTS / name}.py,fixed")]
+    jobs = [job for name in names for job in (f"{name}={SCRIPTS[name]}", f"{name}-fixed={SCRIPTS[name]},fixed")]
     result = helpers.run([helpers.PYTHON, HERE / "fork_all.py", folder, *jobs], folder / "%p.vrt", timeout=400,
                          PYTHONPATH=str(HERE / "oom"), VRAMTRACE_STANDIN_MEMORY=str(CARD_BYTES))
     return json.loads(result.stdout.splitlines()[-1])
@@ -32,7 +32,7 @@ def run(folder, names):
 
 def expected(name, what):
     """The words after "# CAUSE:" or "# REMEDY:", one of which the text must have."""
-    return re.search(rf"^# {what}: (.+)$", (SCRIPTS / f"{name}.py").read_text(), re.M)[1].lower().split("|")
+    return re.search(rf"^# {what}: (.+)$", SCRIPTS[name].read_text(), re.M)[1].lower().split("|")
 
 
 def judge(folder, name, codes):
@@ -68,7 +68,7 @@ def test_the_cause_and_its_remedy(runs, name):
 
 
 def main():
-    names, right = sorted(path.stem for path in SCRIPTS.glob("*.py")), 0
+    names, right = list(SCRIPTS), 0
     print("| script | cause | remedy | |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         codes = run(pathlib.Path(folder), names)
