@@ -75,9 +75,8 @@ static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, con
     snprintf(leak->why, sizeof leak->why,
              "Reserved memory grows%s. In %" PRIu32 " of the %" PRIu32
              " steps in which it grew, the cache had enough free bytes, %s.",
-             blocks ? " by this much more than allocated memory"
-                                           : ", allocated memory does not",
-             holes, grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
+             blocks ? " by this much more than allocated memory" : ", allocated memory does not", holes,
+             grown, fragments ? "but not in one piece" : "so most of it was needed at some moment");
     return 0;
 }
 
@@ -114,8 +113,8 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
     while (!error && walk.step + 1 < finder->step_count)
         end_step(&walk);
     if (!error)
-        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1, &growth,
-                                  &repeats);
+        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1,
+                                  finder->attribution->concurrent_calls, &growth, &repeats);
     if (!error && repeats)
         error = add_cache(finder, &walk, &growth);
     if (!error)

@@ -40,10 +40,11 @@ static uint64_t bytes_at(const struct vt_leak_change *series, size_t count, uint
 
 /* Whether growth continues to the end at its first pace: what fills a cache slows down and stops. */
 static bool goes_on(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
-                    uint32_t count, uint32_t to)
+                    uint32_t count, uint32_t to, uint32_t at_once)
 {
     uint32_t first = records[0], last = records[count - 1], spread = last - first;
-    uint32_t middle = first + (to - first) / 2, early = 0, pause = 2, late = to - (to - first) / 4;
+    uint32_t middle = first + (to - first) / 2, early = 0, pause = at_once > 1 ? 1 + at_once : 2,
+             late = to - (to - first) / 4;
     uint64_t first_bytes = bytes_at(series, changes, first), last_bytes = bytes_at(series, changes, last);
     uint64_t least = first_bytes + (last_bytes - first_bytes) / 2;
     if (2 * spread > pause * (count - 1))
@@ -62,7 +63,7 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
 }
 
 int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
-                      struct vt_growth *growth, bool *repeats)
+                      uint32_t at_once, struct vt_growth *growth, bool *repeats)
 {
     uint32_t *records = calloc(changes + 1, sizeof *records), count = 0;
     uint64_t most = 0;
@@ -85,7 +86,7 @@ int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint3
                                      .records = count,
                                      .rise = bytes_at(series, changes, kept[count - 1]) -
                                              bytes_at(series, changes, kept[0])};
-        *repeats = goes_on(series, changes, kept, count, to);
+        *repeats = goes_on(series, changes, kept, count, to, at_once);
     }
     free(records);
     return 0;
@@ -128,7 +129,7 @@ static int class_repeats(struct vt_leak_finder *finder, const struct vt_leak_cla
     int error = make_series(finder, class);
     return error ? error
                  : vt_growth_repeats(finder->series, finder->series_count, from, finder->step_count - 1,
-                                     growth, repeats);
+                                     finder->attribution->concurrent_calls, growth, repeats);
 }
 
 /* ---- Growth that ends ---- */
@@ -329,8 +330,9 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
         if (error)
             break;
         drop_rounding(finder);
-        error = vt_growth_repeats(finder->series, finder->series_count, from ? from : 1,
-                                  finder->step_count - 1, &growth, &repeats);
+        error =
+            vt_growth_repeats(finder->series, finder->series_count, from ? from : 1, finder->step_count - 1,
+                              finder->attribution->concurrent_calls, &growth, &repeats);
         if (!error && repeats)
             error = add_rebuilt(finder, class, &growth);
     }
