@@ -61,7 +61,7 @@ static const struct vt_allocation *first_kept(const struct lives *lives, const s
     const struct vt_allocation *blocks = lives->replay->allocations;
     uint32_t complete = blocks[run[count - 1].allocation].alloc_event;
     size_t i = 0;
-    while (blocks[run[i].allocation].free_event <= complete)
+    while (i + 1 < count && blocks[run[i].allocation].free_event <= complete)
         i++;
     return &blocks[run[i].allocation];
 }
@@ -239,7 +239,7 @@ static int find_sets(struct lives *lives, bool loaded)
 int vt_lives_find_sets(struct lives *lives)
 {
     int error = 0;
-    for (int loaded = 0; loaded < 2 && lives->all.count > 0 && !error; loaded++)
+    for (int loaded = 0; loaded < 2 && lives->all.bytes > 0 && !error; loaded++)
         error = find_sets(lives, loaded);
     return error;
 }

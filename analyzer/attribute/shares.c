@@ -84,15 +84,10 @@ static bool is_whole(uint64_t whole, uint64_t share, uint64_t processes)
 
 static bool has_whole(const struct gathers *gathers, uint64_t share, uint64_t processes)
 {
-    size_t low = 0, high = gathers->whole_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gathers->wholes[middle] <= processes * (share - ROUNDING_BYTES))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < gathers->whole_count && is_whole(gathers->wholes[low], share, processes);
+    uint64_t least = processes * (share - ROUNDING_BYTES) + 1;
+    size_t at =
+        vt_lower_bound(gathers->wholes, gathers->whole_count, sizeof *gathers->wholes, &least, compare_bytes);
+    return at < gathers->whole_count && is_whole(gathers->wholes[at], share, processes);
 }
 
 /* The number of processes for which most bytes of the parameters, of two sizes at least, are gathered. 0 =
@@ -120,7 +115,9 @@ static void mark(const struct gathers *gathers, uint64_t processes)
 {
     for (size_t i = 0; i < gathers->lives->replay->allocation_count; i++) {
         uint64_t bytes = gathers->lives->replay->allocations[i].bytes;
-        for (size_t k = 0; k < gathers->share_count && may_be_gathered(gathers->lives, i); k++)
+        if (!may_be_gathered(gathers->lives, i))
+            continue;
+        for (size_t k = 0; k < gathers->share_count; k++)
             if (is_whole(bytes, gathers->shares[k].bytes, processes))
                 gathers->lives->bits[i] |= VT_LIFE(GATHERED);
     }

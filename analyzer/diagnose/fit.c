@@ -42,17 +42,6 @@ struct fit {
     uint32_t oldest; /* age of what a call frees, at most */
 };
 
-static int compare_event(const void *allocation, const void *event)
-{
-    return ((const struct vt_allocation *)allocation)->alloc_event < *(const uint32_t *)event ? -1 : 1;
-}
-
-static size_t made_from(const struct vt_replay *replay, uint32_t event)
-{
-    return vt_lower_bound(replay->allocations, replay->allocation_count, sizeof *replay->allocations, &event,
-                          compare_event);
-}
-
 static bool is_block(const struct fit *fit, size_t index)
 {
     const struct vt_allocation *block = &fit->replay->allocations[index];
@@ -66,7 +55,7 @@ static int list_blocks(struct fit *fit)
     if (!fit->first)
         return -ENOMEM;
     for (size_t call = 0; call < fit->calls; call++) {
-        for (size_t i = made_from(replay, fit->steps[call].first_event);
+        for (size_t i = vt_made_from(replay, fit->steps[call].first_event);
              i < replay->allocation_count &&
              replay->allocations[i].alloc_event <= fit->steps[call].last_event;
              i++)
@@ -150,23 +139,22 @@ static bool shrinks(const struct fit *fit, size_t ordinal)
     return false;
 }
 
+static int compare_index(const void *block, const void *allocation)
+{
+    return vt_order(*(const uint32_t *)block, *(const uint32_t *)allocation);
+}
+
 /* The call and ordinal of a block; false if it is older than what is looked at. */
 static bool find_block(const struct fit *fit, uint32_t allocation, size_t *call, size_t *ordinal)
 {
-    size_t low = 0, high = fit->block_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (fit->blocks[middle] < allocation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == fit->block_count || fit->blocks[low] != allocation)
+    size_t at =
+        vt_lower_bound(fit->blocks, fit->block_count, sizeof *fit->blocks, &allocation, compare_index);
+    if (at == fit->block_count || fit->blocks[at] != allocation)
         return false;
     *call = fit->calls - 1;
-    while (fit->first[*call] > low)
+    while (fit->first[*call] > at)
         --*call;
-    *ordinal = low - fit->first[*call];
+    *ordinal = at - fit->first[*call];
     return *call >= fit->calls - fit->alike;
 }
 

@@ -6,6 +6,7 @@
 #ifndef VT_REPLAY_H
 #define VT_REPLAY_H
 
+#include "base/index.h"
 #include "trace/trace.h"
 
 #define VT_NEVER UINT32_MAX
@@ -123,6 +124,18 @@ struct vt_replay {
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);
 void vt_replay_free(struct vt_replay *replay);
+
+static inline int vt_compare_alloc_event(const void *allocation, const void *event_index)
+{
+    return vt_order(((const struct vt_allocation *)allocation)->alloc_event, *(const uint32_t *)event_index);
+}
+
+/* Index of the first allocation that was made at the event or later. */
+static inline size_t vt_made_from(const struct vt_replay *replay, uint32_t event_index)
+{
+    return vt_lower_bound(replay->allocations, replay->allocation_count, sizeof *replay->allocations,
+                          &event_index, vt_compare_alloc_event);
+}
 
 /* True if a framework had blocks on the device: then its peak goes by their bytes. */
 static inline bool vt_has_blocks(const struct vt_replay *replay, int device_index)
