@@ -23,7 +23,7 @@ static bool repeats(struct vt_growth *growth)
     cr_assert_eq(vt_growth_repeats(changes, count, 1, STEPS - 1, 1, &same, &also), 0);
     cr_assert_eq(repeats, also);
     cr_assert(!repeats || (growth->first_step == same.first_step && growth->last_step == same.last_step &&
-                           growth->records == same.records && growth->rise == same.rise));
+                           growth->records == same.records && growth->bytes_per_step == same.bytes_per_step));
     return repeats;
 }
 
@@ -33,8 +33,17 @@ Test(growth, each_step_on_top_of_what_is_always_there)
     for (uint32_t step = 0; step < STEPS; step++)
         series[step] = 1000 + 64 * step;
     cr_assert(repeats(&growth));
-    cr_assert_eq(growth.rise, (uint64_t)64 * (growth.last_step - growth.first_step));
+    cr_assert_eq(growth.bytes_per_step, 64);
     cr_assert_eq(growth.last_step, STEPS - 1);
+}
+
+Test(growth, a_block_that_lives_at_the_end_only)
+{
+    struct vt_growth growth;
+    for (uint32_t step = 0; step < STEPS; step++)
+        series[step] = 1000 * step + (step == STEPS - 1 ? 3000 : 0);
+    cr_assert(repeats(&growth));
+    cr_assert_lt(growth.bytes_per_step, 1025);
 }
 
 Test(growth, every_fifth_step)
@@ -43,7 +52,7 @@ Test(growth, every_fifth_step)
     for (uint32_t step = 0; step < STEPS; step++)
         series[step] = 1000 * (step / 5);
     cr_assert(repeats(&growth));
-    cr_assert_eq(growth.rise / (growth.last_step - growth.first_step), 200);
+    cr_assert_eq(growth.bytes_per_step, 200);
 }
 
 Test(growth, begins_late)
@@ -53,7 +62,7 @@ Test(growth, begins_late)
         series[step] = step == 0 ? 0 : step < 15 ? 500 : 500 + 10 * (step - 14);
     cr_assert(repeats(&growth));
     cr_assert_eq(growth.first_step, 15);
-    cr_assert_eq(growth.rise, 10u * (STEPS - 1 - 15));
+    cr_assert_eq(growth.bytes_per_step, 10);
 }
 
 Test(growth, steps_at_one_time_end_when_they_end)

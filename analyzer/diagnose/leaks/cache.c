@@ -11,7 +11,7 @@
 
 struct walk {
     const struct vt_leak_finder *finder;
-    struct vt_leak_change *segments; /* by step: bytes at its end */
+    struct vt_leak_change *segments, *free_bytes; /* by step: bytes of segments, of the cache, at its end */
     uint64_t *holes; /* by step: 1 where a segment was made although the cache had enough free bytes */
     uint32_t step;
     uint64_t segment_bytes, cached; /* before this event */
@@ -23,6 +23,7 @@ static void end_step(struct walk *walk)
 {
     walk->step++;
     walk->segments[walk->step] = (struct vt_leak_change){walk->step, walk->segment_bytes};
+    walk->free_bytes[walk->step] = (struct vt_leak_change){walk->step, walk->cached};
 }
 
 static int visit(void *context, uint32_t event, const struct vt_counts *counts)
@@ -39,7 +40,7 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
         walk->stack_id = finder->trace->events[event].stack_id;
     }
     walk->segment_bytes = walk->segments[walk->step].bytes = counts->segment_bytes;
-    walk->cached = counts->cached_bytes;
+    walk->cached = walk->free_bytes[walk->step].bytes = counts->cached_bytes;
     if (walk->step + 1 == finder->step_count && used > walk->used)
         walk->used = used;
     return 0;
@@ -47,7 +48,7 @@ static int visit(void *context, uint32_t event, const struct vt_counts *counts)
 
 static int add_cache(struct vt_leak_finder *finder, const struct walk *walk, const struct vt_growth *growth)
 {
-    uint64_t reserved = vt_growth_per_step(growth), more, blocks = finder->bounded_per_step;
+    uint64_t reserved = growth->bytes_per_step, more, blocks = finder->bounded_per_step;
     uint32_t grown = 0, holes = 0;
     for (size_t i = 0; i < finder->leaks->count; i++)
         blocks += finder->leaks->items[i].is_leak ? 0 : finder->leaks->items[i].bytes_per_step;
@@ -97,6 +98,13 @@ static void forecast(struct vt_leak_finder *finder, uint64_t used)
             leaks->items[i].forecast_step = finder->step_count - 1 + (uint32_t)steps;
 }
 
+static int series_repeats(const struct vt_leak_finder *finder, const struct vt_leak_change *series,
+                          struct vt_growth *growth, bool *repeats)
+{
+    return vt_growth_repeats(series, finder->step_count, 1, finder->step_count - 1,
+                             finder->attribution->concurrent_calls, growth, repeats);
+}
+
 int vt_leak_cache_find(struct vt_leak_finder *finder)
 {
     struct walk walk = {.finder = finder};
@@ -105,21 +113,24 @@ int vt_leak_cache_find(struct vt_leak_finder *finder)
     bool repeats = false;
     int error = 0;
     walk.segments = calloc((size_t)finder->step_count + 1, sizeof *walk.segments);
+    walk.free_bytes = calloc((size_t)finder->step_count + 1, sizeof *walk.free_bytes);
     walk.holes = calloc((size_t)finder->step_count + 1, sizeof *walk.holes);
-    if (!walk.segments || !walk.holes)
+    if (!walk.segments || !walk.free_bytes || !walk.holes)
         error = -ENOMEM;
     if (!error && vt_replay_walk(finder->replay, finder->device_index, &visitor) < 0)
         error = -ENOMEM;
     while (!error && walk.step + 1 < finder->step_count)
         end_step(&walk);
     if (!error)
-        error = vt_growth_repeats(walk.segments, finder->step_count, 1, finder->step_count - 1,
-                                  finder->attribution->concurrent_calls, &growth, &repeats);
+        error = series_repeats(finder, walk.free_bytes, &growth, &repeats);
+    if (!error && repeats)
+        error = series_repeats(finder, walk.segments, &growth, &repeats);
     if (!error && repeats)
         error = add_cache(finder, &walk, &growth);
     if (!error)
         forecast(finder, walk.used);
     free(walk.segments);
+    free(walk.free_bytes);
     free(walk.holes);
     return error;
 }

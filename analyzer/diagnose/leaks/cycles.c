@@ -52,17 +52,19 @@ static bool is_place(const struct vt_leak_finder *finder, uint32_t event)
 static int gather(const struct vt_leak_finder *finder, uint32_t first, uint32_t last, struct burst *burst)
 {
     const struct vt_replay *replay = finder->replay;
-    const struct vt_label *labels = finder->attribution->labels;
     burst->count = 0;
     for (uint32_t event = first; event <= last; event++) {
         for (uint32_t i = replay->first_freed[event]; i != VT_NEVER; i = replay->next_freed[i]) {
-            if (finder->class_of[i] == VT_NO_CLASS || labels[i].step == 0)
+            uint32_t step = vt_leak_step_of(finder, replay->allocations[i].alloc_event);
+            if (finder->class_of[i] == VT_NO_CLASS || step == 0)
                 continue;
+            if (finder->call_of && step == finder->call_of[event])
+                step = burst->step; /* another thread's call freed what it made */
             int error = vt_reserve(&burst->items, &burst->capacity, burst->count + 1, sizeof *burst->items);
             if (error)
                 return error;
             burst->items[burst->count++] =
-                (struct freed){finder->class_of[i], labels[i].step, replay->allocations[i].bytes,
+                (struct freed){finder->class_of[i], step, replay->allocations[i].bytes,
                                finder->trace->events[event].flags & VT_FLAG_COLLECTOR};
         }
     }
@@ -127,7 +129,7 @@ static int read_bursts(struct vt_leak_finder *finder)
             burst.after = first_after;
         while (burst.after < finder->last_border && !is_place(finder, burst.after))
             burst.after++;
-        burst.step = vt_span_at(finder->attribution, event)->step;
+        burst.step = vt_leak_step_of(finder, event);
         burst.at_border = vt_span_at(finder->attribution, burst.before)->step !=
                           vt_span_at(finder->attribution, burst.after)->step;
         for (uint32_t i = event; i <= last; i++)
@@ -152,7 +154,8 @@ static uint64_t outlived(const struct vt_leak_finder *finder, const struct vt_le
         uint32_t index = finder->order[class->first + i];
         const struct vt_allocation *allocation = &finder->replay->allocations[index];
         if (allocation->free_event < finder->last_border &&
-            vt_leak_free_step(finder, allocation) > finder->attribution->labels[index].step)
+            vt_leak_step_of(finder, allocation->free_event) >
+                vt_leak_step_of(finder, allocation->alloc_event))
             bytes += allocation->bytes;
     }
     return bytes;

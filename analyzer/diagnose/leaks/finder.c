@@ -20,11 +20,64 @@ static int find_borders(struct vt_leak_finder *finder)
     return 0;
 }
 
-uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
+static uint32_t thread_of(const struct vt_trace *trace, uint32_t event)
 {
-    if (allocation->free_event == VT_NEVER)
+    uint32_t stack_id = trace->events[event].stack_id;
+    return stack_id < trace->stack_count ? trace->stacks[stack_id].thread_id : 0;
+}
+
+/* An inspection holds what other threads let go of until it ends: nobody knows for how long such a block was
+ * needed. It counts as one that its call freed. What makes no calls and frees meanwhile is the inspection. */
+static void end_in_own_call(struct vt_leak_finder *finder, const struct vt_index *calls,
+                            const struct vt_inspection *inspection)
+{
+    const struct vt_event *events = finder->trace->events;
+    uint64_t end_ns = events[inspection->event_index].t_ns;
+    for (uint32_t i = inspection->event_index;
+         i-- > 0 && end_ns - events[i].t_ns <= inspection->duration_ns;) {
+        uint32_t freed = finder->replay->first_freed[i];
+        if (freed != VT_NEVER && vt_index_get(calls, thread_of(finder->trace, i)) == VT_INDEX_NONE)
+            finder->call_of[i] = finder->call_of[finder->replay->allocations[freed].alloc_event];
+    }
+}
+
+#define NO_CALL_YET 0
+
+/* Where calls overlap, one thread's call begins while others make and keep blocks. What a step keeps is then
+ * what its own call keeps. */
+static int find_calls(struct vt_leak_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    const struct vt_span *spans = finder->attribution->spans;
+    struct vt_index calls = {0}; /* thread that makes calls → its step */
+    int error = 0;
+    if (finder->attribution->concurrent_calls < 2)
+        return 0;
+    finder->call_of = calloc(trace->event_count + 1, sizeof *finder->call_of);
+    if (!finder->call_of)
+        return -ENOMEM;
+    for (size_t i = 1; i < finder->attribution->span_count && !error; i++)
+        if (spans[i].step != spans[i - 1].step)
+            error = vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
+    for (uint32_t i = 0, step = 0; i < trace->event_count && !error; i++) {
+        uint32_t thread = thread_of(trace, i), any = vt_span_at(finder->attribution, i)->step;
+        uint32_t own = vt_index_get(&calls, thread);
+        if (any != step || (any > 0 && own == NO_CALL_YET))
+            error = vt_index_put(&calls, thread, own = any);
+        step = any;
+        finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
+    }
+    for (size_t i = 0; i < trace->inspection_count && !error; i++)
+        end_in_own_call(finder, &calls, &trace->inspections[i]);
+    vt_index_free(&calls);
+    return error;
+}
+
+uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event)
+{
+    if (event == VT_NEVER)
         return VT_NEVER;
-    return vt_span_at(finder->attribution, allocation->free_event)->step;
+    return finder->call_of ? finder->call_of[event] : vt_span_at(finder->attribution, event)->step;
 }
 
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t index)
@@ -131,14 +184,14 @@ static void sort_by_class(struct vt_leak_finder *finder)
         finder->classes[i].count = 0;
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        uint32_t step = finder->attribution->labels[i].step;
         if (finder->class_of[i] == VT_NO_CLASS)
             continue;
+        uint32_t step = vt_leak_step_of(finder, replay->allocations[i].alloc_event);
         struct vt_leak_class *class = &finder->classes[finder->class_of[i]];
         finder->order[class->first + class->count++] = (uint32_t)i;
         if (step == 0 || !vt_leak_is_kept(finder, (uint32_t)i))
             continue;
-        if (class->births == 0)
+        if (class->births == 0 || step < class->first_birth)
             class->first_birth = step;
         class->births += step != class->last_birth;
         class->last_birth = step;
@@ -207,7 +260,8 @@ static int read_nodes(struct vt_leak_finder *finder)
 int vt_leak_finder_read(struct vt_leak_finder *finder)
 {
     int error;
-    if ((error = find_borders(finder)) || (error = key_stacks(finder)) || (error = classify(finder)))
+    if ((error = find_borders(finder)) || (error = find_calls(finder)) || (error = key_stacks(finder)) ||
+        (error = classify(finder)))
         return error;
     sort_by_class(finder);
     return read_nodes(finder);
@@ -216,6 +270,7 @@ int vt_leak_finder_read(struct vt_leak_finder *finder)
 void vt_leak_finder_free(struct vt_leak_finder *finder)
 {
     free(finder->borders);
+    free(finder->call_of);
     free(finder->code_keys);
     free(finder->class_of);
     free(finder->order);

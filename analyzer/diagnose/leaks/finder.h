@@ -43,9 +43,10 @@ struct vt_leak_finder {
     uint32_t step_count;
     uint32_t *borders;    /* by step: its last event; up to step_count - 1 */
     uint32_t last_border; /* the last event before the last step */
-    uint64_t *code_keys;  /* by stack: its lines of Python, else its native frames */
-    uint32_t *class_of;   /* by allocation */
-    uint32_t *order;      /* allocations by class, then by time */
+    uint32_t *call_of; /* by event: the step that its thread's call began; NULL where calls do not overlap */
+    uint64_t *code_keys; /* by stack: its lines of Python, else its native frames */
+    uint32_t *class_of;  /* by allocation */
+    uint32_t *order;     /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
     uint8_t *made_node;            /* by event: an autograd node was made for it */
@@ -69,8 +70,8 @@ static inline uint64_t vt_leak_node(uint64_t sequence)
     return sequence & ~UINT64_C(1);
 }
 
-/* The step in which an allocation was freed; beyond the last for one that was not. */
-uint32_t vt_leak_free_step(const struct vt_leak_finder *finder, const struct vt_allocation *allocation);
+/* The step that an event belongs to; VT_NEVER for VT_NEVER, what is never freed. */
+uint32_t vt_leak_step_of(const struct vt_leak_finder *finder, uint32_t event);
 bool vt_leak_is_kept(const struct vt_leak_finder *finder, uint32_t allocation);
 /* Index of the leak that an allocation is part of; VT_NO_CLASS = none. */
 uint32_t vt_leak_of(const struct vt_leak_finder *finder, uint32_t allocation);

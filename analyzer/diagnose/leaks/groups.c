@@ -294,9 +294,10 @@ static int sum_up(struct vt_leak_finder *finder, struct vt_leak_class *class, st
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
         const struct vt_label *label = &finder->attribution->labels[index];
-        if (!vt_leak_is_kept(finder, index) || label->step < class->since)
+        uint32_t step = vt_leak_step_of(finder, finder->replay->allocations[index].alloc_event);
+        if (!vt_leak_is_kept(finder, index) || step < class->since)
             continue;
-        category = blocks == 0 || label->step + 1 < finder->step_count ? label->category : category;
+        category = blocks == 0 || step + 1 < finder->step_count ? label->category : category;
         bytes += finder->replay->allocations[index].bytes;
         blocks++;
     }

@@ -62,6 +62,23 @@ static bool goes_on(const struct vt_leak_change *series, size_t changes, const u
            last_bytes - bytes_at(series, changes, middle) >= (last_bytes - first_bytes) / 4;
 }
 
+/* Of the line of least squares through the records: by the first and the last alone, one block that happens
+ * to live at one of them would change it. */
+static uint64_t slope(const struct vt_leak_change *series, size_t changes, const uint32_t *records,
+                      uint32_t count)
+{
+    __int128 steps = 0, bytes = 0, products = 0, squares = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t step = records[i] - records[0], there = (int64_t)bytes_at(series, changes, records[i]);
+        steps += step;
+        bytes += there;
+        products += (__int128)step * there;
+        squares += (__int128)step * step;
+    }
+    __int128 spread = count * squares - steps * steps, rise = count * products - steps * bytes;
+    return (uint64_t)((rise + spread / 2) / spread);
+}
+
 int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint32_t from, uint32_t to,
                       uint32_t at_once, struct vt_growth *growth, bool *repeats)
 {
@@ -84,8 +101,7 @@ int vt_growth_repeats(const struct vt_leak_change *series, size_t changes, uint3
         *growth = (struct vt_growth){.first_step = kept[0],
                                      .last_step = kept[count - 1],
                                      .records = count,
-                                     .rise = bytes_at(series, changes, kept[count - 1]) -
-                                             bytes_at(series, changes, kept[0])};
+                                     .bytes_per_step = slope(series, changes, kept, count)};
         *repeats = goes_on(series, changes, kept, count, to, at_once);
     }
     free(records);
@@ -106,8 +122,9 @@ static int make_series(struct vt_leak_finder *finder, const struct vt_leak_class
     for (uint32_t i = 0; i < class->count; i++) {
         uint32_t index = finder->order[class->first + i];
         const struct vt_allocation *allocation = &finder->replay->allocations[index];
-        uint32_t freed = vt_leak_free_step(finder, allocation);
-        series[count++] = (struct vt_leak_change){finder->attribution->labels[index].step, allocation->bytes};
+        uint32_t freed = vt_leak_step_of(finder, allocation->free_event);
+        series[count++] =
+            (struct vt_leak_change){vt_leak_step_of(finder, allocation->alloc_event), allocation->bytes};
         if (freed <= finder->step_count)
             series[count++] = (struct vt_leak_change){freed, 0 - allocation->bytes};
     }
@@ -235,7 +252,7 @@ int vt_leak_growth_find(struct vt_leak_finder *finder)
         if (error || !class->grows)
             continue;
         class->since = growth.first_step;
-        class->bytes_per_step = vt_growth_per_step(&growth);
+        class->bytes_per_step = growth.bytes_per_step;
     }
     return error ? error : drop_bounded(finder);
 }
@@ -259,7 +276,7 @@ static bool is_rebuilt(const struct vt_leak_finder *finder, const struct vt_leak
         const struct vt_allocation *block = &replay->allocations[order[i]];
         const struct vt_allocation *next = &replay->allocations[order[i + 1]];
         handed_on += block->free_event > next->alloc_event &&
-                     vt_leak_free_step(finder, block) == vt_label_of(finder->attribution, next)->step;
+                     vt_leak_step_of(finder, block->free_event) == vt_leak_step_of(finder, next->alloc_event);
     }
     return handed_on + 1 + class->count / 10 >= class->count;
 }
@@ -302,7 +319,7 @@ static int add_rebuilt(struct vt_leak_finder *finder, struct vt_leak_class *clas
         return -ENOMEM;
     const struct vt_label *label = vt_label_of(finder->attribution, last);
     class->stack_id = leak->stack_id = last->stack_id;
-    class->bytes_per_step = vt_growth_per_step(growth);
+    class->bytes_per_step = growth->bytes_per_step;
     leak->rebuilt = true;
     leak->owner = label->owner;
     leak->module = label->module;
@@ -324,7 +341,8 @@ int vt_leak_rebuilt_find(struct vt_leak_finder *finder)
         struct vt_growth growth;
         if (!is_rebuilt(finder, class))
             continue;
-        uint32_t from = finder->attribution->labels[finder->order[class->first]].step;
+        uint32_t from =
+            vt_leak_step_of(finder, finder->replay->allocations[finder->order[class->first]].alloc_event);
         bool repeats = false;
         error = make_series(finder, class);
         if (error)

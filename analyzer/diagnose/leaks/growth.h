@@ -7,16 +7,12 @@
 /* A run of growth: the steps in which a series exceeds all that it was before. */
 struct vt_growth {
     uint32_t first_step, last_step, records;
-    uint64_t rise; /* between them */
+    uint64_t bytes_per_step; /* the slope of the line through them */
 };
 
 /* Whether a series grows repeatedly from one step to the other, up to the end. `at_once`: steps that run at
  * one time at most, so that some keep nothing and others more. -ENOMEM. */
 int vt_growth_repeats(const struct vt_leak_change *series, size_t count, uint32_t from, uint32_t to,
                       uint32_t at_once, struct vt_growth *growth, bool *repeats);
-static inline uint64_t vt_growth_per_step(const struct vt_growth *growth)
-{
-    return growth->rise / (growth->last_step - growth->first_step);
-}
 
 #endif

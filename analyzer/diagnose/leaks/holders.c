@@ -201,8 +201,8 @@ static void find_owners(const struct vt_leak_finder *finder)
         const struct vt_label *label = &finder->attribution->labels[i];
         uint32_t number = vt_leak_of(finder, i);
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
-        if (!leak || leak->holder.name || !label->owner || label->step < leak->first_step ||
-            !vt_leak_is_kept(finder, i))
+        if (!leak || leak->holder.name || !label->owner || !vt_leak_is_kept(finder, i) ||
+            vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event) < leak->first_step)
             continue;
         leak->first_owner = leak->first_owner ? leak->first_owner : label->owner;
         leak->last_owner = label->owner;

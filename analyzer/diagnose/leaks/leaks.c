@@ -56,8 +56,7 @@ static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak 
             break;
         alive += vt_alive_at(block, event_index);
     }
-    return leak->kept_count > 0 ? alive > 1
-                                : vt_span_at(finder->attribution, event_index)->step > leak->first_step;
+    return leak->kept_count > 0 ? alive > 1 : vt_leak_step_of(finder, event_index) > leak->first_step;
 }
 
 /* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
@@ -102,8 +101,8 @@ static int list_kept(const struct vt_leak_finder *finder)
     for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
         uint32_t number = vt_leak_of(finder, i);
         struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &leaks->items[number];
-        if (!leak || leak->rebuilt || finder->attribution->labels[i].step < leak->first_step ||
-            !vt_leak_is_kept(finder, i))
+        if (!leak || leak->rebuilt || !vt_leak_is_kept(finder, i) ||
+            vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event) < leak->first_step)
             continue;
         leak->kept = leak->kept ? leak->kept : calloc(leak->blocks + 1, sizeof *leak->kept);
         if (!leak->kept)
