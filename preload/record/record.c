@@ -26,7 +26,7 @@ struct thread_cache {
     uint32_t generation; /* of the session that the rest belongs to */
     uint32_t thread_id;
     uint16_t label;
-    bool deep; /* the last walk found more frames than SHALLOW_DEPTH */
+    struct vt_recent *recent; /* NULL: none was left */
     struct pending_node {
         uint64_t sequence; /* 0 = none */
         uint64_t python_hash;
@@ -35,15 +35,11 @@ struct thread_cache {
 };
 static __thread struct thread_cache thread __attribute__((tls_model("initial-exec")));
 
-/* One stack as captured, before it is known to the trace. */
-struct captured_stack {
+/* A stack as told by its hash; its frames are read when it is new to the trace. */
+struct seen_stack {
     uint64_t hash;
-    size_t native_frames, python_frames;
-    bool native_truncated, python_truncated, python_unreadable;
-    uintptr_t entry_frame; /* of the interpreter, 0 = none */
-    uint64_t native[VT_NATIVE_DEPTH];
-    struct vt_raw_python_frame *python; /* `shallow`, or one of the session's deep buffers */
-    struct vt_raw_python_frame shallow[SHALLOW_DEPTH];
+    struct vt_python_stack python;
+    bool with_python, with_native;
 };
 
 uint16_t vt_set_runtime_label(uint16_t function)
@@ -82,6 +78,7 @@ static inline void refresh_thread(struct vt_session *session)
     thread.generation = session->generation;
     thread.node.sequence = 0;
     thread.thread_id = (uint32_t)syscall(SYS_gettid);
+    thread.recent = vt_session_recent(session, thread.thread_id);
     define_thread(session);
 }
 
@@ -125,20 +122,33 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     return id;
 }
 
-static bool write_stack(struct vt_session *session, const struct captured_stack *stack, uint32_t id,
-                        uint16_t function)
+static bool write_stack(struct vt_session *session, const struct seen_stack *seen,
+                        struct vt_raw_python_frame *frames, size_t capacity, uint32_t id, uint16_t function)
 {
+    uint64_t addresses[VT_NATIVE_DEPTH];
+    struct vt_python_stack python = {0};
+    size_t native_frames = 0;
+    bool native_truncated = false;
+    if (seen->with_python && session->options.python)
+        vt_python_walk(frames, capacity, &python);
+    if (seen->with_native)
+        native_frames = vt_native_walk(addresses, python.entry_frame, &native_truncated);
+    for (size_t i = python.frames; i-- > 0;)
+        if (frames[i].self_address) {
+            vt_inspector.note_self(session, frames[i].self_address);
+            break;
+        }
     /* Each code's address in the frames is replaced by its id: a second list would need the caller's stack.
      */
     const void *code_before = NULL;
     uintptr_t code_id = 0;
-    for (size_t i = 0; i < stack->python_frames; i++) {
-        if (stack->python[i].code != code_before)
-            code_id = intern_code(session, code_before = stack->python[i].code);
-        stack->python[i].code = (const void *)code_id;
+    for (size_t i = 0; i < python.frames; i++) {
+        if (frames[i].code != code_before)
+            code_id = intern_code(session, code_before = frames[i].code);
+        frames[i].code = (const void *)code_id;
     }
-    size_t bytes = sizeof(struct vt_stack) + stack->native_frames * sizeof(uint64_t) +
-                   stack->python_frames * sizeof(struct vt_python_frame);
+    size_t bytes = sizeof(struct vt_stack) + native_frames * sizeof(uint64_t) +
+                   python.frames * sizeof(struct vt_python_frame);
     struct vt_stack *record = vt_ring_reserve(&session->ring, VT_RECORD_STACK, (uint32_t)bytes);
     if (!record)
         return false;
@@ -146,39 +156,27 @@ static bool write_stack(struct vt_session *session, const struct captured_stack 
     record->thread_id = 0;
     record->function = function;
     record->label = thread.label;
-    record->native_frames = (uint16_t)stack->native_frames;
-    record->python_frames = (uint16_t)stack->python_frames;
-    record->flags = (stack->native_truncated ? VT_STACK_NATIVE_TRUNCATED : 0u) |
-                    (stack->python_truncated ? VT_STACK_PYTHON_TRUNCATED : 0u) |
-                    (stack->python_unreadable ? VT_STACK_PYTHON_UNREADABLE : 0u);
+    record->native_frames = (uint16_t)native_frames;
+    record->python_frames = (uint16_t)python.frames;
+    record->flags = (native_truncated ? VT_STACK_NATIVE_TRUNCATED : 0u) |
+                    (python.truncated ? VT_STACK_PYTHON_TRUNCATED : 0u) |
+                    (python.unreadable ? VT_STACK_PYTHON_UNREADABLE : 0u);
     uint64_t *native = (uint64_t *)(record + 1);
-    memcpy(native, stack->native, stack->native_frames * sizeof *native);
-    struct vt_python_frame *python = (struct vt_python_frame *)(native + stack->native_frames);
-    for (size_t i = 0; i < stack->python_frames; i++)
-        python[i] = (struct vt_python_frame){.code_id = (uint32_t)(uintptr_t)stack->python[i].code,
-                                             .instruction_offset = stack->python[i].instruction_offset,
-                                             .self_address = stack->python[i].self_address};
+    memcpy(native, addresses, native_frames * sizeof *native);
+    struct vt_python_frame *stored = (struct vt_python_frame *)(native + native_frames);
+    for (size_t i = 0; i < python.frames; i++)
+        stored[i] = (struct vt_python_frame){.code_id = (uint32_t)(uintptr_t)frames[i].code,
+                                             .instruction_offset = frames[i].instruction_offset,
+                                             .self_address = frames[i].self_address};
     vt_ring_commit(record);
     return true;
 }
 
-/* Cold, and large on the stack: kept out of the path of a known stack. */
-__attribute__((noinline)) static uint32_t define_stack(struct vt_session *session,
-                                                       struct vt_intern_entry *entry,
-                                                       const struct captured_stack *stack, uint16_t function)
+__attribute__((noinline)) static bool
+write_shallow_stack(struct vt_session *session, const struct seen_stack *seen, uint32_t id, uint16_t function)
 {
-    uint32_t id = atomic_fetch_add_explicit(&session->stacks.next_id, 1, memory_order_relaxed);
-    for (size_t i = stack->python_frames; i-- > 0;)
-        if (stack->python[i].self_address) {
-            vt_inspector.note_self(session, stack->python[i].self_address);
-            break;
-        }
-    if (!write_stack(session, stack, id, function)) {
-        count_dropped(&session->ring.header->dropped_definitions);
-        return 0;
-    }
-    atomic_store_explicit(&entry->id, id, memory_order_release);
-    return id;
+    struct vt_raw_python_frame frames[SHALLOW_DEPTH];
+    return write_stack(session, seen, frames, SHALLOW_DEPTH, id, function);
 }
 
 static bool make_deep_buffers(struct vt_session *session)
@@ -210,36 +208,27 @@ static int take_deep_buffer(struct vt_session *session)
     return -1;
 }
 
-static void return_deep_buffer(struct vt_session *session, int buffer)
+/* Cold, and large on the stack: kept out of the path of a known stack. */
+__attribute__((noinline)) static uint32_t define_stack(struct vt_session *session,
+                                                       struct vt_intern_entry *entry,
+                                                       const struct seen_stack *seen, uint16_t function)
 {
+    uint32_t id = atomic_fetch_add_explicit(&session->stacks.next_id, 1, memory_order_relaxed);
+    int buffer = seen->python.frames > SHALLOW_DEPTH ? take_deep_buffer(session) : -1;
+    bool written = buffer < 0
+                       ? write_shallow_stack(session, seen, id, function)
+                       : write_stack(session, seen,
+                                     atomic_load_explicit(&session->deep_buffers, memory_order_relaxed) +
+                                         (size_t)buffer * VT_PYTHON_DEPTH,
+                                     VT_PYTHON_DEPTH, id, function);
     if (buffer >= 0)
         atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
-}
-
-/* Returns the deep buffer that it took, to be returned when the stack is stored, or -1. */
-static int walk_python(struct vt_session *session, struct captured_stack *stack)
-{
-    const uint64_t seed = stack->hash;
-    int buffer = -1;
-    stack->python = stack->shallow;
-    if (__builtin_expect(!thread.deep, 1)) {
-        stack->python_frames =
-            vt_python_walk(stack->python, SHALLOW_DEPTH, &stack->hash, &stack->python_truncated,
-                           &stack->python_unreadable, &stack->entry_frame);
-        if (__builtin_expect(!stack->python_truncated, 1))
-            return -1;
+    if (!written) {
+        count_dropped(&session->ring.header->dropped_definitions);
+        return 0;
     }
-    size_t depth = SHALLOW_DEPTH;
-    if ((buffer = take_deep_buffer(session)) >= 0) {
-        stack->python = atomic_load_explicit(&session->deep_buffers, memory_order_relaxed) +
-                        (size_t)buffer * VT_PYTHON_DEPTH;
-        depth = VT_PYTHON_DEPTH;
-    }
-    stack->hash = seed;
-    stack->python_frames = vt_python_walk(stack->python, depth, &stack->hash, &stack->python_truncated,
-                                          &stack->python_unreadable, &stack->entry_frame);
-    thread.deep = stack->python_frames >= SHALLOW_DEPTH;
-    return buffer;
+    atomic_store_explicit(&entry->id, id, memory_order_release);
+    return id;
 }
 
 static bool push(struct vt_session *session, const struct vt_event *filled)
@@ -275,42 +264,37 @@ static void settle_node(struct vt_session *session, uint64_t sequence, uint64_t 
     thread.node.sequence = 0;
 }
 
-static void begin_stack(struct captured_stack *stack, uint16_t function)
+static uint32_t intern_stack(struct vt_session *session, struct seen_stack *seen, uint16_t function)
 {
-    stack->hash = (uint64_t)function << 16 | thread.label;
-    stack->native_frames = stack->python_frames = 0;
-    stack->entry_frame = 0;
-    stack->native_truncated = stack->python_truncated = stack->python_unreadable = false;
-}
-
-static uint32_t intern_stack(struct vt_session *session, struct captured_stack *stack, uint16_t function)
-{
-    stack->hash = vt_hash_spread(stack->hash) | VT_INTERN_MARK;
-    struct vt_intern_entry *entry = vt_intern_find(&session->stacks, stack->hash);
+    seen->hash =
+        vt_hash_spread(vt_hash_add(seen->hash, (uint64_t)function << 16 | thread.label)) | VT_INTERN_MARK;
+    struct vt_intern_entry *entry = vt_intern_find(&session->stacks, seen->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
         count_dropped(&session->ring.header->without_stack);
     else if (__builtin_expect(id == 0, 0))
-        id = define_stack(session, entry, stack, function);
+        id = define_stack(session, entry, seen, function);
     return id;
 }
 
-static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *seen)
+static void look_at_python(struct vt_session *session, struct seen_stack *seen)
 {
-    struct captured_stack stack;
-    int buffer = -1;
-    begin_stack(&stack, seen->function);
-    if (seen->with_stack) {
-        if (session->options.python)
-            buffer = walk_python(session, &stack);
+    if (session->options.python)
+        vt_python_hash(thread.recent ? &thread.recent->frames : NULL, VT_PYTHON_DEPTH, &seen->python);
+    seen->hash = seen->python.hash;
+}
+
+static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *observed)
+{
+    struct seen_stack seen = {.with_python = observed->with_stack, .with_native = observed->with_stack};
+    if (observed->with_stack) {
+        look_at_python(session, &seen);
         if (thread.node.sequence)
-            settle_node(session, seen->sequence, stack.hash);
-        stack.native_frames =
-            vt_native_walk(stack.native, stack.entry_frame, &stack.hash, &stack.native_truncated);
+            settle_node(session, observed->sequence, seen.python.hash);
+        seen.hash = vt_hash_add(
+            seen.hash, vt_native_hash(thread.recent ? &thread.recent->walks : NULL, seen.python.entry_frame));
     }
-    uint32_t id = intern_stack(session, &stack, seen->function);
-    return_deep_buffer(session, buffer);
-    return id;
+    return intern_stack(session, &seen, observed->function);
 }
 
 /* It runs with the GIL, so a thread without Python frees for itself. Once the interpreter ends, its memory
@@ -357,20 +341,17 @@ void vt_record(const struct vt_observation *seen)
 void vt_record_node(uint64_t sequence, uint64_t parent)
 {
     struct vt_session *session = vt_session_active();
-    struct captured_stack stack;
+    struct seen_stack seen = {.with_python = true};
     if (!session || !session->options.python)
         return;
     refresh_thread(session);
     if (thread.node.sequence)
         settle_node(session, 0, 0);
-    begin_stack(&stack, 0);
-    int buffer = walk_python(session, &stack);
-    const uint64_t python_hash = stack.hash;
+    look_at_python(session, &seen);
     if (parent)
-        push_node(session, sequence, parent, intern_stack(session, &stack, 0));
-    else if (stack.python_frames)
-        thread.node = (struct pending_node){sequence, python_hash, intern_stack(session, &stack, 0)};
-    return_deep_buffer(session, buffer);
+        push_node(session, sequence, parent, intern_stack(session, &seen, 0));
+    else if (seen.python.frames)
+        thread.node = (struct pending_node){sequence, seen.python.hash, intern_stack(session, &seen, 0)};
 }
 
 /* The id of a text, 0 if it could not be stored. */

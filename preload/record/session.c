@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
@@ -215,7 +216,40 @@ static int make_tables(struct vt_session *session)
     if (!result)
         result = vt_intern_make(&session->strings, 8);
     atomic_init(&session->free_deep, UINT32_MAX);
+    session->recent = vt_memory_make(VT_RECENT_BYTES); /* without it, nothing is remembered */
     return result;
+}
+
+struct vt_recent *vt_session_recent(struct vt_session *session, uint32_t thread_id)
+{
+    for (size_t i = 0; session->recent && i < VT_RECENT_THREADS; i++) {
+        uint32_t none = 0;
+        if (atomic_load_explicit(&session->recent_owners[i], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&session->recent_owners[i], &none, thread_id))
+            return &session->recent[i];
+    }
+    atomic_store_explicit(&session->recent_wanted, true, memory_order_relaxed);
+    return NULL;
+}
+
+static bool is_thread(uint32_t thread_id)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/self/task/%" PRIu32, thread_id);
+    return access(path, F_OK) == 0;
+}
+
+void vt_session_free_recent(struct vt_session *session)
+{
+    /* This thread runs: where it is not seen, nothing is. */
+    if (!atomic_exchange(&session->recent_wanted, false) ||
+        !is_thread((uint32_t)atomic_load(&session->writer_thread_id)))
+        return;
+    for (size_t i = 0; i < VT_RECENT_THREADS; i++) {
+        uint32_t owner = atomic_load(&session->recent_owners[i]);
+        if (owner && !is_thread(owner))
+            atomic_store(&session->recent_owners[i], 0);
+    }
 }
 
 /* Undoes a start that failed, and removes the file, which holds nothing. The session itself stays: its maker
@@ -225,6 +259,7 @@ static void discard(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
+    vt_memory_free(session->recent, VT_RECENT_BYTES);
     if (session->mapped_bytes)
         munmap(session->ring.header, session->mapped_bytes);
     if (session->file >= 0) {
@@ -273,6 +308,7 @@ static void go_on_in_child(void)
     vt_live_replace_memory(&session->live);
     if (session->deep_buffers)
         vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
+    vt_replace_memory(session->recent, VT_RECENT_BYTES);
 }
 
 int vt_session_open(struct vt_session *session)

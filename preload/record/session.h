@@ -14,12 +14,21 @@
 #include "record/live.h"
 #include "options.h"
 #include "record/ring.h"
+#include "stacks/native.h"
 #include "stacks/python.h"
+
+/* What a thread remembers of its latest walks. */
+struct vt_recent {
+    struct vt_recent_walks walks;
+    struct vt_recent_frames frames;
+};
 
 enum {
     VT_PYTHON_DEPTH = 1024,
     VT_DEEP_BUFFERS = 32,
-    VT_DEEP_BYTES = VT_DEEP_BUFFERS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame)
+    VT_DEEP_BYTES = VT_DEEP_BUFFERS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame),
+    VT_RECENT_THREADS = 64,
+    VT_RECENT_BYTES = VT_RECENT_THREADS * sizeof(struct vt_recent)
 };
 
 struct vt_session {
@@ -35,10 +44,14 @@ struct vt_session {
     /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
      * first of them. */
     _Atomic(struct vt_raw_python_frame *) deep_buffers;
-    _Atomic uint32_t free_deep;     /* bit per deep buffer */
-    _Atomic uint64_t known_devices; /* bit per device index */
-    _Atomic int stopping;           /* the writer must write what there is and end */
-    _Atomic int writer_done;        /* futex */
+    _Atomic uint32_t free_deep; /* bit per deep buffer */
+    /* VT_RECENT_THREADS of them, a thread's each, for as long as it runs. */
+    struct vt_recent *recent;
+    _Atomic uint32_t recent_owners[VT_RECENT_THREADS]; /* kernel's thread ids, 0 = free */
+    _Atomic bool recent_wanted;                        /* a thread found none free */
+    _Atomic uint64_t known_devices;                    /* bit per device index */
+    _Atomic int stopping;                              /* the writer must write what there is and end */
+    _Atomic int writer_done;                           /* futex */
     _Atomic int
         writer_left; /* as the process's last thread: the thread that ends the process writes the rest */
     _Atomic int writer_thread_id; /* the kernel's, 0 = not yet */
@@ -61,6 +74,11 @@ struct vt_session *vt_session_get(void);
 /* Counts an event that is not recorded: as dropped if it came while the session was being made, or within
  * another event of its thread (a signal handler's); else as too late. */
 void vt_session_missed(void);
+
+/* At a thread's first event: memory for its recent walks, NULL if none is left. free: in the writer thread,
+ * takes back what threads had that have ended, if it is wanted. */
+struct vt_recent *vt_session_recent(struct vt_session *session, uint32_t thread_id);
+void vt_session_free_recent(struct vt_session *session);
 
 /* For the writer thread. open: makes file, ring and tables; returns 0 or -errno, with a message on stderr.
  * publish: lets the host's threads record (they may have begun by themselves). discard: frees it all after a

@@ -207,6 +207,7 @@ static void do_round(struct writer *writer)
 {
     const struct vt_elf_changes changes = vt_elf_changes();
     vt_lookup_pin();
+    vt_session_free_recent(writer->session);
     if (changes.unloads != writer->libraries.unloads)
         vt_native_forget();
     /* A failing lookup would allocate an error text: the loader is asked only if there is something to find.

@@ -17,6 +17,13 @@ static _Atomic uintptr_t interpreter_start, interpreter_end;
 /* Return address in the loop of autograd's engine: the callers above it are the same for all of backward. */
 static _Atomic uintptr_t engine_loop;
 #define ENGINE_LOOP "_ZN5torch8autograd6Engine11thread_mainE"
+/* Raised after any of these, or a step below, may have changed: walks remembered before are void. */
+static _Atomic uint32_t generation = 1;
+
+static void void_recent_walks(void)
+{
+    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+}
 
 void vt_native_start(bool wanted)
 {
@@ -37,12 +44,15 @@ void vt_native_find_interpreter(void)
         return;
     atomic_store_explicit(&interpreter_end, (uintptr_t)evaluate + symbol->st_size, memory_order_relaxed);
     atomic_store_explicit(&interpreter_start, (uintptr_t)evaluate, memory_order_release);
+    void_recent_walks();
 }
 
 void vt_native_note_symbol(uint64_t return_address, const char *linkage_name)
 {
-    if (strncmp(linkage_name, ENGINE_LOOP, sizeof ENGINE_LOOP - 1) == 0)
-        atomic_store_explicit(&engine_loop, return_address, memory_order_relaxed);
+    if (strncmp(linkage_name, ENGINE_LOOP, sizeof ENGINE_LOOP - 1) != 0)
+        return;
+    atomic_store_explicit(&engine_loop, return_address, memory_order_relaxed);
+    void_recent_walks();
 }
 
 /* ---- the result ---- */
@@ -53,10 +63,11 @@ extern const char __ehdr_start __attribute__((visibility("hidden")));
 extern const char _end __attribute__((visibility("hidden")));
 
 struct walk {
-    uint64_t *addresses;
+    uint64_t *addresses; /* NULL: only their hash is wanted */
     size_t count;
     uint64_t hash;
     uintptr_t interpreter_start, interpreter_bytes, engine_loop, entry_frame;
+    uint32_t generation;
     bool truncated;
 };
 
@@ -72,7 +83,9 @@ static inline __attribute__((always_inline)) bool take(struct walk *walk, uintpt
         walk->truncated = true;
         return false;
     }
-    walk->addresses[walk->count++] = address;
+    if (walk->addresses)
+        walk->addresses[walk->count] = address;
+    walk->count++;
     walk->hash = vt_hash_add(walk->hash, address);
     return true;
 }
@@ -132,6 +145,7 @@ void vt_native_forget(void)
         for (int j = 0; j < 2; j++)
             if (atomic_load_explicit(&steps[i][j], memory_order_relaxed))
                 atomic_store_explicit(&steps[i][j], 0, memory_order_relaxed);
+    void_recent_walks();
 }
 
 static uint64_t pack(enum step_kind kind, int64_t cfa, uint64_t base)
@@ -238,10 +252,39 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
     }
 }
 
-/* False if it takes walk_full. */
-static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base, uintptr_t address)
+/* ---- walks made lately ---- */
+
+/* Notes that a walk depends on the word at `slot`. One that reads too many is not remembered. */
+static inline __attribute__((always_inline)) void note(struct vt_recent_walk *notes, uintptr_t slot,
+                                                       uint64_t value)
 {
-    struct vt_stack_range range = vt_stack_range_of(stack);
+    if (!notes)
+        return;
+    uint32_t at = notes->words < VT_RECENT_WORDS ? notes->words : VT_RECENT_WORDS - 1;
+    notes->offsets[at] = (uint32_t)(slot - notes->start);
+    notes->values[at] = value;
+    notes->words++;
+}
+
+/* Stacks of different calls differ most near the interpreter. */
+static inline __attribute__((no_sanitize("address", "thread"))) bool
+still_holds(const struct vt_recent_walk *recent)
+{
+    for (uint32_t i = recent->words; i-- > 0;)
+        if (*(const volatile uint64_t *)(recent->start + recent->offsets[i]) != recent->values[i])
+            return false;
+    return true;
+}
+
+/* False if it takes walk_full. The base pointer is the word at `base_slot`. */
+static inline __attribute__((always_inline)) bool walk_fast(struct walk *walk, const uint64_t *frame,
+                                                            struct vt_stack_range *range,
+                                                            struct vt_recent_walk *notes)
+{
+    /* A frame begins with its caller's base pointer and the address to return to. */
+    uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
+              address = frame[1];
+    note(notes, (uintptr_t)(frame + 1), address);
     for (uint64_t before = walk->hash; take(walk, address); before = walk->hash) {
         uint64_t step = step_from(address), value;
         int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
@@ -251,11 +294,14 @@ static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base,
             cfa = stack + (uintptr_t)offset;
             break;
         case STEP_FROM_BASE:
+            note(notes, base_slot, base);
             cfa = base + (uintptr_t)offset;
             break;
         case STEP_FROM_MEMORY:
-            if (!vt_stack_read(&range, base + (uintptr_t)offset, &value))
+            if (!vt_stack_read(range, base + (uintptr_t)offset, &value))
                 return true;
+            note(notes, base_slot, base);
+            note(notes, base + (uintptr_t)offset, value);
             cfa = value;
             break;
         default:
@@ -263,12 +309,17 @@ static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base,
         }
         if (ends_at_interpreter(walk, stack, cfa, before))
             return true;
-        if (__builtin_expect(cfa <= stack || !vt_stack_read(&range, cfa - 8, &value), 0))
+        if (__builtin_expect(cfa <= stack || !vt_stack_read(range, cfa - 8, &value), 0))
             return true;
+        note(notes, cfa - 8, value);
         uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
-        if (words != BASE_SAME &&
-            !vt_stack_read(&range, words == BASE_AT_ITSELF ? base : cfa - words * 8, &base_value))
-            return true;
+        if (words == BASE_AT_ITSELF)
+            note(notes, base_slot, base);
+        if (words != BASE_SAME) {
+            base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
+            if (!vt_stack_read(range, base_slot, &base_value))
+                return true;
+        }
         address = value;
         stack = cfa;
         base = base_value;
@@ -276,14 +327,50 @@ static inline bool walk_fast(struct walk *walk, uintptr_t stack, uintptr_t base,
     return true;
 }
 
-static void walk_stack(struct walk *walk, const uint64_t *frame)
+static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64_t *frame)
 {
     const struct walk empty = *walk;
-    /* A frame begins with its caller's base pointer and the address to return to. */
-    if (walk_fast(walk, (uintptr_t)(frame + 2), frame[0], frame[1]))
+    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
+    if (walk_fast(walk, frame, &range, NULL))
         return;
     *walk = empty;
     walk_full(walk);
+}
+
+static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
+{
+    struct vt_stack_range range = vt_stack_range_of((uintptr_t)(frame + 2));
+    if (!recent || !range.end_known) {
+        walk_stack(walk, frame);
+        return;
+    }
+    const size_t set = vt_hash((uintptr_t)frame >> 4) >> 32 & (VT_RECENT_SETS - 1);
+    for (int way = 0; way < VT_RECENT_WAYS; way++) {
+        const struct vt_recent_walk *made = &recent->walks[set][way];
+        if (made->start == (uintptr_t)frame && made->words && made->generation == walk->generation &&
+            made->entry_frame == walk->entry_frame && made->stack_end == range.high && still_holds(made)) {
+            walk->hash = made->hash;
+            return;
+        }
+    }
+    struct vt_recent_walk *notes = &recent->walks[set][recent->oldest[set]++ % VT_RECENT_WAYS];
+    struct walk again = *walk;
+    notes->stack_end = 0; /* no stack's, until the rest is there: a signal handler may jump out of here */
+    atomic_signal_fence(memory_order_seq_cst);
+    notes->words = 0;
+    notes->start = (uintptr_t)frame;
+    bool whole = walk_fast(walk, frame, &range, notes);
+    if (!whole) {
+        *walk = again;
+        walk_full(walk);
+    }
+    if (!whole || walk->truncated || notes->words > VT_RECENT_WORDS)
+        notes->words = 0;
+    notes->generation = walk->generation;
+    notes->entry_frame = walk->entry_frame;
+    notes->hash = walk->hash;
+    atomic_signal_fence(memory_order_seq_cst);
+    notes->stack_end = range.high;
 }
 
 #elif defined __aarch64__
@@ -301,25 +388,44 @@ static void walk_stack(struct walk *walk, const uint64_t *frame)
         at = next;
 }
 
+static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
+{
+    (void)recent;
+    walk_stack(walk, frame);
+}
+
 #else
 #error "native stacks: this architecture is not known"
 #endif
 
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, uint64_t *hash,
-                      bool *truncated)
+static struct walk begin_walk(uint64_t *addresses, uintptr_t entry_frame)
 {
-    if (!atomic_load_explicit(&enabled, memory_order_relaxed))
-        return 0;
     struct walk walk = {.addresses = addresses,
-                        .hash = *hash,
                         .entry_frame = entry_frame,
+                        .generation = atomic_load_explicit(&generation, memory_order_acquire), /* first */
                         .interpreter_start = atomic_load_explicit(&interpreter_start, memory_order_acquire),
                         .engine_loop = atomic_load_explicit(&engine_loop, memory_order_relaxed)};
     if (walk.interpreter_start)
         walk.interpreter_bytes =
             atomic_load_explicit(&interpreter_end, memory_order_relaxed) - walk.interpreter_start;
+    return walk;
+}
+
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, bool *truncated)
+{
+    if (!atomic_load_explicit(&enabled, memory_order_relaxed))
+        return 0;
+    struct walk walk = begin_walk(addresses, entry_frame);
     walk_stack(&walk, __builtin_frame_address(0));
-    *hash = walk.hash;
     *truncated = walk.truncated;
     return walk.count;
+}
+
+uint64_t vt_native_hash(struct vt_recent_walks *recent, uintptr_t entry_frame)
+{
+    if (!atomic_load_explicit(&enabled, memory_order_relaxed))
+        return 0;
+    struct walk walk = begin_walk(NULL, entry_frame);
+    hash_stack(&walk, __builtin_frame_address(0), recent);
+    return walk.hash;
 }

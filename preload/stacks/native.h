@@ -27,11 +27,28 @@ void vt_native_find_interpreter(void);
  * at the loop of autograd's engine, which is not included. */
 void vt_native_note_symbol(uint64_t return_address, const char *linkage_name);
 
+/* Walks that a thread made lately, each with the words of the stack that it read: while they all hold the same
+ * values, the same walk need not be made again. Zero at first; of one thread at a time. */
+enum { VT_RECENT_SETS = 32, VT_RECENT_WAYS = 4, VT_RECENT_WORDS = 48 };
+struct vt_recent_walk {
+    uintptr_t start, entry_frame, stack_end; /* where it began, what it was given, how far it could read */
+    uint64_t hash;
+    uint32_t generation; /* of the rules that it went by */
+    uint32_t words;      /* 0 = none */
+    uint32_t offsets[VT_RECENT_WORDS]; /* bytes from `start` */
+    uint64_t values[VT_RECENT_WORDS];
+};
+struct vt_recent_walks {
+    struct vt_recent_walk walks[VT_RECENT_SETS][VT_RECENT_WAYS];
+    uint8_t oldest[VT_RECENT_SETS];
+};
+
 /* Return addresses of the calling thread's frames outside of this library, innermost first, at most
  * VT_NATIVE_DEPTH. Stops before the interpreter's frame (its function, or the one that has `entry_frame` on
- * its stack: vt_python_walk; 0 = not known), and where no table knows the code. Mixes into *hash.
- */
-size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, uint64_t *hash,
-                      bool *truncated);
+ * its stack: vt_python_walk; 0 = not known), and where no table knows the code. */
+size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame, bool *truncated);
+
+/* The hash of what that walk would find. `recent`: the thread's, or NULL. */
+uint64_t vt_native_hash(struct vt_recent_walks *recent, uintptr_t entry_frame);
 
 #endif

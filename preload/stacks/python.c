@@ -152,59 +152,213 @@ read_frame(const struct vt_python *python, const struct vt_python_layout *layout
 
 struct walk {
     const struct vt_python *python;
-    struct vt_raw_python_frame *frames;
+    struct vt_raw_python_frame *frames; /* NULL: only told, not stored */
     size_t capacity;
-    size_t count;
-    uint64_t hash;
-    uintptr_t entry_frame;
-    bool truncated;
-    bool unreadable;
+    struct vt_python_stack told;
+    uint64_t power; /* of VT_HASH_5, by which the next frame's part counts */
 };
 
-static inline __attribute__((always_inline)) void
-take_frame(struct walk *walk, const struct vt_python_layout *layout, const struct frame *frame)
+static inline __attribute__((always_inline)) uint64_t guard_of(const struct vt_python_layout *layout,
+                                                               const char *code)
 {
-    const char *code = frame->code;
-    uint64_t guard = layout->code_version != 0 ? (uint32_t)vt_int_at(code, layout->code_version)
-                                               : guard_by_contents(layout, code);
-    uint64_t identity = vt_hash((uintptr_t)code) + guard * VT_HASH_2;
+    return layout->code_version != 0 ? (uint32_t)vt_int_at(code, layout->code_version)
+                                     : guard_by_contents(layout, code);
+}
+
+static inline __attribute__((always_inline)) uint64_t note_of(const struct vt_python *python,
+                                                              const char *code, uint64_t identity)
+{
     uint64_t note =
         atomic_load_explicit(&self_table[identity >> (64 - SELF_TABLE_BITS)], memory_order_relaxed);
     if (__builtin_expect(((note ^ identity) & ~SELF_NOTE_MASK) != 0, 0))
-        note = remember_self(walk->python, code, identity);
-    uint64_t self = 0;
-    if (__builtin_expect((note & VT_SELF_KIND_MASK) != VT_SELF_NONE, 0))
-        self = read_self(walk->python, frame->locals, note);
-
-    walk->frames[walk->count++] = (struct vt_raw_python_frame){code, frame->instruction_offset, self};
-    walk->hash = (rotate(walk->hash, 29) ^
-                  (identity + (uint32_t)frame->instruction_offset * VT_HASH_3 + rotate(vt_hash(self), 32))) *
-                 VT_HASH_5;
+        note = remember_self(python, code, identity);
+    return note & SELF_NOTE_MASK;
 }
 
-static inline __attribute__((always_inline)) void
-walk_frames(struct walk *walk, const struct vt_python_layout *layout, const char *thread)
+static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_python *python,
+                                                              const char *locals, uint64_t note)
+{
+    return __builtin_expect((note & VT_SELF_KIND_MASK) != VT_SELF_NONE, 0) ? read_self(python, locals, note)
+                                                                           : 0;
+}
+
+/* The hash of a stack is the sum of its frames' parts, each times a power of one number: so the hash of the
+ * outer frames can be added to that of others. */
+static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
+                                                             const struct vt_python_layout *layout,
+                                                             const struct frame *frame,
+                                                             struct vt_recent_frame *noted)
+{
+    const uint64_t guard = guard_of(layout, frame->code);
+    const uint64_t identity = vt_hash((uintptr_t)frame->code) + guard * VT_HASH_2;
+    const uint64_t note = note_of(walk->python, frame->code, identity);
+    const uint64_t self = self_of(walk->python, frame->locals, note);
+    uint64_t term =
+        (identity + (uint32_t)frame->instruction_offset * VT_HASH_3 + rotate(vt_hash(self), 32)) * VT_HASH_4;
+    term ^= term >> 32;
+    if (walk->frames)
+        walk->frames[walk->told.frames] =
+            (struct vt_raw_python_frame){frame->code, frame->instruction_offset, self};
+    if (noted) {
+        noted->guard = guard;
+        noted->self = self;
+        noted->self_note = (uint16_t)note;
+        noted->term = term;
+    }
+    walk->told.frames++;
+    walk->told.hash += term * walk->power;
+    walk->power *= VT_HASH_5;
+}
+
+/* ---- the latest walk ---- */
+
+static inline __attribute__((always_inline)) uint64_t instruction_at(const struct vt_python_layout *layout,
+                                                                     const char *at)
+{
+    return layout->chain == VT_CHAIN_OBJECTS ? (uint32_t)vt_int_at(at, layout->frame_instruction)
+                                             : vt_word_at(at, layout->frame_instruction);
+}
+
+static inline __attribute__((always_inline)) unsigned char owner_at(const struct vt_python_layout *layout,
+                                                                    const char *at)
+{
+    return layout->chain == VT_CHAIN_OBJECTS ? 0 : *(const unsigned char *)(at + layout->frame_owner);
+}
+
+/* What read_frame and take_frame go by; of their results, the rest. */
+static inline __attribute__((always_inline)) void note_frame(const struct vt_python_layout *layout,
+                                                             const char *at, enum frame_state state,
+                                                             struct vt_recent_frame *noted)
+{
+    noted->at = at;
+    noted->previous = vt_pointer_at(at, layout->frame_previous);
+    noted->code = vt_pointer_at(at, layout->frame_code);
+    noted->instruction = instruction_at(layout, at);
+    noted->first_instruction =
+        layout->code_thread_instructions && (state == FRAME_READABLE || state == FRAME_SKIPPED)
+            ? first_instruction(layout, at, vt_reference_at(layout, at, layout->frame_code))
+            : 0;
+    noted->owner = owner_at(layout, at);
+    noted->state = (uint8_t)state;
+}
+
+static inline __attribute__((always_inline)) bool is_same(const struct vt_python *python,
+                                                          const struct vt_python_layout *layout,
+                                                          const struct vt_recent_frame *noted)
+{
+    const char *at = noted->at;
+    if (vt_pointer_at(at, layout->frame_previous) != noted->previous || owner_at(layout, at) != noted->owner)
+        return false;
+    if (noted->state == FRAME_ENTRY)
+        return true;
+    if (vt_pointer_at(at, layout->frame_code) != noted->code ||
+        instruction_at(layout, at) != noted->instruction)
+        return false;
+    const char *code = vt_reference_at(layout, &noted->code, 0);
+    if (layout->code_thread_instructions && first_instruction(layout, at, code) != noted->first_instruction)
+        return false;
+    return noted->state == FRAME_SKIPPED ||
+           (guard_of(layout, code) == noted->guard &&
+            self_of(python, at + layout->frame_locals, noted->self_note) == noted->self);
+}
+
+enum { SEARCHED_FRAMES = 8 };
+
+/* If the frame at `at` is known, and so are all that called it: how many those are, itself included; else 0.
+ * *open: how many of the known ones may still be found. */
+static inline __attribute__((always_inline)) size_t find_known(const struct walk *walk,
+                                                               const struct vt_python_layout *layout,
+                                                               const struct vt_recent_frames *recent,
+                                                               const char *at, size_t *open)
+{
+    size_t least = *open > SEARCHED_FRAMES ? *open - SEARCHED_FRAMES : 0;
+    for (size_t i = *open; i-- > least;) {
+        if (recent->known[i].at != at)
+            continue;
+        for (size_t k = i + 1; k-- > 0;)
+            if (!is_same(walk->python, layout, &recent->known[k])) {
+                *open = k;
+                return 0;
+            }
+        return i + 1;
+    }
+    return 0;
+}
+
+/* The known frames up to `known`, and before them the fresh ones. */
+static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t fresh)
+{
+    recent->count = 0;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (known + fresh > VT_RECENT_FRAMES)
+        fresh = 0;
+    for (size_t i = known; fresh-- > 0; i++) {
+        struct vt_recent_frame *frame = &recent->known[i];
+        const struct vt_recent_frame *outer = i > 0 ? frame - 1 : NULL;
+        *frame = recent->fresh[fresh];
+        const bool counts = frame->state == FRAME_READABLE;
+        frame->frames = (outer ? outer->frames : 0) + counts;
+        frame->hash = outer ? outer->hash : 0;
+        if (counts)
+            frame->hash = frame->term + frame->hash * VT_HASH_5;
+        frame->entry_frame = frame->state == FRAME_ENTRY ? (uintptr_t)frame->at
+                             : outer                     ? outer->entry_frame
+                                                         : 0;
+        known = i + 1;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    recent->count = known;
+}
+
+/* Adds known frames to a walk. False if they are more than it may have. */
+static bool take_known(struct walk *walk, const struct vt_recent_frame *innermost)
+{
+    if (walk->told.frames + innermost->frames > walk->capacity)
+        return false;
+    walk->told.frames += innermost->frames;
+    walk->told.hash += innermost->hash * walk->power;
+    if (walk->told.entry_frame == 0)
+        walk->told.entry_frame = innermost->entry_frame;
+    return true;
+}
+
+static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
+                                                              const struct vt_python_layout *layout,
+                                                              const char *thread,
+                                                              struct vt_recent_frames *recent)
 {
     const char *at = first_frame(layout, thread);
-    size_t bound = walk->capacity * 4 + 64;
+    size_t bound = walk->capacity * 4 + 64, fresh = 0, known = 0, open = recent ? recent->count : 0;
     for (; at != NULL; at = vt_pointer_at(at, layout->frame_previous)) {
-        struct frame frame;
+        struct frame frame = {0};
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
+        if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&
+            take_known(walk, &recent->known[known - 1])) {
+            at = NULL;
+            break;
+        }
+        known = 0;
         enum frame_state state = read_frame(walk->python, layout, at, &frame);
-        if (state == FRAME_ENTRY && walk->entry_frame == 0)
-            walk->entry_frame = (uintptr_t)at;
+        struct vt_recent_frame *noted = recent && fresh < VT_RECENT_FRAMES ? &recent->fresh[fresh] : NULL;
+        fresh++;
+        if (noted)
+            note_frame(layout, at, state, noted);
+        if (state == FRAME_ENTRY && walk->told.entry_frame == 0)
+            walk->told.entry_frame = (uintptr_t)at;
         if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
             continue;
         if (__builtin_expect(state == FRAME_UNREADABLE, 0))
             break;
-        if (__builtin_expect(walk->count == walk->capacity, 0)) {
-            walk->truncated = true;
+        if (__builtin_expect(walk->told.frames == walk->capacity, 0)) {
+            walk->told.truncated = true;
             return;
         }
-        take_frame(walk, layout, &frame);
+        take_frame(walk, layout, &frame, noted);
     }
-    walk->unreadable = at != NULL;
+    walk->told.unreadable = at != NULL;
+    if (recent && !walk->told.unreadable && fresh <= VT_RECENT_FRAMES)
+        remember_walk(recent, known, fresh);
 }
 
 /* One walk for each table, with its offsets as constants. */
@@ -212,40 +366,44 @@ walk_frames(struct walk *walk, const struct vt_python_layout *layout, const char
     static __attribute__((noinline)) void walk_##index(struct walk *walk, const char *thread)                \
     {                                                                                                        \
         struct walk in_registers = *walk; /* what is stored to frames could alias *walk */                   \
-        walk_frames(&in_registers, &vt_python_layouts[index], thread);                                       \
+        walk_frames(&in_registers, &vt_python_layouts[index], thread, NULL);                                 \
+        *walk = in_registers;                                                                                \
+    }                                                                                                        \
+    static __attribute__((noinline)) void hash_##index(struct walk *walk, const char *thread,                \
+                                                       struct vt_recent_frames *recent)                      \
+    {                                                                                                        \
+        struct walk in_registers = *walk;                                                                    \
+        in_registers.frames = NULL;                                                                          \
+        walk_frames(&in_registers, &vt_python_layouts[index], thread, recent);                               \
         *walk = in_registers;                                                                                \
     }
-WALK(0)
-WALK(1)
-WALK(2)
-WALK(3)
-WALK(4)
-WALK(5)
-WALK(6)
-WALK(7)
-WALK(8)
-WALK(9)
+#define WALKS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+WALKS(WALK)
 
-static void (*const walks[])(struct walk *, const char *) = {walk_0, walk_1, walk_2, walk_3, walk_4,
-                                                             walk_5, walk_6, walk_7, walk_8, walk_9};
+static const struct {
+    void (*store)(struct walk *, const char *thread);
+    void (*hash)(struct walk *, const char *thread, struct vt_recent_frames *);
+} walks[] = {
+#define WALK_ITEM(index) {walk_##index, hash_##index},
+    WALKS(WALK_ITEM)};
 _Static_assert(sizeof walks / sizeof *walks == VT_PYTHON_LAYOUTS, "a walk for each table");
 
-size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable, uintptr_t *entry_frame)
+void vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, struct vt_python_stack *stack)
 {
-    *entry_frame = 0;
-    *truncated = false;
-    *unreadable = false;
-    struct walk walk = {.frames = frames, .capacity = capacity, .hash = *hash};
+    struct walk walk = {.frames = frames, .capacity = capacity, .power = 1};
     const char *thread = vt_python_current_thread(&walk.python);
-    if (thread == NULL)
-        return 0;
-    walks[walk.python->layout->index](&walk, thread);
-    *hash = walk.hash;
-    *truncated = walk.truncated;
-    *unreadable = walk.unreadable;
-    *entry_frame = walk.entry_frame;
-    return walk.count;
+    if (thread != NULL)
+        walks[walk.python->layout->index].store(&walk, thread);
+    *stack = walk.told;
+}
+
+void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_python_stack *stack)
+{
+    struct walk walk = {.capacity = capacity, .power = 1};
+    const char *thread = vt_python_current_thread(&walk.python);
+    if (thread != NULL)
+        walks[walk.python->layout->index].hash(&walk, thread, recent);
+    *stack = walk.told;
 }
 
 /* ---- local variables ---- */

@@ -17,13 +17,43 @@ struct vt_raw_python_frame {
     uint64_t self_address;      /* of the module or optimizer that the frame runs in, 0 = none; never read */
 };
 
-/* Walks the calling thread's frames, innermost first. Returns the number stored in `frames` (0 without
- * Python) and mixes them into *hash: two walks that differ in code, instruction or self differ in hash, also
- * where another code object got the address of one that died. *truncated: there were more than `capacity`.
- * *unreadable: the chain is not valid from there on. *entry_frame: from 3.12 on the frame that the innermost
- * evaluation keeps on the C stack, for vt_native_walk; 0 = none seen. */
-size_t vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, uint64_t *hash, bool *truncated,
-                      bool *unreadable, uintptr_t *entry_frame);
+struct vt_python_stack {
+    /* Of all frames: two walks that differ in code, instruction or self differ in it, also where another code
+     * object got the address of one that died. */
+    uint64_t hash;
+    size_t frames;         /* 0 without Python */
+    bool truncated;        /* there were more than the capacity */
+    bool unreadable;       /* the chain is not valid from there on */
+    uintptr_t entry_frame; /* from 3.12 on the frame that the innermost evaluation keeps on the C stack, for
+                              vt_native_walk; 0 = none seen */
+};
+
+/* Walks the calling thread's frames, innermost first, and stores at most `capacity` of them. */
+void vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, struct vt_python_stack *stack);
+
+/* A thread's latest walk. In the next one most outer frames are still the same: they are compared, not read
+ * anew. Zero at first; of one thread at a time. */
+enum { VT_RECENT_FRAMES = 128 };
+struct vt_recent_frame {
+    const char *at, *previous, *code;
+    uint64_t instruction, first_instruction, guard; /* as read from the frame and from its code (python.c) */
+    uintptr_t self;
+    uint16_t self_note;
+    uint8_t owner, state;
+    uint32_t frames;       /* from here outward */
+    uint64_t term;         /* its own part of the hash */
+    uint64_t hash;         /* from here outward */
+    uintptr_t entry_frame; /* the innermost, from here outward */
+};
+struct vt_recent_frames {
+    size_t count;
+    struct vt_recent_frame known[VT_RECENT_FRAMES]; /* outermost first */
+    struct vt_recent_frame fresh[VT_RECENT_FRAMES]; /* of the walk that goes on, innermost first */
+};
+
+/* What vt_python_walk with that capacity would tell, without storing frames. `recent`: the thread's, or NULL.
+ */
+void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_python_stack *stack);
 
 struct vt_python_code_view {
     /* The caller's buffer for names that are not ASCII, both together; what does not fit is cut off. */

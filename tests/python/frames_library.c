@@ -41,17 +41,34 @@ __attribute__((constructor)) static void look_up(void)
     vt_python_look_up();
 }
 
+/* What is told without storing frames, from nothing and from what the thread's walks before left, must be
+ * the same. */
+static void walk(struct vt_raw_python_frame *frames, size_t capacity, struct vt_python_stack *stack)
+{
+    static __thread struct vt_recent_frames recent;
+    struct vt_python_stack anew, known, again;
+    vt_python_walk(frames, capacity, stack);
+    vt_python_hash(NULL, capacity, &anew);
+    vt_python_hash(&recent, capacity, &known);
+    vt_python_hash(&recent, capacity, &again);
+    if (memcmp(stack, &anew, sizeof anew) || memcmp(stack, &known, sizeof known) ||
+        memcmp(stack, &again, sizeof again)) {
+        fprintf(stderr, "a walk, its hash, and what is remembered of it differ\n");
+        abort();
+    }
+}
+
 /* One record a frame: file, name, line, instruction offset, self. */
 size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_walk *told)
 {
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
-    bool truncated, unreadable;
-    uintptr_t entry_frame;
+    struct vt_python_stack stack = {0};
     memset(told, 0, sizeof *told);
-    size_t count = vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &told->hash, &truncated,
-                                  &unreadable, &entry_frame);
-    told->truncated = truncated;
-    told->unreadable = unreadable;
+    walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &stack);
+    size_t count = stack.frames;
+    told->hash = stack.hash;
+    told->truncated = stack.truncated;
+    told->unreadable = stack.unreadable;
     told->frames = (uint32_t)count;
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
@@ -79,48 +96,38 @@ size_t test_walk(char *text, size_t text_bytes, size_t capacity, struct test_wal
 size_t test_walk_hash(size_t capacity, uint64_t *hash)
 {
     static __thread struct vt_raw_python_frame frames[MAXIMUM];
-    bool truncated, unreadable;
-    uintptr_t entry_frame;
-    *hash = 0;
-    return vt_python_walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, hash, &truncated, &unreadable,
-                          &entry_frame);
+    struct vt_python_stack stack = {0};
+    walk(frames, capacity < MAXIMUM ? capacity : MAXIMUM, &stack);
+    *hash = stack.hash;
+    return stack.frames;
 }
 
 double test_walk_ns(size_t capacity, unsigned walks, uint32_t *frames_found)
 {
-    static __thread struct vt_raw_python_frame frames[MAXIMUM];
-    static _Atomic uint64_t sink;
-    bool truncated, unreadable;
-    uintptr_t entry_frame;
+    static __thread struct vt_recent_frames recent;
+    struct vt_python_stack stack = {0};
     struct timespec begin, end;
-    uint64_t hash = 0;
-    size_t count = 0;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    for (unsigned i = 0; i < walks; i++) {
-        hash = i;
-        count = vt_python_walk(frames, capacity, &hash, &truncated, &unreadable, &entry_frame);
-        atomic_fetch_add_explicit(&sink, hash, memory_order_relaxed);
-    }
+    for (unsigned i = 0; i < walks; i++)
+        vt_python_hash(&recent, capacity, &stack);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    *frames_found = (uint32_t)count;
+    *frames_found = (uint32_t)stack.frames;
     return ((double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec)) / walks;
 }
 
 /* Each walk after 4 MiB of other memory went through the cache: as in a program that computes meanwhile. */
 double test_walk_cold_ns(size_t capacity, unsigned walks)
 {
-    static __thread struct vt_raw_python_frame frames[MAXIMUM];
+    static __thread struct vt_recent_frames recent;
     static volatile char other[4 << 20];
-    bool truncated, unreadable;
-    uintptr_t entry_frame;
+    struct vt_python_stack stack = {0};
     double total = 0;
     for (unsigned i = 0; i < walks; i++) {
         for (size_t k = 0; k < sizeof other; k += 64)
             other[k]++;
         struct timespec begin, end;
-        uint64_t hash = 0;
         clock_gettime(CLOCK_MONOTONIC, &begin);
-        vt_python_walk(frames, capacity, &hash, &truncated, &unreadable, &entry_frame);
+        vt_python_hash(&recent, capacity, &stack);
         clock_gettime(CLOCK_MONOTONIC, &end);
         total += (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
     }

@@ -37,11 +37,10 @@ static int lines[16];
 static void walk(void)
 {
     struct vt_raw_python_frame frames[16];
-    uint64_t hash = 0;
-    bool truncated, unreadable;
-    uintptr_t entry_frame;
+    struct vt_python_stack stack;
     names[0] = 0;
-    count = vt_python_walk(frames, 16, &hash, &truncated, &unreadable, &entry_frame);
+    vt_python_walk(frames, 16, &stack);
+    count = stack.frames;
     for (size_t i = 0; i < count; i++) {
         struct vt_python_code_view view = {0};
         if (!vt_python_describe_code(frames[i].code, &view))

@@ -23,10 +23,13 @@ static __attribute__((constructor)) void start(void)
 
 size_t probe(uint64_t addresses[VT_NATIVE_DEPTH], int *truncated, uint64_t *hash)
 {
+    static __thread struct vt_recent_walks recent;
     bool cut = false;
-    *hash = 1;
-    size_t count = vt_native_walk(addresses, 0, hash, &cut);
+    size_t count = vt_native_walk(addresses, 0, &cut);
+    *hash = vt_native_hash(&recent, 0);
     *truncated = cut;
+    if (vt_native_hash(&recent, 0) != *hash || vt_native_hash(NULL, 0) != *hash)
+        return 0; /* what is remembered is what is found anew */
     return count;
 }
 
