@@ -7,15 +7,6 @@ import torchvision
 from torch import nn
 from torch.nn import functional as F
 
-from zoo import real
-
-
-def imported():
-    real.imported()
-    from diffusers import AutoencoderKL, DDPMScheduler, UNet2DConditionModel  # noqa: F401
-    from diffusers.training_utils import EMAModel  # noqa: F401
-    from transformers import CLIPTextModel  # noqa: F401
-
 
 # --- diffusion -----------------------------------------------------------------------------------------------------------------
 
