@@ -2,7 +2,7 @@
 leaks_unseen/, which nobody looked at while mending: these say themselves what the holder's text must name.
 
 As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ (with
---unseen=fresh, of leaks_fresh/) and a summary.
+--unseen=fresh, of leaks_fresh/, and so on) and a summary.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ def names_in(folder):
 
 
 NAMES = names_in(SCRIPTS)
-UNSEEN = {folder: names_in(HERE / f"leaks_{folder}") for folder in ("unseen", "fresh")}
+UNSEEN = {folder: names_in(HERE / f"leaks_{folder}") for folder in ("unseen", "fresh", "third")}
 TOLERANCE, UNSEEN_TOLERANCE = 0.01, 0.05
 # The holder of each leak, as a reader of the script would name it. Those without an entry have no Python holder (driver
 # memory, a list that C is building, pinned memory), or none that can be named.

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 class Graph:
     """Features, edges, labels and masks, moved together."""
 
-    def __init__(self, nodes=3000, edges=12000, features=256, classes=7):
+    def __init__(self, nodes=1500, edges=4000, features=512, classes=7):
         self.x = torch.rand(nodes, features)
         self.edge_index = torch.randint(0, nodes, (2, edges))
         self.y = torch.randint(0, classes, (nodes,))
@@ -49,7 +49,7 @@ def citations_whole_graph(record):
     """Each epoch is one pass over the whole graph, then a test; the loss is over a mask."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data = Graph().to(device)
-    model = SAGE(256, 512, 7).to(device)
+    model = SAGE(512, 1024, 7).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     record.watch([model], [optimizer])
     record.hold("input", lambda: vars(data))

@@ -160,22 +160,22 @@ def conversations_in_turn(record):
     record.watch([model])
     active = []
     record.hold("kv_cache", lambda: [(cache.k, cache.v) for conversation in active for cache in conversation.caches])
-    record.hold("input", lambda: [(conversation.pending, conversation.answer) for conversation in active])
+    record.hold("input", lambda: [conversation.pending for conversation in active])
     for turn in range(36):
         if turn % 6 == 0:
-            active.append(Conversation(model, torch.randint(0, 4000, (1, 24 + turn)).to("cuda")))
+            active.append(Conversation(model, torch.randint(0, 4000, (1, 60 + 2 * turn)).to("cuda")))
         for conversation in active:
             with record.free_choice():
                 probabilities = torch.softmax(model(conversation.pending, conversation.caches) / 0.8, -1)
                 token = torch.multinomial(probabilities, 1).clamp(0, 3999)
             record.note("kv_cache", [tensor for cache in conversation.caches for tensor in (cache.k, cache.v)])
             record.note("input", [token])
-            conversation.answer.append(token)
+            conversation.answer.append(int(token))
             conversation.pending = token
         if turn % 5 == 4:
             record.take("turn", turn)
         if len(active) > 3:
-            torch.cat(active.pop(0).answer, 1).cpu()
+            active.pop(0)
     active.clear()
     del conversation, probabilities, token
     record.take("closed", 40)

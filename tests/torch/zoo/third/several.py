@@ -171,7 +171,7 @@ def distilled_into_small(record):
     regressor = nn.Conv2d(64, 512, 1).cuda()
     features = {}
     student[5].register_forward_hook(lambda module, inputs, output: features.__setitem__("student", output))
-    teacher.features.register_forward_hook(lambda module, inputs, output: features.__setitem__("teacher", output))
+    teacher.features.register_forward_hook(lambda module, inputs, output: features.__setitem__("teacher", output.mean((2, 3))))
     optimizer = torch.optim.AdamW(itertools.chain(student.parameters(), regressor.parameters()), lr=1e-3)
     record.watch([teacher, student, regressor], [optimizer])
     T = 4.0
@@ -180,7 +180,7 @@ def distilled_into_small(record):
         with torch.no_grad(), record.free_choice():
             teacher_logits = teacher(images)
         student_logits = student(images)
-        hint = F.adaptive_avg_pool2d(regressor(features["student"]), 3)
+        hint = regressor(features["student"]).mean((2, 3))
         soft = F.kl_div(F.log_softmax(student_logits / T, 1), F.softmax(teacher_logits / T, 1), reduction="batchmean") * T * T
         loss = 0.7 * soft + 0.3 * F.cross_entropy(student_logits, labels) + 0.1 * F.mse_loss(hint, features["teacher"])
         record.take("fwd", step, (images, labels))
