@@ -14,7 +14,7 @@ DEVICE = torch.device("cuda")
 # --- proximal policy optimization, in one file ------------------------------------------------------------------------------
 
 def layer_init(layer, std=2 ** 0.5):
-    nn.init.orthogonal_(layer.weight, std)
+    nn.init.xavier_uniform_(layer.weight, std)
     nn.init.constant_(layer.bias, 0.0)
     return layer
 

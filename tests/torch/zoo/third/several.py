@@ -277,8 +277,8 @@ def objective(record, trial, width, make_optimizer, best):
 
 def random_search(record):
     """One model after the other, each with another width and optimizer; the best so far is kept for the end."""
-    trials = [(512, lambda p: torch.optim.Adam(p, 1e-3)), (768, lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, nesterov=True)),
-              (384, lambda p: torch.optim.Adagrad(p, 1e-2)), (640, lambda p: torch.optim.RMSprop(p, 1e-3, centered=True))]
+    trials = [(1024, lambda p: torch.optim.Adam(p, 1e-3)), (1280, lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9, nesterov=True)),
+              (768, lambda p: torch.optim.Adagrad(p, 1e-2)), (1152, lambda p: torch.optim.RMSprop(p, 1e-3, centered=True))]
     best, best_model = None, None
     for number, (width, make_optimizer) in enumerate(trials):
         score, model = objective(record, number, width, make_optimizer, [best_model] if best_model else [])

@@ -206,12 +206,9 @@ VIEWS = {
 
 
 @torch.inference_mode()
-def averaged_over_flips(record):
-    """Each picture is classified in four views; the probabilities of all pictures are joined at the end."""
-    model = torchvision.models.mobilenet_v2(num_classes=50).eval().to("cuda", memory_format=torch.channels_last)
-    record.watch([model])
+def predict(record, model, loader):
     all_probabilities, all_labels = [], []
-    for step, (images, labels) in enumerate(DataLoader(Pictures(40, side=48, classes=50), batch_size=8)):
+    for step, (images, labels) in enumerate(loader):
         images = images.to("cuda", memory_format=torch.channels_last)
         with record.free_choice():
             total = None
@@ -227,7 +224,15 @@ def averaged_over_flips(record):
         record.take("batch", step, (images,))
     with record.free_choice():
         predicted = torch.cat(all_probabilities).argmax(1).cpu()
-    (predicted == torch.cat(all_labels)).float().mean().item()
+    return predicted, torch.cat(all_labels)
+
+
+def averaged_over_flips(record):
+    """Each picture is classified in four views; the probabilities of all pictures are joined at the end."""
+    model = torchvision.models.mobilenet_v2(num_classes=50).eval().to("cuda", memory_format=torch.channels_last)
+    record.watch([model])
+    predicted, labels = predict(record, model, DataLoader(Pictures(40, side=48, classes=50), batch_size=8))
+    (predicted == labels).float().mean().item()
     record.take("end", 5)
 
 
