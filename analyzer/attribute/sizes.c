@@ -238,9 +238,10 @@ static bool is_successor(const struct lives *lives, size_t i)
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
+    const uint64_t used = lives->phases->pass_count > 0 ? VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT)
+                                                        : VT_LIFE(AT_NEXT_FORWARD);
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!vt_lives_is_parameter(lives, i) ||
-            !(lives->bits[i] & (VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT))) || is_successor(lives, i))
+        if (!vt_lives_is_parameter(lives, i) || !(lives->bits[i] & used) || is_successor(lives, i))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
