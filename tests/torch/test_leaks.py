@@ -60,6 +60,7 @@ HOLDERS = {
     "leak_held_generator_local": "list 'shown' of remember()",
     "leak_held_history_dict": "list 'history['outputs']' of main()",
     "leak_held_linked_slots": "attribute Log.newest",
+    "leak_held_new_layers": "parameters adapters.*",
     "leak_held_numbered_attributes": "attributes feature_* of Net",
     "leak_held_old_teachers": "list Distiller.rounds['teachers']",
     "leak_held_registry": "set Run.registry",

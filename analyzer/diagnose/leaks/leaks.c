@@ -117,7 +117,7 @@ static int find(struct vt_leak_finder *finder)
 {
     static int (*const finders[])(struct vt_leak_finder *) = {
         vt_leak_finder_read,  vt_leak_cycles_find,  vt_leak_growth_find, vt_leak_groups_find,
-        vt_leak_rebuilt_find, vt_leak_holders_find, vt_leak_lines_find};
+        vt_leak_rebuilt_find, vt_leak_holders_find, vt_leak_owners_find, vt_leak_lines_find};
     struct vt_leaks *leaks = finder->leaks;
     int error = 0;
     for (size_t i = 0; i < sizeof finders / sizeof *finders && !error; i++)
