@@ -17,10 +17,12 @@ static int compare_parts(const void *a, const void *b)
            vt_order(left->stack_id, right->stack_id);
 }
 
+/* What fills the card first. */
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
-    return 4 * vt_order(right->is_leak, left->is_leak) +
+    return 8 * vt_order(right->is_leak, left->is_leak) +
+           4 * vt_order(left->verdict == VT_LEAK_HOST_PINNED, right->verdict == VT_LEAK_HOST_PINNED) +
            2 * vt_order(right->bytes_per_step, left->bytes_per_step) +
            vt_order(left->stack_id, right->stack_id);
 }
