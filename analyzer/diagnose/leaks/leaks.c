@@ -51,14 +51,18 @@ static void sum_up(struct vt_leaks *leaks)
  * there ever is. */
 static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak *leak, uint32_t event_index)
 {
-    size_t alive = 0;
-    for (size_t i = 0; i < leak->kept_count && alive < 2; i++) {
+    uint32_t first = VT_NEVER, last = 0;
+    for (size_t i = 0; i < leak->kept_count && (first == VT_NEVER || first == last); i++) {
         const struct vt_allocation *block = &finder->replay->allocations[leak->kept[i]];
+        uint32_t step = vt_leak_step_of(finder, block->alloc_event);
         if (block->alloc_event > event_index)
             break;
-        alive += vt_alive_at(block, event_index);
+        if (!vt_alive_at(block, event_index))
+            continue;
+        first = step < first ? step : first;
+        last = step > last ? step : last;
     }
-    return leak->kept_count > 0 ? alive > 1 : vt_leak_step_of(finder, event_index) > leak->first_step;
+    return leak->kept_count > 0 ? first < last : vt_leak_step_of(finder, event_index) > leak->first_step;
 }
 
 /* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
