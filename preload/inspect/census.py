@@ -19,7 +19,6 @@ LEAST_NS = 5_000_000  # of a processor, that a census gets also where waits have
 CHECK_EVERY, REPORT_EVERY = 256, 16  # objects visited, tensors reported, between two readings of the clock
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure does
-KEEPERS = {"__main__", "weakref"}  # modules that are searched although no file or the standard library's defines them: finalizers have arguments
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
 
 
@@ -544,7 +543,7 @@ def take_census(variables, torch, inspection, deadline_ns, handled, context):
     for where, name, value in reversed(list(zip(variables[::3], variables[1::3], variables[2::3]))):  # outermost first
         put(census, value, -1, "global" if where == "<module>" else "local", name, "__main__" if where == "<module>" else where)
     for name, module in list(sys.modules.items()):
-        if type(module) is MODULE and (name in KEEPERS or not is_library(module)):
+        if type(module) is MODULE and (name == "__main__" or not is_library(module)):
             for variable, value in entries(module.__dict__):
                 if not key_name(variable).startswith("__"):
                     put(census, value, -1, "global", key_name(variable), name)

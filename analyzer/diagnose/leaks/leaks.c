@@ -79,8 +79,9 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
         [NO_CYCLES] =
             "no Python name reaches it, and the time did not last for a search of reference cycles. Call "
             "vramtrace_inspect() where it has grown",
-        [ALL] =
-            "an inspection looked for holders when it had grown and found no Python name: C++ code holds it",
+        [ALL] = "an inspection looked for holders when it had grown; no name of the program reaches it: a "
+                "library or "
+                "C++ code holds it",
     };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
         leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
