@@ -415,7 +415,7 @@ int vt_lives_compare_sizes(struct lives *lives)
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
     if (!error)
-        error = vt_lives_find_gathered(lives);
+        error = vt_lives_find_multiples(lives);
     lives->has_state = makes_own_state(lives);
     if (!error)
         error = find_gradient_holders(lives);
