@@ -269,7 +269,14 @@ static int follow_growth(struct finder *finder, size_t *next)
     return error;
 }
 
-/* If most of what a stack made in calls grew, all of it did: the last of a sequence goes with its call. */
+/* What is concatenated in a call, or made of that between two calls. */
+static bool may_be_grown(const struct finder *finder, size_t index)
+{
+    return is_holder(finder, index) && (finder->call_of[index] == NO_CALL || may_grow(finder, index));
+}
+
+/* If most of what a stack made grew, all of it did: the last of a sequence goes with its call, or the trace
+ * ends. */
 static int mark_like_grown(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
@@ -279,14 +286,14 @@ static int mark_like_grown(struct finder *finder)
     if (!stacks)
         return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!may_grow(finder, i))
+        if (!may_be_grown(finder, i))
             continue;
         stacks[replay->allocations[i].stack_id].all++;
         stacks[replay->allocations[i].stack_id].grown += (finder->lives[i] & VT_LIFE(GROWN)) != 0;
     }
     for (size_t i = 0; i < replay->allocation_count; i++) {
         uint32_t stack_id = replay->allocations[i].stack_id;
-        if (may_grow(finder, i) && stacks[stack_id].grown * 2 >= stacks[stack_id].all)
+        if (may_be_grown(finder, i) && stacks[stack_id].grown * 2 >= stacks[stack_id].all)
             finder->lives[i] |= VT_LIFE(GROWN);
     }
     free(stacks);
