@@ -269,6 +269,30 @@ static void find_wrappers(struct vt_sites *sites)
                 sites->items[id].traits |= VT_TRAIT(WRAPS_OPTIMIZER);
 }
 
+/* Made in constructors, all of them of the script's own classes that are no modules. */
+static bool is_plain_init(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    bool plain = false;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        bool init = frame_is(sites, stack, i, VT_CODE_INIT);
+        if ((init && frame_is(sites, stack, i, VT_CODE_OF_MODULE)) ||
+            ((init || !plain) && vt_trace_code_is_library(sites->trace, stack->python[i].code_id)))
+            return false;
+        plain |= init && strchr(sites->trace->codes[stack->python[i].code_id].name, '.');
+    }
+    return plain;
+}
+
+static void find_plain_inits(struct vt_sites *sites)
+{
+    for (uint32_t id = 0; id < sites->trace->code_count; id++)
+        if (vt_sites_code_is(sites, id, VT_CODE_FORWARD) && !vt_sites_code_is(sites, id, VT_CODE_OF_MODULE))
+            mark_class(sites, id, VT_CODE_OF_MODULE, true);
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        if (is_plain_init(sites, &sites->trace->stacks[id]))
+            sites->items[id].traits |= VT_TRAIT(PLAIN_INIT);
+}
+
 /* The innermost module calls a function of the script's that is not its forward. */
 static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack *stack)
 {
@@ -306,6 +330,7 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
     find_buffers(sites);
     find_closures(sites);
     find_wrappers(sites);
+    find_plain_inits(sites);
     find_hooks(sites);
     return 0;
 }

@@ -23,6 +23,7 @@
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
     X(INIT_METHOD, "init-method")                                                                            \
+    X(PLAIN_INIT, "plain-init") /* in constructors of the script\'s classes that are no modules; sites.c */  \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
@@ -65,6 +66,8 @@ enum vt_own_trait {
     X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
     X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; sites.c sets it */          \
     X(WRAPPER, "wrapper")                                                                                    \
+    X(INIT, "init")                                                                                          \
+    X(OF_MODULE, "of-module") /* of a class that has a forward; sites.c sets it */                           \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,
