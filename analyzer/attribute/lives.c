@@ -299,6 +299,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         error = vt_lives_compare_sizes(&lives);
     if (!error)
+        error = vt_lives_find_multiples(&lives);
+    if (!error)
         error = vt_lives_find_sets(&lives);
     if (!error)
         error = find_beside_loaded(&lives);

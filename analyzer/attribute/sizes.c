@@ -462,8 +462,6 @@ int vt_lives_compare_sizes(struct lives *lives)
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
     if (!error)
-        error = vt_lives_find_multiples(lives);
-    if (!error)
         error = find_leaves(lives);
     lives->has_state = makes_own_state(lives);
     if (!error)
