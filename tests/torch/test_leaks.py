@@ -108,6 +108,10 @@ name, from the census of an inspection that the script requests near its end (a 
 unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too, except leak_bound_methods,
 which is not found; holders are missing.
 
+Programs that nobody looked at (`test_leaks.py --unseen[=fresh|third]`), first measured: of `leaks_third/` 14 of 14 leaks were found, with
+their bytes and holders, 12 with the expected verdict, and no alarm in 8 programs without a leak; of `leaks_fresh/` 10 of 10 were found, 7
+with their bytes, 7 with their holder, and no alarm in 6.
+
 Known limits:
 - growth within a step, and growth that ended before the last step, are not reported: a leak needs six steps, four of which
   keep something;
