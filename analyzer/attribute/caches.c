@@ -269,28 +269,52 @@ static int follow_growth(struct finder *finder, size_t *next)
     return error;
 }
 
-/* If most of what a stack made in calls grew, all of it did: the last of a sequence goes with its call. */
+/* What is concatenated in a call, or made of that between two calls. */
+static bool may_be_grown(const struct finder *finder, size_t index)
+{
+    return is_holder(finder, index) && (finder->call_of[index] == NO_CALL || may_grow(finder, index));
+}
+
+/* The first stack of the same call on any thread; between calls the stack itself. */
+static int find_codes(const struct finder *finder, uint32_t *code_of)
+{
+    struct vt_index codes = {0};
+    int error = 0;
+    for (uint32_t id = 0; id < finder->replay->trace->stack_count && !error; id++) {
+        uint32_t known = finder->inner[id] ? vt_index_get(&codes, finder->inner[id]) : id;
+        code_of[id] = known == VT_INDEX_NONE ? id : known;
+        if (known == VT_INDEX_NONE)
+            error = vt_index_put(&codes, finder->inner[id], id);
+    }
+    vt_index_free(&codes);
+    return error;
+}
+
+/* If most of what a code made grew, all of it did: the last of a sequence goes with its call, or the trace
+ * ends. */
 static int mark_like_grown(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     struct {
         uint32_t all, grown;
-    } *stacks = calloc(replay->trace->stack_count + 1, sizeof *stacks);
-    if (!stacks)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!may_grow(finder, i))
+    } *codes = calloc(replay->trace->stack_count + 1, sizeof *codes);
+    uint32_t *code_of = calloc(replay->trace->stack_count + 1, sizeof *code_of);
+    int error = codes && code_of ? find_codes(finder, code_of) : -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        uint32_t code = code_of[replay->allocations[i].stack_id];
+        if (!may_be_grown(finder, i))
             continue;
-        stacks[replay->allocations[i].stack_id].all++;
-        stacks[replay->allocations[i].stack_id].grown += (finder->lives[i] & VT_LIFE(GROWN)) != 0;
+        codes[code].all++;
+        codes[code].grown += (finder->lives[i] & VT_LIFE(GROWN)) != 0;
     }
-    for (size_t i = 0; i < replay->allocation_count; i++) {
-        uint32_t stack_id = replay->allocations[i].stack_id;
-        if (may_grow(finder, i) && stacks[stack_id].grown * 2 >= stacks[stack_id].all)
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        uint32_t code = code_of[replay->allocations[i].stack_id];
+        if (may_be_grown(finder, i) && codes[code].grown * 2 >= codes[code].all)
             finder->lives[i] |= VT_LIFE(GROWN);
     }
-    free(stacks);
-    return 0;
+    free(codes);
+    free(code_of);
+    return error;
 }
 
 /* What a sequence begins with, before there is anything to concatenate: it outlives its call, where the same

@@ -15,7 +15,8 @@ static int find_span_ends(struct lives *lives)
     const struct vt_replay *replay = lives->replay;
     lives->span_ends = malloc((phases->span_count + 1) * sizeof *lives->span_ends);
     lives->after_optimizer = malloc(phases->span_count + 1);
-    if (!lives->span_ends || !lives->after_optimizer)
+    lives->before_optimizer = calloc(phases->span_count + 1, 1);
+    if (!lives->span_ends || !lives->after_optimizer || !lives->before_optimizer)
         return -ENOMEM;
     for (size_t i = 0; i < phases->span_count; i++) {
         const struct vt_span *span = &phases->spans[i];
@@ -36,6 +37,11 @@ static int find_span_ends(struct lives *lives)
                 lives->span_ends[i] = e;
         }
     }
+    for (size_t i = phases->span_count; i-- > 1;)
+        lives->before_optimizer[i - 1] =
+            phases->spans[i].phase == VT_PHASE_OPTIMIZER
+                ? lives->after_optimizer[i]
+                : phases->spans[i].phase != VT_PHASE_BACKWARD && lives->before_optimizer[i];
     return 0;
 }
 
@@ -128,15 +134,20 @@ static uint64_t life_by_passes(const struct lives *lives, const struct vt_alloca
     return bits;
 }
 
-/* A later pass finds the block. Copies of gradients stay gradients through the passes of a step; what is
- * computed for one of them need not be. */
+/* A later pass finds the block. Copies of gradients stay gradients through the passes of a step, and those
+ * that are made just before the optimizer's step through the next one's; what is computed for one of them
+ * need not be. */
 static bool is_needed(const struct lives *lives, const struct vt_allocation *block)
 {
     const struct vt_phases *phases = lives->phases;
     long pass = vt_pass_before(phases, block->alloc_event);
-    size_t next = pass < 0                                     ? 0
-                  : vt_lives_has(lives, block, VT_TRAIT(COPY)) ? (size_t)lives->last_passes[pass] + 1
-                                                               : (size_t)pass + 1;
+    size_t next = (size_t)(pass + 1);
+    if (pass >= 0 && vt_lives_has(lives, block, VT_TRAIT(COPY))) {
+        size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
+        next = (size_t)lives->last_passes[pass] + 1;
+        if (lives->before_optimizer[span] && next < phases->pass_count)
+            next = (size_t)lives->last_passes[next] + 1;
+    }
     return next < phases->pass_count && block->free_event > phases->passes[next].first_event;
 }
 
@@ -288,6 +299,8 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
     if (!error)
         error = vt_lives_compare_sizes(&lives);
     if (!error)
+        error = vt_lives_find_multiples(&lives);
+    if (!error)
         error = vt_lives_find_sets(&lives);
     if (!error)
         error = find_beside_loaded(&lives);
@@ -295,6 +308,7 @@ int vt_lives_find(const struct vt_replay *replay, const struct vt_sites *sites,
         vt_replacements_find(replay, sites, phases, bits);
     free(lives.span_ends);
     free(lives.after_optimizer);
+    free(lives.before_optimizer);
     free(lives.made_before);
     free(lives.first_step);
     free(lives.last_step);

@@ -17,6 +17,7 @@ struct lives {
     uint64_t *bits;
     uint32_t *span_ends;              /* by span: the last event of its phase's own work */
     uint8_t *after_optimizer;         /* by span: an optimizer's step came since the last pass */
+    uint8_t *before_optimizer;        /* by span: an optimizer's step comes before the next pass */
     uint32_t *made_before;            /* by event: count of blocks made up to it */
     uint32_t *first_step, *last_step; /* by stack */
     uint32_t *last_passes;            /* by pass: the last pass of its step */
@@ -74,7 +75,8 @@ int vt_lives_index_parameters(struct lives *lives, uint32_t times);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. Returns 0 or -ENOMEM. */
 int vt_lives_find_sets(struct lives *lives);
-/* shares.c: adds VT_LIFE(GATHERED), once the parameters are listed. Returns 0 or -ENOMEM. */
-int vt_lives_find_gathered(struct lives *lives);
+/* shares.c: adds VT_LIFE(GATHERED), and MATCHES_PARAMETER for gradients of each sample, once the parameters
+ * are listed. Returns 0 or -ENOMEM. */
+int vt_lives_find_multiples(struct lives *lives);
 
 #endif

@@ -137,13 +137,22 @@ static uint32_t step_at(const struct finder *finder, uint32_t event)
     return event >= VT_NEVER - 1 ? UINT32_MAX : vt_step_at(finder->phases, event);
 }
 
-/* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. */
+/* Nothing outlives the last step. */
+static bool may_outlive_step(const struct finder *finder, uint32_t index)
+{
+    uint32_t step = finder->labels[index].step;
+    return step == finder->phases->step_count ||
+           step_at(finder, finder->replay->allocations[index].free_event) > step;
+}
+
+/* True if its category allows it to repeat `like`. Rules take what a step keeps for activations. A step may
+ * also put weights in place for a while (averaged, merged with adapters). */
 static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t like)
 {
     const struct vt_label *label = &finder->labels[index];
     if (is_replaced(&finder->labels[like]))
         return label->evidence != VT_EVIDENCE_EXACT && label->step > 0 &&
-               step_at(finder, finder->replay->allocations[index].free_event) > label->step;
+               (may_outlive_step(finder, index) || !may_outlive_step(finder, like));
     return finder->labels[like].category == label->category;
 }
 

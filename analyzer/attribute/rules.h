@@ -62,8 +62,9 @@
     X(FOLLOWS_PARAMETER, "follows-parameter") /* a parameter goes in the step that made this one of its      \
                                                  size, or is the first of such */                            \
     X(HOLDS_GRADIENTS, "holds-gradients")     /* a bucket, or zeros, where backward leaves no gradients */   \
-    X(ONCE, "once")                           /* of several steps, its stack made blocks in one only */      \
-    X(GRAD_MODE, "grad-mode")                 /* an autograd node was made for it, or others in its pass */  \
+    X(GETS_GRADIENT, "gets-gradient") /* the next pass leaves a gradient of its size, for no parameter */    \
+    X(ONCE, "once")                   /* of several steps, its stack made blocks in one only */              \
+    X(GRAD_MODE, "grad-mode")         /* an autograd node was made for it, or others in its pass */          \
     X(COMPUTED_AFTER_BACKWARD,                                                                               \
       "computed-after-backward") /* by the script after a pass, and gone before the next step's begins */    \
     X(AFTER_OPTIMIZER, "after-optimizer") /* between an optimizer's step and the next pass */                \

@@ -1,5 +1,6 @@
-/* Whole weights that a script gathers where each process has a share of them: memory that something else
- * fills, as many times as large as the parameters as there are processes. */
+/* Blocks that are as many times as large as the parameters: whole weights that a script gathers where each
+ * process has a share of them (memory that something else fills), and gradients of each sample, which a pass
+ * leaves that makes a graph (torch.func.vmap of grad; Jacobians have a row for each output). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -123,7 +124,90 @@ static void mark(const struct gathers *gathers, uint64_t processes)
     }
 }
 
-int vt_lives_find_gathered(struct lives *lives)
+/* ---- Gradients of each sample ---- */
+
+#define TRIES_MAXIMUM 16 /* numbers of samples that are tried for one pass */
+
+/* Marks one block for each parameter, as large as so many samples need, of those that a pass left: the last
+ * made first, since a layer's gradient comes after that of its input. False if there are not enough. */
+static bool take_samples(const struct gathers *gathers, const uint32_t *left, size_t count, uint64_t samples,
+                         uint64_t *untaken)
+{
+    struct lives *lives = gathers->lives;
+    struct weight found = {0};
+    for (int marks = 0; marks < 2; marks++) {
+        for (size_t k = 0; k < gathers->share_count; k++)
+            untaken[k] = gathers->shares[k].count;
+        for (size_t i = count; i-- > 0;) {
+            uint64_t bytes = lives->replay->allocations[left[i]].bytes;
+            size_t k = gathers->share_count;
+            while (k > 0 && !(untaken[k - 1] > 0 && is_whole(bytes, gathers->shares[k - 1].bytes, samples)))
+                k--;
+            if (k == 0)
+                continue;
+            untaken[k - 1]--;
+            if (marks)
+                lives->bits[left[i]] |= VT_LIFE(MATCHES_PARAMETER);
+            else
+                vt_add_weight(&found, gathers->shares[k - 1].bytes);
+        }
+        if (!vt_lives_are_all_parameters(lives, found))
+            return false;
+    }
+    return true;
+}
+
+/* What one pass left. The gradient of the largest parameter shows how many samples there are. */
+static int judge_pass(const struct gathers *gathers, const uint32_t *left, size_t count)
+{
+    uint64_t largest = gathers->shares[gathers->share_count - 1].bytes, last = 0;
+    uint64_t *untaken = malloc(gathers->share_count * sizeof *untaken);
+    size_t tries = 0;
+    bool found = false;
+    if (!untaken)
+        return -ENOMEM;
+    for (size_t i = count; i-- > 0 && tries < TRIES_MAXIMUM && !found;) {
+        uint64_t bytes = gathers->lives->replay->allocations[left[i]].bytes;
+        uint64_t samples = bytes / (largest - ROUNDING_BYTES + 1);
+        if (samples < 2 || samples == last || !is_whole(bytes, largest, samples))
+            continue;
+        last = samples;
+        tries++;
+        found = take_samples(gathers, left, count, samples, untaken);
+    }
+    free(untaken);
+    return 0;
+}
+
+static int find_samples(const struct gathers *gathers)
+{
+    const struct lives *lives = gathers->lives;
+    const uint64_t life = VT_LIFE(OUTLIVES_SPAN) | VT_LIFE(GRAD_MODE);
+    uint32_t *left = NULL;
+    size_t count = 0, capacity = 0;
+    long of_pass = -1;
+    int error = 0;
+    for (size_t i = 0; i < lives->replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &lives->replay->allocations[i];
+        if (!vt_lives_holds(lives, block) || !vt_lives_has(lives, block, VT_TRAIT(BACKWARD)) ||
+            (lives->bits[i] & life) != life)
+            continue;
+        long pass = vt_pass_before(lives->phases, block->alloc_event);
+        if (pass != of_pass && count > 0) {
+            error = judge_pass(gathers, left, count);
+            count = 0;
+        }
+        of_pass = pass;
+        if (!error)
+            error = VT_APPEND(left, count, capacity, (uint32_t)i);
+    }
+    if (!error && count > 0)
+        error = judge_pass(gathers, left, count);
+    free(left);
+    return error;
+}
+
+int vt_lives_find_multiples(struct lives *lives)
 {
     struct gathers gathers = {.lives = lives};
     int error = list_wholes(&gathers);
@@ -132,6 +216,8 @@ int vt_lives_find_gathered(struct lives *lives)
     uint64_t processes = error ? 0 : count_processes(&gathers);
     if (processes > 0)
         mark(&gathers, processes);
+    if (!error && gathers.share_count > 0 && gathers.shares[gathers.share_count - 1].bytes > ROUNDING_BYTES)
+        error = find_samples(&gathers);
     free(gathers.wholes);
     free(gathers.shares);
     return error;

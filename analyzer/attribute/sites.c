@@ -226,6 +226,73 @@ static void find_closures(struct vt_sites *sites)
     }
 }
 
+/* Marks the functions of a class. */
+static void mark_class(struct vt_sites *sites, uint32_t code_id, enum vt_code_class code_class, bool set)
+{
+    for (uint32_t other = 0; other < sites->trace->code_count; other++)
+        if (of_same_class(sites, other, code_id))
+            sites->code_classes[other] =
+                (sites->code_classes[other] & ~(1u << code_class)) | (uint32_t)set << code_class;
+}
+
+/* The script's own functions called `step` that call an optimizer's. */
+static void mark_wrappers(struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    for (uint32_t i = find_step(sites, stack).step + 1; i < stack->python_count; i++)
+        if (frame_is(sites, stack, i, VT_CODE_STEP) && !frame_is(sites, stack, i, VT_CODE_OPTIMIZER_STEP) &&
+            !frame_is(sites, stack, i, VT_CODE_WRAPS_OPTIMIZER) &&
+            !vt_trace_code_is_library(sites->trace, stack->python[i].code_id))
+            mark_class(sites, stack->python[i].code_id, VT_CODE_WRAPS_OPTIMIZER, true);
+}
+
+/* What runs forward or backward is a trainer, and wraps no optimizer. */
+static void unmark_trainers(struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    bool pass = false;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        pass |= frame_is(sites, stack, i, VT_CODE_PASS);
+        if (pass && frame_is(sites, stack, i, VT_CODE_WRAPS_OPTIMIZER))
+            mark_class(sites, stack->python[i].code_id, VT_CODE_WRAPS_OPTIMIZER, false);
+    }
+}
+
+static void find_wrappers(struct vt_sites *sites)
+{
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        if (sites->items[id].traits & VT_TRAIT(OPTIMIZER))
+            mark_wrappers(sites, &sites->trace->stacks[id]);
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        unmark_trainers(sites, &sites->trace->stacks[id]);
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        for (uint32_t i = 0; i < sites->trace->stacks[id].python_count; i++)
+            if (frame_is(sites, &sites->trace->stacks[id], i, VT_CODE_WRAPS_OPTIMIZER))
+                sites->items[id].traits |= VT_TRAIT(WRAPS_OPTIMIZER);
+}
+
+/* Made in constructors, all of them of the script's own classes that are no modules. */
+static bool is_plain_init(const struct vt_sites *sites, const struct vt_trace_stack *stack)
+{
+    bool plain = false;
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        bool init = frame_is(sites, stack, i, VT_CODE_INIT);
+        if ((init && frame_is(sites, stack, i, VT_CODE_OF_MODULE)) ||
+            ((init || !plain) && vt_trace_code_is_library(sites->trace, stack->python[i].code_id)))
+            return false;
+        plain |= init && strchr(sites->trace->codes[stack->python[i].code_id].name, '.');
+    }
+    return plain;
+}
+
+static void find_plain_inits(struct vt_sites *sites)
+{
+    for (uint32_t id = 0; id < sites->trace->code_count; id++)
+        if (vt_sites_code_is(sites, id, VT_CODE_FORWARD) && !vt_sites_code_is(sites, id, VT_CODE_OF_MODULE))
+            mark_class(sites, id, VT_CODE_OF_MODULE, true);
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++)
+        if (is_plain_init(sites, &sites->trace->stacks[id]))
+            sites->items[id].traits |= VT_TRAIT(PLAIN_INIT);
+}
+
 /* The innermost module calls a function of the script's that is not its forward. */
 static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack *stack)
 {
@@ -262,6 +329,8 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
         return error;
     find_buffers(sites);
     find_closures(sites);
+    find_wrappers(sites);
+    find_plain_inits(sites);
     find_hooks(sites);
     return 0;
 }

@@ -15,13 +15,15 @@
     X(OPTIMIZER, "optimizer")                                                                                \
     X(CLOSURE, "closure")       /* in a closure that an optimizer's step called; sites.c sets it */          \
     X(OWN_UPDATE, "own-update") /* in an optimizer of the script's own; signs.c sets it */                   \
-    X(HOOK, "hook")             /* a hook of the script's that a module called; sites.c sets it */           \
+    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* in a class whose `step` calls an optimizer; sites.c sets it */  \
+    X(HOOK, "hook")                       /* a hook of the script's that a module called; sites.c sets it */ \
     X(FUNCTION_MODEL,                                                                                        \
       "function-model") /* no module ever runs, but a function that computes a model; functions.c sets it */ \
     X(MODULE, "module")                                                                                      \
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
     X(INIT_METHOD, "init-method")                                                                            \
+    X(PLAIN_INIT, "plain-init") /* in constructors of the script\'s classes that are no modules; sites.c */  \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
@@ -62,7 +64,10 @@ enum vt_own_trait {
     X(UPDATE, "update")                                                                                      \
     X(PASS, "pass")                                                                                          \
     X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
+    X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; sites.c sets it */          \
     X(WRAPPER, "wrapper")                                                                                    \
+    X(INIT, "init")                                                                                          \
+    X(OF_MODULE, "of-module") /* of a class that has a forward; sites.c sets it */                           \
     X(APPLY, "apply")
 enum vt_code_class {
 #define X(id, name) VT_CODE_##id,

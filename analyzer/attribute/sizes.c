@@ -238,9 +238,10 @@ static bool is_successor(const struct lives *lives, size_t i)
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
+    const uint64_t used = lives->phases->pass_count > 0 ? VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT)
+                                                        : VT_LIFE(AT_NEXT_FORWARD);
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        if (!vt_lives_is_parameter(lives, i) ||
-            !(lives->bits[i] & (VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT))) || is_successor(lives, i))
+        if (!vt_lives_is_parameter(lives, i) || !(lives->bits[i] & used) || is_successor(lives, i))
             continue;
         if (VT_APPEND(lives->parameters, lives->parameter_count, lives->parameter_capacity, (uint32_t)i))
             return -ENOMEM;
@@ -405,6 +406,53 @@ static int find_gradient_holders(struct lives *lives)
     return 0;
 }
 
+static uint64_t key_in_pass(long pass, uint64_t bytes)
+{
+    return vt_mix((uint64_t)pass + 1, vt_size_bucket(bytes));
+}
+
+/* A model takes it in before that pass, and it is still there after it. */
+static bool may_be_leaf(const struct lives *lives, const struct vt_allocation *block, size_t pass)
+{
+    const struct vt_phases *phases = lives->phases;
+    return pass < phases->pass_count && block->free_event > phases->passes[pass].last_event &&
+           vt_next_module_event(phases, block->alloc_event) < phases->passes[pass].first_event &&
+           !(phases->grad_mode[block->alloc_event] && phases->passes[pass].makes_nodes);
+}
+
+/* What gets a gradient and outlives the pass is a leaf: if a parameter had its size, it would be that
+ * one's gradient. So is what the same stack makes for a pass that does not ask for it, if most do. */
+static int find_leaves(struct lives *lives)
+{
+    const struct vt_replay *replay = lives->replay;
+    const struct vt_phases *phases = lives->phases;
+    int32_t *others = calloc(replay->trace->stack_count + 1, sizeof *others); /* less those that do */
+    struct vt_index left = {0};
+    int error = others ? 0 : -ENOMEM;
+    for (size_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        if (lives->bits[i] & VT_LIFE(OUTLIVES_SPAN) && fits(lives, i, &left_by_backward) &&
+            !vt_size_nearest(&lives->known_sizes, block->bytes, 1))
+            error =
+                vt_index_put(&left, key_in_pass(vt_pass_before(phases, block->alloc_event), block->bytes), 1);
+    }
+    for (int round = 0; round < 2 && !error; round++)
+        for (size_t i = 0; i < replay->allocation_count; i++) {
+            const struct vt_allocation *block = &replay->allocations[i];
+            long next = vt_pass_before(phases, block->alloc_event) + 1;
+            if (!vt_lives_holds(lives, block) || !may_be_leaf(lives, block, (size_t)next))
+                continue;
+            bool gets = vt_index_get(&left, key_in_pass(next, block->bytes)) != VT_INDEX_NONE;
+            if (round == 0)
+                others[block->stack_id] += gets ? -1 : 1;
+            else if (gets || others[block->stack_id] < 0)
+                lives->bits[i] |= VT_LIFE(GETS_GRADIENT);
+        }
+    vt_index_free(&left);
+    free(others);
+    return error;
+}
+
 int vt_lives_compare_sizes(struct lives *lives)
 {
     int error = match_gradients(lives);
@@ -415,7 +463,7 @@ int vt_lives_compare_sizes(struct lives *lives)
     for (size_t i = 0; i < sizeof likenesses / sizeof likenesses[0] && !error; i++)
         error = match_parameters(lives, &likenesses[i]);
     if (!error)
-        error = vt_lives_find_gathered(lives);
+        error = find_leaves(lives);
     lives->has_state = makes_own_state(lives);
     if (!error)
         error = find_gradient_holders(lives);

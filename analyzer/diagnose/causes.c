@@ -3,6 +3,7 @@
 #include "attribute/sites.h"
 #include "base/format.h"
 #include "base/index.h"
+#include "diagnose/causes.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
 
@@ -16,64 +17,14 @@
 #define LEAST_CACHE 4u      /* of the weights and their like: of keys and values */
 #define LEAST_FRAGMENTS 10u /* the same of a cache in pieces */
 
-/* Id, name, remedy (of a leak, its own), and the function that looks for it. */
-#define CAUSES(X)                                                                                            \
-    X(REQUEST, "request",                                                                                    \
-      "Make the tensor in parts, or of fewer rows: no other memory can be freed for it.", find_request)      \
-    X(LEAK, "leak", "", find_leaks)                                                                          \
-    X(FAILED_TRY, "failed_try",                                                                              \
-      "Try again after the except block has ended, or drop the exception first: its traceback holds every "  \
-      "variable of the functions that it left.",                                                             \
-      find_failed_try)                                                                                       \
-    X(GRADIENTS_ON, "gradients_on", "Run evaluation under torch.no_grad() or torch.inference_mode().",       \
-      find_gradients_on)                                                                                     \
-    X(SECOND_MODEL, "second_model",                                                                          \
-      "Delete the earlier model and its optimizer before making the next, or keep its state_dict() on the "  \
-      "CPU.",                                                                                                \
-      find_second_model)                                                                                     \
-    X(CHECKPOINT_COPY, "checkpoint_copy",                                                                    \
-      "Read checkpoints with map_location=\"cpu\", and keep copies of weights there.", find_checkpoint_copy) \
-    X(FRAGMENTATION, "fragmentation",                                                                        \
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces of many segments serve " \
-      "one request; or make the large block before the small ones that stay.",                               \
-      find_fragmentation)                                                                                    \
-    X(EARLIER_STEPS, "earlier_steps",                                                                        \
-      "Drop what earlier steps made (del, .item(), .cpu()); without backward, run under torch.no_grad().",   \
-      find_earlier_steps)                                                                                    \
-    X(KV_CACHE, "kv_cache",                                                                                  \
-      "Answer fewer sequences at once, bound their length, or keep the cache quantized or on the CPU.",      \
-      find_kv_cache)                                                                                         \
-    X(SIZE, "size",                                                                                          \
-      "Use a smaller batch (accumulate gradients over several) or activation checkpointing; of weights and " \
-      "their states, lower precision or sharding.",                                                          \
-      find_size)
-
-struct search {
-    const struct vt_report *report;
-    const struct vt_attribution *attribution;
-    const struct vt_trace *trace;
-    const struct vt_replay *replay;
-    struct vt_shortage *shortage;
-    const struct vt_refusal *refusal;
-    uint64_t card_bytes;
-};
-
-enum cause {
-#define X(id, name, remedy, find) CAUSE_##id,
-    CAUSES(X)
-#undef X
-};
-
-static struct vt_cause *add(struct search *search, enum cause kind, uint64_t bytes, uint32_t stack_id,
-                            const char *what, ...) __attribute__((format(printf, 5, 6)));
-static struct vt_cause *add(struct search *search, enum cause kind, uint64_t bytes, uint32_t stack_id,
-                            const char *what, ...)
+struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind kind, uint64_t bytes,
+                              uint32_t stack_id, const char *what, ...)
 {
     static const struct {
         const char *name, *remedy;
     } kinds[] = {
 #define X(id, name, remedy, find) {name, remedy},
-        CAUSES(X)
+        VT_CAUSE_KINDS(X)
 #undef X
     };
     struct vt_shortage *shortage = search->shortage;
@@ -100,14 +51,8 @@ static bool is_passing(uint8_t category)
            category == VT_CATEGORY_TEMPORARY || category == VT_CATEGORY_UNKNOWN;
 }
 
-static bool is_there(const struct search *search, uint32_t allocation)
-{
-    return vt_is_counted(&search->replay->allocations[allocation], search->refusal->device_index,
-                         search->refusal->event_index);
-}
-
 /* What cannot be made smaller by freeing: the context, others, and the model with its states. */
-static uint64_t resident_bytes(const struct search *search)
+static uint64_t resident_bytes(const struct vt_cause_search *search)
 {
     const uint64_t *categories = search->refusal->categories;
     return search->refusal->other_bytes + categories[VT_CATEGORY_CONTEXT] +
@@ -115,21 +60,21 @@ static uint64_t resident_bytes(const struct search *search)
            categories[VT_CATEGORY_GRADIENT] + categories[VT_CATEGORY_OPTIMIZER_STATE];
 }
 
-static int find_request(struct search *search)
+static int find_request(struct vt_cause_search *search)
 {
     const struct vt_refusal *refusal = search->refusal;
     char total[24];
     if (!refusal->free_known || refusal->asked_bytes <= refusal->total_bytes)
         return 0;
-    struct vt_cause *cause =
-        add(search, CAUSE_REQUEST, refusal->asked_bytes, refusal->asker_stack,
-            "this one request is larger than the card of %s", vt_format_bytes(refusal->total_bytes, total));
+    struct vt_cause *cause = vt_cause_add(
+        search, VT_CAUSE_REQUEST, refusal->asked_bytes, refusal->asker_stack,
+        "this one request is larger than the card of %s", vt_format_bytes(refusal->total_bytes, total));
     if (cause)
         cause->suffices = true;
     return 0;
 }
 
-static int find_leaks(struct search *search)
+static int find_leaks(struct vt_cause_search *search)
 {
     const struct vt_leaks *leaks = &search->shortage->device->leaks;
     for (size_t i = 0; i < leaks->count; i++) {
@@ -140,9 +85,10 @@ static int find_leaks(struct search *search)
             snprintf(of, sizeof of, " (%s)", vt_category_label(leak->category));
         if (leak->category == VT_CATEGORY_CACHED || leak->category == VT_CATEGORY_HOST_PINNED)
             continue;
-        cause = add(search, CAUSE_LEAK, leak->bytes, 0, "%s%s%s, %s more with each step since step %" PRIu32,
-                    leak->is_leak ? "a leak: " : "", leak->name, of,
-                    vt_format_bytes(leak->bytes_per_step, each), leak->first_step);
+        cause = vt_cause_add(search, VT_CAUSE_LEAK, leak->bytes, 0,
+                             "%s%s%s, %s more with each step since step %" PRIu32,
+                             leak->is_leak ? "a leak: " : "", leak->name, of,
+                             vt_format_bytes(leak->bytes_per_step, each), leak->first_step);
         if (!cause)
             continue;
         cause->remedy = leak->remedy;
@@ -175,7 +121,7 @@ static uint32_t shared_calls(const struct vt_trace *trace, uint32_t left, uint32
 
 /* The outermost frames of a stack up to the call of a function that failed: those that the second try does
  * not share, at most all but the innermost of the script's own. */
-static uint32_t calls_to(const struct search *search, uint32_t failed, uint32_t now)
+static uint32_t calls_to(const struct vt_cause_search *search, uint32_t failed, uint32_t now)
 {
     const struct vt_trace_stack *stack = &search->trace->stacks[failed];
     uint32_t shared = shared_calls(search->trace, failed, now), own = 0;
@@ -186,7 +132,7 @@ static uint32_t calls_to(const struct search *search, uint32_t failed, uint32_t 
     return shared + 1 < own ? shared + 1 : own;
 }
 
-static int find_failed_try(struct search *search)
+static int find_failed_try(struct vt_cause_search *search)
 {
     const struct vt_report *report = search->report;
     const struct vt_refusal *failed = NULL;
@@ -200,14 +146,15 @@ static int find_failed_try(struct search *search)
     for (uint32_t i = 0; i < search->replay->allocation_count && calls; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         const struct vt_label *label = &search->attribution->labels[i];
-        if (block->alloc_event < failed->event_index && is_there(search, i) && is_passing(label->category) &&
-            label->step == failed->step && block->stack_id < search->trace->stack_count &&
+        if (block->alloc_event < failed->event_index && vt_cause_is_there(search, i) &&
+            is_passing(label->category) && label->step == failed->step &&
+            block->stack_id < search->trace->stack_count &&
             shared_calls(search->trace, block->stack_id, failed->stack_id) >= calls)
             bytes += block->bytes;
     }
-    add(search, CAUSE_FAILED_TRY, bytes, failed->stack_id,
-        "what a try made that ran out of memory before (oom#%td), whose exception is still held",
-        failed - report->refusals + 1);
+    vt_cause_add(search, VT_CAUSE_FAILED_TRY, bytes, failed->stack_id,
+                 "what a try made that ran out of memory before (oom#%td), whose exception is still held",
+                 failed - report->refusals + 1);
     return 0;
 }
 
@@ -220,7 +167,7 @@ struct graphs {
     uint32_t *copies;        /* by stack: blocks that are there */
 };
 
-static int read_graphs(const struct search *search, struct graphs *graphs)
+static int read_graphs(const struct vt_cause_search *search, struct graphs *graphs)
 {
     const struct vt_trace *trace = search->trace;
     int error = 0;
@@ -244,7 +191,7 @@ static int read_graphs(const struct search *search, struct graphs *graphs)
 
 /* Part of a graph that is there for no backward: its code never had one, although the same modules, called
  * from elsewhere, do; or its function says evaluation. */
-static bool is_evaluation(const struct search *search, const struct graphs *graphs, uint32_t index)
+static bool is_evaluation(const struct vt_cause_search *search, const struct graphs *graphs, uint32_t index)
 {
     const struct vt_allocation *block = &search->replay->allocations[index];
     if (block->kind != VT_ALLOCATION_BLOCK || block->stack_id >= search->trace->stack_count ||
@@ -256,7 +203,7 @@ static bool is_evaluation(const struct search *search, const struct graphs *grap
            (code && vt_index_get(&graphs->trained, code) != VT_INDEX_NONE);
 }
 
-static int find_gradients_on(struct search *search)
+static int find_gradients_on(struct vt_cause_search *search)
 {
     struct graphs graphs = {0};
     int error = read_graphs(search, &graphs);
@@ -264,7 +211,7 @@ static int find_gradients_on(struct search *search)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < search->replay->allocation_count && !error; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
-        if (search->attribution->labels[i].step != search->refusal->step || !is_there(search, i) ||
+        if (search->attribution->labels[i].step != search->refusal->step || !vt_cause_is_there(search, i) ||
             !is_evaluation(search, &graphs, i))
             continue; /* what each step keeps is a leak */
         first = block->alloc_event < first ? block->alloc_event : first;
@@ -274,7 +221,7 @@ static int find_gradients_on(struct search *search)
         }
     }
     for (uint32_t i = 0; i < search->replay->allocation_count && most > 1; i++)
-        if (search->replay->allocations[i].alloc_event >= first && is_there(search, i) &&
+        if (search->replay->allocations[i].alloc_event >= first && vt_cause_is_there(search, i) &&
             is_passing(search->attribution->labels[i].category))
             bytes += search->replay->allocations[i].bytes;
     const struct vt_place *place = vt_place_of(search->report->places, stack_id);
@@ -283,10 +230,10 @@ static int find_gradients_on(struct search *search)
             !strcmp(search->shortage->causes[i].place->name, place->name))
             most = 0;
     if (most > 1)
-        add(search, CAUSE_GRADIENTS_ON, bytes, stack_id,
-            "an evaluation with gradients on: the graphs of %" PRIu32
-            " forward passes, which no backward uses",
-            most);
+        vt_cause_add(search, VT_CAUSE_GRADIENTS_ON, bytes, stack_id,
+                     "an evaluation with gradients on: the graphs of %" PRIu32
+                     " forward passes, which no backward uses",
+                     most);
     vt_index_free(&graphs.ran);
     vt_index_free(&graphs.trained);
     free(graphs.stack_trained);
@@ -294,97 +241,28 @@ static int find_gradients_on(struct search *search)
     return error;
 }
 
-/* ---- A second model ---- */
-
-static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
-    uint64_t key = stack->python_count;
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
-                              (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
-    return key;
-}
-
-/* The innermost line of the script's own. */
-static uint64_t own_line_of(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
-            return (uint64_t)stack->python[i].code_id << 32 |
-                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
-    return 0;
-}
-
-/* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
- * and states that are as old. A function that makes models may be called from another line for the second,
- * which is about as large then: a block that a model gets in training is smaller than what is there. */
-static int find_second_model(struct search *search)
-{
-    const struct vt_label *labels = search->attribution->labels;
-    const struct vt_allocation *allocations = search->replay->allocations;
-    uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
-    uint64_t bytes = 0, weights = 0, similar = 0, made = 0;
-    struct vt_index lines = {0}, own_lines = {0};
-    int error = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest && is_there(search, i))
-            latest = labels[i].step;
-    for (uint32_t i = 0; i < count && latest && !error; i++) {
-        if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest || !is_there(search, i))
-            continue;
-        begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
-        stack_id = allocations[i].stack_id;
-        made += allocations[i].bytes;
-        error = vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
-        if (!error)
-            error = vt_index_put(&own_lines, own_line_of(search->trace, stack_id), 1);
-    }
-    for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
-        uint8_t category = labels[i].category;
-        if (allocations[i].alloc_event >= begin || !is_there(search, i))
-            continue;
-        if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
-            weights += allocations[i].bytes;
-        if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&own_lines, own_line_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
-            similar += allocations[i].bytes;
-        if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
-            category == VT_CATEGORY_OPTIMIZER_STATE)
-            bytes += allocations[i].bytes;
-    }
-    vt_index_free(&lines);
-    vt_index_free(&own_lines);
-    if (!error && (weights || (similar && similar <= 2 * made)))
-        add(search, CAUSE_SECOND_MODEL, bytes, stack_id,
-            "the same lines made another model in step %" PRIu32
-            ", and the earlier one is still there with its gradients and optimizer state",
-            latest);
-    return error;
-}
-
 /* ---- The rest ---- */
 
-static int find_checkpoint_copy(struct search *search)
+static int find_checkpoint_copy(struct vt_cause_search *search)
 {
     uint64_t bytes = 0, largest = 0;
     uint32_t stack_id = 0;
     for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
-        if (search->attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY || !is_there(search, i))
+        if (search->attribution->labels[i].category != VT_CATEGORY_CHECKPOINT_COPY ||
+            !vt_cause_is_there(search, i))
             continue;
         bytes += block->bytes;
         stack_id = block->bytes > largest ? block->stack_id : stack_id;
         largest = block->bytes > largest ? block->bytes : largest;
     }
-    add(search, CAUSE_CHECKPOINT_COPY, bytes, stack_id, "copies of weights or of a checkpoint on the card");
+    vt_cause_add(search, VT_CAUSE_CHECKPOINT_COPY, bytes, stack_id,
+                 "copies of weights or of a checkpoint on the card");
     return 0;
 }
 
 /* The framework has emptied its cache before it gave up: what is left lies between blocks in use. */
-static int find_fragmentation(struct search *search)
+static int find_fragmentation(struct vt_cause_search *search)
 {
     const struct vt_fragmentation *cache = &search->shortage->cache;
     const struct vt_refusal *refusal = search->refusal;
@@ -393,13 +271,14 @@ static int find_fragmentation(struct search *search)
         cache->kept_bytes < search->shortage->missing_bytes ||
         cache->kept_bytes * LEAST_FRAGMENTS < search->card_bytes)
         return 0;
-    add(search, CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
+    vt_cause_add(
+        search, VT_CAUSE_FRAGMENTATION, cache->kept_bytes, 0,
         "fragmentation: the cache had enough, but between blocks in use; the largest free piece was %s",
         vt_format_bytes(cache->largest_hole_bytes, largest));
     return 0;
 }
 
-static int find_earlier_steps(struct search *search)
+static int find_earlier_steps(struct vt_cause_search *search)
 {
     uint64_t bytes = 0, largest = 0;
     uint32_t stack_id = 0;
@@ -409,17 +288,18 @@ static int find_earlier_steps(struct search *search)
         const struct vt_allocation *block = &search->replay->allocations[i];
         const struct vt_label *label = &search->attribution->labels[i];
         if (label->step == 0 || label->step + 2 > search->refusal->step || !is_passing(label->category) ||
-            !is_there(search, i))
+            !vt_cause_is_there(search, i))
             continue;
         bytes += block->bytes;
         stack_id = block->bytes > largest ? block->stack_id : stack_id;
         largest = block->bytes > largest ? block->bytes : largest;
     }
-    add(search, CAUSE_EARLIER_STEPS, bytes, stack_id, "tensors that earlier steps made are still held");
+    vt_cause_add(search, VT_CAUSE_EARLIER_STEPS, bytes, stack_id,
+                 "tensors that earlier steps made are still held");
     return 0;
 }
 
-static uint64_t passing_bytes(const struct search *search)
+static uint64_t passing_bytes(const struct vt_cause_search *search)
 {
     uint64_t bytes = 0;
     for (uint8_t c = 0; c < VT_CATEGORY_COUNT; c++)
@@ -428,17 +308,18 @@ static uint64_t passing_bytes(const struct search *search)
 }
 
 /* What a server fills its card with, beside the weights. */
-static int find_kv_cache(struct search *search)
+static int find_kv_cache(struct vt_cause_search *search)
 {
     uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
     if (!search->shortage->cause_count && bytes > passing_bytes(search) &&
         bytes * LEAST_CACHE > resident_bytes(search))
-        add(search, CAUSE_KV_CACHE, bytes, 0, "the caches of keys and values of the sequences so far");
+        vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0,
+                     "the caches of keys and values of the sequences so far");
     return 0;
 }
 
 /* Nothing is wrong but the size: what the largest categories are. */
-static int find_size(struct search *search)
+static int find_size(struct vt_cause_search *search)
 {
     const uint64_t *categories = search->refusal->categories;
     uint64_t passing = passing_bytes(search) + search->refusal->asked_bytes,
@@ -446,10 +327,10 @@ static int find_size(struct search *search)
     if (search->shortage->cause_count)
         return 0;
     if (model > passing)
-        add(search, CAUSE_SIZE, model, 0, "the model: weights, gradients and optimizer state");
+        vt_cause_add(search, VT_CAUSE_SIZE, model, 0, "the model: weights, gradients and optimizer state");
     else
-        add(search, CAUSE_SIZE, passing, search->refusal->asker_stack,
-            "the size of this step: its activations, inputs and temporaries, with this request");
+        vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack,
+                     "the size of this step: its activations, inputs and temporaries, with this request");
     return 0;
 }
 
@@ -461,17 +342,17 @@ static int compare(const void *left, const void *right)
 
 int vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
-    static int (*const finders[])(struct search *) = {
+    static int (*const finders[])(struct vt_cause_search *) = {
 #define X(id, name, remedy, find) find,
-        CAUSES(X)
+        VT_CAUSE_KINDS(X)
 #undef X
     };
-    struct search search = {.report = report,
-                            .attribution = report->attribution,
-                            .trace = report->trace,
-                            .replay = report->attribution->replay,
-                            .shortage = shortage,
-                            .refusal = shortage->refusal};
+    struct vt_cause_search search = {.report = report,
+                                     .attribution = report->attribution,
+                                     .trace = report->trace,
+                                     .replay = report->attribution->replay,
+                                     .shortage = shortage,
+                                     .refusal = shortage->refusal};
     int error = 0;
     search.card_bytes =
         shortage->refusal->free_known ? shortage->refusal->total_bytes : shortage->refusal->driver_bytes;

@@ -29,7 +29,10 @@ enum { ASKED_INSPECTION_NS = 2000 * 1000 * 1000 }; /* for the census of one that
 enum { CENSUS_SHARE = 4 };
 enum { FIRST_IN_TIME_NS = 500 * 1000 * 1000 }; /* from the first event; then at twice the time */
 enum { WAITS_NS = 100 * 1000 * 1000 }; /* a main thread that has not run an inspection by then waits in C */
-enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024 };
+enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
+/* What a step keeps is seen as kept after some more steps. An inspection before that leaves time for as many
+ * more: one that waits long for a processor may be the only one in a short life. */
+enum { EARLY_ROUNDS = 4 };
 
 /* What inspect.py returns if its budget is spent before the end: this and an estimate in nanoseconds. */
 static const char expensive[] = "expensive ";
@@ -58,7 +61,9 @@ struct process {
     _Atomic uint64_t census_bytes; /* alive at the last census that saw everything; 0 = none did */
     _Atomic bool census_unfinished;
     _Atomic uint32_t censuses;
-    _Atomic bool works; /* a module was called */
+    _Atomic bool works;      /* a module was called */
+    _Atomic unsigned rounds; /* how often something has come again: passes, or a peak of the same code */
+    _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it had more alive than ever */
     /* Writer thread. */
     uint64_t first_ns, next_ns; /* since the first, when the next is due */
     uint32_t tended_censuses;
@@ -120,8 +125,10 @@ static struct vt_budget budget(const struct process *state, const struct vt_sess
 
 static bool is_affordable(const struct process *state, const struct vt_session *session, unsigned reason)
 {
-    uint64_t last = atomic_load(&state->last_ns);
-    return (last ? last : FIRST_INSPECTION_NS) <= budget(state, session, reason).all_ns;
+    const unsigned later = VT_INSPECTION_EXIT | VT_INSPECTION_TIME | VT_INSPECTION_OUT_OF_MEMORY;
+    uint64_t last = atomic_load(&state->last_ns), left = budget(state, session, reason).all_ns;
+    bool early = last && !(reason & later) && atomic_load(&state->rounds) < EARLY_ROUNDS;
+    return (last ? last : FIRST_INSPECTION_NS) * (early ? EARLY_ROUNDS : 1) <= left;
 }
 
 /* The interpreter's end frees its queue of calls. */
@@ -147,7 +154,7 @@ static void want(struct process *state, struct vt_session *session, unsigned rea
     int idle = IDLE;
     atomic_fetch_or(&state->wanted, reason);
     if (!is_readable() || is_over(state) ||
-        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session, 0)))
+        !((reason & VT_INSPECTION_ASKED) || is_affordable(state, session, reason)))
         return;
     atomic_store(&state->asked_ns, vt_clock_ns(CLOCK_MONOTONIC));
     if (!atomic_compare_exchange_strong(&state->pending, &idle, ASKED_FOR) ||
@@ -202,6 +209,7 @@ static void note_backward(struct vt_session *session, int graph_task)
         return;
     unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
     uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
+    atomic_store(&state->rounds, passes);
     unsigned reason = (passes & (passes - 1)) == 0 ? VT_INSPECTION_BACKWARD : 0;
     if (peak > seen + seen / PEAK_GROWTH) {
         reason |= VT_INSPECTION_PEAK;
@@ -209,6 +217,23 @@ static void note_backward(struct vt_session *session, int graph_task)
     }
     if (reason || atomic_load_explicit(&state->wanted, memory_order_relaxed))
         want(state, session, reason);
+}
+
+/* Where nothing goes backward: code that has more alive than ever, again and again, keeps something in each
+ * of its calls. */
+static void note_peak(struct vt_session *session, uint32_t stack_id)
+{
+    struct process *state = active(session);
+    if (!state || !atomic_load_explicit(&state->works, memory_order_relaxed) || atomic_load(&state->passes))
+        return;
+    _Atomic uint64_t *known = &state->peaks[stack_id % PEAK_STACKS];
+    uint64_t before = atomic_load_explicit(known, memory_order_relaxed);
+    unsigned count = before >> 32 == stack_id ? (unsigned)before + 1 : 1, most = atomic_load(&state->rounds);
+    atomic_store_explicit(known, (uint64_t)stack_id << 32 | count, memory_order_relaxed);
+    if (count <= most || !atomic_compare_exchange_strong(&state->rounds, &most, count))
+        return;
+    if (count >= EARLY_ROUNDS && (count & (count - 1)) == 0)
+        want(state, session, VT_INSPECTION_PEAK);
 }
 
 static void ask_for(struct vt_session *session, unsigned reason)
@@ -440,5 +465,9 @@ static void tend(struct vt_session *session)
         begin_beside(state, session);
 }
 
-const struct vt_inspector vt_inspector = {
-    .look_up = look_up, .tend = tend, .note_self = note_self, .note_backward = note_backward, .ask = ask_for};
+const struct vt_inspector vt_inspector = {.look_up = look_up,
+                                          .tend = tend,
+                                          .note_self = note_self,
+                                          .note_backward = note_backward,
+                                          .note_peak = note_peak,
+                                          .ask = ask_for};

@@ -169,12 +169,14 @@ void vt_live_driver(struct vt_session *session, struct vt_event *event)
     unlock(&session->live);
 }
 
-void vt_live_framework(struct vt_session *session, const struct vt_event *event)
+bool vt_live_framework(struct vt_session *session, const struct vt_event *event)
 {
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
-        return;
+        return false;
     struct vt_live_device *live = &session->ring.header->live[event->device_index];
     __atomic_store_n(&live->block_bytes, event->total_bytes, __ATOMIC_RELAXED);
-    if (event->total_bytes > __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
-        __atomic_store_n(&live->block_peak_bytes, event->total_bytes, __ATOMIC_RELAXED);
+    if (event->total_bytes <= __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
+        return false;
+    __atomic_store_n(&live->block_peak_bytes, event->total_bytes, __ATOMIC_RELAXED);
+    return true;
 }

@@ -5,6 +5,7 @@
 #define VT_LIVE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vramtrace/format.h"
@@ -25,7 +26,7 @@ void vt_live_replace_memory(struct vt_live_table *table);
 /* Updates the totals by a driver or runtime event, and fills in a free's bytes and device where known. */
 void vt_live_driver(struct vt_session *session, struct vt_event *event);
 
-/* The framework's own counter after a block event. */
-void vt_live_framework(struct vt_session *session, const struct vt_event *event);
+/* The framework's own counter after a block event. Returns whether more is alive than ever before. */
+bool vt_live_framework(struct vt_session *session, const struct vt_event *event);
 
 #endif

@@ -328,7 +328,8 @@ void vt_record(const struct vt_observation *seen)
     if (seen->layer == VT_LAYER_FRAMEWORK) {
         if (frees_for_collector(seen))
             event.flags |= VT_FLAG_COLLECTOR;
-        vt_live_framework(session, &event);
+        if (vt_live_framework(session, &event))
+            vt_inspector.note_peak(session, event.stack_id);
     } else if (seen->layer != VT_LAYER_NONE) {
         vt_live_driver(session, &event);
         thread.driver_events += seen->layer == VT_LAYER_DRIVER;

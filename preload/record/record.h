@@ -88,6 +88,8 @@ struct vt_inspector {
     void (*note_self)(struct vt_session *session, uint64_t self_address);
     /* An event comes from the backward pass of this graph task (its number grows from pass to pass). */
     void (*note_backward)(struct vt_session *session, int graph_task);
+    /* More is alive than ever before, by an allocation on this stack. */
+    void (*note_peak)(struct vt_session *session, uint32_t stack_id);
     /* Asks for another reason (enum vt_inspection_reason). */
     void (*ask)(struct vt_session *session, unsigned reason);
 };

@@ -66,6 +66,25 @@ def test_large_containers(tmp_path):
     assert any("census_ended" in look for look in each), each
 
 
+SERVER = """
+import time, torch
+time.sleep(1)  # a share of its life pays for inspections
+def main():
+    model, answers = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).cuda(), []
+    with torch.no_grad():
+        for _ in range(64):
+            answers.append(model(torch.randn(32, 256, device="cuda")))
+main()
+"""
+
+
+def test_short_inference(tmp_path):
+    """What calls without backward keep is seen while they last, a fraction of a second; at exit it is gone."""
+    run([PYTHON, "-c", SERVER], tmp_path / "server.vrt")
+    each = info(tmp_path / "server.vrt")["looks"]["each"]
+    assert any(look["reasons"] == "peak" and look.get("holders", 0) > 2 for look in each), each
+
+
 def test_failures_end(tmp_path):
     """An inspection that fails says so in the trace, and after three nobody looks any more."""
     run([PYTHON, SCRIPT, "broken"], tmp_path / "broken.vrt")

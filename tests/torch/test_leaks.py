@@ -2,7 +2,7 @@
 leaks_unseen/, which nobody looked at while mending: these say themselves what the holder's text must name.
 
 As a program, prints docs/leaks.md: test_leaks.py > docs/leaks.md; with --unseen, a table of leaks_unseen/ (with
---unseen=fresh, of leaks_fresh/) and a summary.
+--unseen=fresh, of leaks_fresh/, and so on) and a summary.
 """
 import argparse
 import json
@@ -25,8 +25,9 @@ def names_in(folder):
 
 
 NAMES = names_in(SCRIPTS)
-UNSEEN = {folder: names_in(HERE / f"leaks_{folder}") for folder in ("unseen", "fresh")}
+UNSEEN = {folder: names_in(HERE / f"leaks_{folder}") for folder in ("unseen", "fresh", "third")}
 TOLERANCE, UNSEEN_TOLERANCE = 0.01, 0.05
+HOST = "host pinned growth"
 # The holder of each leak, as a reader of the script would name it. Those without an entry have no Python holder (driver
 # memory, a list that C is building, pinned memory), or none that can be named.
 HOLDERS = {
@@ -60,6 +61,7 @@ HOLDERS = {
     "leak_held_generator_local": "list 'shown' of remember()",
     "leak_held_history_dict": "list 'history['outputs']' of main()",
     "leak_held_linked_slots": "attribute Log.newest",
+    "leak_held_new_layers": "parameters adapters.*",
     "leak_held_numbered_attributes": "attributes feature_* of Net",
     "leak_held_old_teachers": "list Distiller.rounds['teachers']",
     "leak_held_registry": "set Run.registry",
@@ -106,6 +108,10 @@ name, from the census of an inspection that the script requests near its end (a 
 unrequested). With `VRAMTRACE_INSPECT=0`, verdicts, bytes and lines are right for all scripts too, except leak_bound_methods,
 which is not found; holders are missing.
 
+Programs that nobody looked at (`test_leaks.py --unseen[=fresh|third]`), first measured: of `leaks_third/` 14 of 14 leaks were found, with
+their bytes and holders, 12 with the expected verdict, and no alarm in 8 programs without a leak; of `leaks_fresh/` 10 of 10 were found, 7
+with their bytes, 7 with their holder, and no alarm in 6.
+
 Known limits:
 - growth within a step, and growth that ended before the last step, are not reported: a leak needs six steps, four of which
   keep something;
@@ -137,6 +143,8 @@ def judge(name, truth, answer, tolerance=TOLERANCE):
     if not device["leaks_judged"]:
         return "not judged"
     leaks = [leak for leak in device["leaks"] if leak["leak"]]
+    if truth["verdicts"] and HOST not in truth["verdicts"]:  # the counter sees the device alone
+        leaks = [leak for leak in leaks if leak["verdict"] != HOST]
     growth = [leak["verdict"] for leak in device["leaks"] if not leak["leak"]]
     if not truth["verdicts"]:
         if leaks:

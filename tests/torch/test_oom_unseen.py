@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not helpers.RUN, reason="fills the card: only ov
 
 SCRIPTS = {path.stem: path for folder in ("oom_unseen", "oom_fresh") for path in sorted((HERE / folder).glob("*.py"))}
 CARD_BYTES = 2 << 30
-SHORT = ["evaluation", "kept_exception", "second_model"]
+SHORT = ["evaluation", "forgotten_teacher", "kept_exception", "second_model"]
 
 
 def run(folder, names):

@@ -14,6 +14,8 @@ int vt_leak_groups_find(struct vt_leak_finder *finder);
 int vt_leak_rebuilt_find(struct vt_leak_finder *finder);
 /* holders.c: which Python name holds each leak. */
 int vt_leak_holders_find(struct vt_leak_finder *finder);
+/* owners.c: of what has a name of its own (a parameter), the part of the model that keeps it. */
+int vt_leak_owners_find(struct vt_leak_finder *finder);
 /* lines.c: the lines to look at, once holders are known. */
 int vt_leak_lines_find(struct vt_leak_finder *finder);
 /* cache.c: growth of what the driver gave, beside that of blocks; and the forecast. */

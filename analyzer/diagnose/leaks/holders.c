@@ -193,28 +193,6 @@ static void refine(struct vt_leak *leak)
         }
 }
 
-/* Parameters, buffers and optimizer state have names of their own, and no other holder is reported for them.
- */
-static void find_owners(const struct vt_leak_finder *finder)
-{
-    for (uint32_t i = 0; i < finder->replay->allocation_count; i++) {
-        const struct vt_label *label = &finder->attribution->labels[i];
-        uint32_t number = vt_leak_of(finder, i);
-        struct vt_leak *leak = number == VT_NO_CLASS ? NULL : &finder->leaks->items[number];
-        if (!leak || leak->holder.name || !label->owner || !vt_leak_is_kept(finder, i) ||
-            vt_leak_step_of(finder, finder->replay->allocations[i].alloc_event) < leak->first_step)
-            continue;
-        leak->first_owner = leak->first_owner ? leak->first_owner : label->owner;
-        leak->last_owner = label->owner;
-        leak->owned_blocks++;
-    }
-    for (size_t i = 0; i < finder->leaks->count; i++) {
-        struct vt_leak *leak = &finder->leaks->items[i];
-        if (leak->first_owner && strcmp(leak->first_owner, leak->last_owner) == 0)
-            leak->first_owner = leak->last_owner = NULL; /* a name that each step uses anew */
-    }
-}
-
 static int compare_held(const void *a, const void *b, void *held)
 {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
@@ -270,8 +248,6 @@ int vt_leak_holders_find(struct vt_leak_finder *finder)
 {
     struct search search = {.finder = finder};
     int error = finder->leaks->count > 0 ? find_holders(&search) : 0;
-    if (!error)
-        find_owners(finder);
     vt_leak_graphs_free(search.graphs);
     free(search.held);
     free(search.shares);

@@ -17,10 +17,12 @@ static int compare_parts(const void *a, const void *b)
            vt_order(left->stack_id, right->stack_id);
 }
 
+/* What fills the card first. */
 static int compare_leaks(const void *a, const void *b)
 {
     const struct vt_leak *left = a, *right = b;
-    return 4 * vt_order(right->is_leak, left->is_leak) +
+    return 8 * vt_order(right->is_leak, left->is_leak) +
+           4 * vt_order(left->verdict == VT_LEAK_HOST_PINNED, right->verdict == VT_LEAK_HOST_PINNED) +
            2 * vt_order(right->bytes_per_step, left->bytes_per_step) +
            vt_order(left->stack_id, right->stack_id);
 }
@@ -49,14 +51,18 @@ static void sum_up(struct vt_leaks *leaks)
  * there ever is. */
 static bool had_grown(const struct vt_leak_finder *finder, const struct vt_leak *leak, uint32_t event_index)
 {
-    size_t alive = 0;
-    for (size_t i = 0; i < leak->kept_count && alive < 2; i++) {
+    uint32_t first = VT_NEVER, last = 0;
+    for (size_t i = 0; i < leak->kept_count && (first == VT_NEVER || first == last); i++) {
         const struct vt_allocation *block = &finder->replay->allocations[leak->kept[i]];
+        uint32_t step = vt_leak_step_of(finder, block->alloc_event);
         if (block->alloc_event > event_index)
             break;
-        alive += vt_alive_at(block, event_index);
+        if (!vt_alive_at(block, event_index))
+            continue;
+        first = step < first ? step : first;
+        last = step > last ? step : last;
     }
-    return leak->kept_count > 0 ? alive > 1 : vt_leak_step_of(finder, event_index) > leak->first_step;
+    return leak->kept_count > 0 ? first < last : vt_leak_step_of(finder, event_index) > leak->first_step;
 }
 
 /* Why no name is known for what holds a leak: a census that saw it grown and ended would have found it. */
@@ -73,8 +79,9 @@ static const char *why_unknown(const struct vt_leak_finder *finder, const struct
         [NO_CYCLES] =
             "no Python name reaches it, and the time did not last for a search of reference cycles. Call "
             "vramtrace_inspect() where it has grown",
-        [ALL] =
-            "an inspection looked for holders when it had grown and found no Python name: C++ code holds it",
+        [ALL] = "an inspection looked for holders when it had grown; no name of the program reaches it: a "
+                "library or "
+                "C++ code holds it",
     };
     if (!leak->is_leak || leak->holder.name || leak->first_owner || leak->verdict == VT_LEAK_DRIVER ||
         leak->verdict == VT_LEAK_HOST_PINNED || (leak->verdict == VT_LEAK_CYCLE && leak->collected))
@@ -117,7 +124,7 @@ static int find(struct vt_leak_finder *finder)
 {
     static int (*const finders[])(struct vt_leak_finder *) = {
         vt_leak_finder_read,  vt_leak_cycles_find,  vt_leak_growth_find, vt_leak_groups_find,
-        vt_leak_rebuilt_find, vt_leak_holders_find, vt_leak_lines_find};
+        vt_leak_rebuilt_find, vt_leak_holders_find, vt_leak_owners_find, vt_leak_lines_find};
     struct vt_leaks *leaks = finder->leaks;
     int error = 0;
     for (size_t i = 0; i < sizeof finders / sizeof *finders && !error; i++)

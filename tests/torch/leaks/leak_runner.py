@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs scripts of this folder, of leaks_unseen/ and of leaks_fresh/ by children.py: leak_runner.py FOLDER NAME...
+"""Runs scripts of this folder, of leaks_unseen/, leaks_fresh/ and leaks_third/ by children.py: leak_runner.py FOLDER NAME...
 
 FOLDER gets NAME.json (the truth), NAME.log and NAME.vrt; VRAMTRACE_OUT should be FOLDER/%p.vrt.
 """
@@ -13,7 +13,7 @@ import children  # noqa: E402
 
 import leak_tools  # noqa: E402
 
-sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("leaks_unseen", "leaks_fresh")]
+sys.path += [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("leaks_unseen", "leaks_fresh", "leaks_third")]
 
 
 def run(name, folder):

@@ -466,6 +466,32 @@ def projected_gradients(record):
         del tasks, kept
 
 
+def gradients_of_samples(record):
+    """Each sample's gradient, by torch.func, for a convolution too; the largest are left out of the mean."""
+    layers = [nn.Conv2d(3, 24, 3, bias=False), nn.Softplus(), nn.Conv2d(24, 40, 3, 2, bias=False), nn.Softplus(), nn.Flatten(),
+              nn.Linear(40 * 6 * 6, 200)]
+    model = nn.Sequential(*layers).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    record.watch([model], [optimizer])
+
+    def loss_of(weights, image, target):
+        return functional.cross_entropy(func.functional_call(model, weights, (image[None],)), target[None])
+
+    for step in range(STEPS):
+        images, targets = torch.rand(12, 3, 16, 16).cuda(), torch.randint(200, (12,)).cuda()
+        weights = {name: weight.detach() for name, weight in model.named_parameters()}
+        with record.without_hooks():
+            samples = func.vmap(func.grad(loss_of), in_dims=(None, 0, 0))(weights, images, targets)
+        record.take("samples", step, (images, targets), samples.values())
+        for name, weight in model.named_parameters():
+            weight.grad = samples[name][:10].mean(0)
+        samples.clear()
+        record.take("mean", step, (images, targets))
+        optimizer.step()
+        optimizer.zero_grad()
+        record.take("step", step, (images, targets))
+
+
 def fisher_information(record):
     """Squares of gradients are added up in a dict over many passes (EWC); then training goes on with them."""
     model = smooth_net().cuda()
@@ -551,6 +577,7 @@ PROGRAMS = {
         meta_learning,
         curvature,
         projected_gradients,
+        gradients_of_samples,
         fisher_information,
         gradients_replaced,
         gradients_by_function,

@@ -19,5 +19,5 @@ def having_programs(sources):
 
 
 SOURCES = having_programs([HERE.parent / "variants.py", *sorted(HERE.glob("*.py"))])
-FOLDERS = ("unseen", "fresh")  # programs apart from the tests' own
+FOLDERS = ("unseen", "fresh", "third")  # programs apart from the tests' own
 UNSEEN = {folder: having_programs(sorted((HERE / folder).glob("*.py"))) for folder in FOLDERS}

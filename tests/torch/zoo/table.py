@@ -6,7 +6,7 @@ each block with the truth (truth.py).
 
 Needs VRAMTRACE_BUILD, VRAMTRACE_PYTHON and VRAMTRACE_RUN, like all tests here (tests/helpers.py). --markdown writes the tables
 between the lines `<!-- table -->` and `<!-- end of table -->` of a file; without it they go to the standard output. --unseen: the programs
-of unseen/ instead, or of fresh/; then the tables are those of classes, too.
+of unseen/ instead, of fresh/ or of third/; then the tables are those of classes, too.
 """
 import argparse
 import concurrent.futures

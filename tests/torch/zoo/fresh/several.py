@@ -160,7 +160,7 @@ def controlled_denoiser(record):
         noise = torch.randn_like(latents)
         noisy = latents + noise * (t / 1000).view(-1, 1, 1, 1)
         loss = F.mse_loss(base(noisy, t, text, branch(noisy, base.embed(t, text), edges)), noise)
-        batch = (pixels, edges, ids, t, noise)
+        batch = (pixels, edges, ids, t, noise, latents, text)
         record.take("fwd", step, batch)
         loss.backward()
         record.take("bwd", step, batch)

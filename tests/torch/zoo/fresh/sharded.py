@@ -70,12 +70,13 @@ def note_weights_in_use(record, model):
             layer.register_forward_hook(after)
 
 
-def note_traffic(record):
-    """Flat tensors that are gathered are weights, those that are reduced are communication."""
+def note_traffic(record, gathered="parameter"):
+    """Flat tensors that are gathered are weights, but where the weights are then copied out of them; those that are reduced
+    are communication."""
     gather, scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
 
     def all_gather_into_tensor(output, *args, **kwargs):
-        record.note("parameter", [output])
+        record.note(gathered, [output])
         return gather(output, *args, **kwargs)
 
     def reduce_scatter_tensor(output, input, *args, **kwargs):
@@ -128,7 +129,7 @@ def fully_sharded_accumulating(record):
     from torch.distributed.fsdp import fully_shard
 
     start_group(8)
-    note_traffic(record)
+    note_traffic(record, gathered="communication")
     note_whole_gradients(record)
     mesh = init_device_mesh("cuda", (8,), mesh_dim_names=("dp",))
     model = MaskedLM().cuda()

@@ -1,0 +1,151 @@
+/* Causes of an out of memory: models that are there beside the one that is used. */
+#include "attribute/sites.h"
+#include "base/index.h"
+#include "diagnose/causes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define IDLE_STEPS 3u /* a model that is asked now and then may be asked again */
+
+/* ---- A second model ---- */
+
+static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    uint64_t key = stack->python_count;
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
+                              (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+    return key;
+}
+
+/* The innermost line of the script's own. */
+static uint64_t own_line_of(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
+            return (uint64_t)stack->python[i].code_id << 32 |
+                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
+    return 0;
+}
+
+/* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
+ * and states that are as old. A function that makes models may be called from another line for the second,
+ * which is about as large then: a block that a model gets in training is smaller than what is there. */
+int vt_cause_second_model(struct vt_cause_search *search)
+{
+    const struct vt_label *labels = search->attribution->labels;
+    const struct vt_allocation *allocations = search->replay->allocations;
+    uint32_t latest = 0, begin = VT_NEVER, count = (uint32_t)search->replay->allocation_count, stack_id = 0;
+    uint64_t bytes = 0, weights = 0, similar = 0, made = 0;
+    struct vt_index lines = {0}, own_lines = {0};
+    int error = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (labels[i].category == VT_CATEGORY_PARAMETER && labels[i].step > latest &&
+            vt_cause_is_there(search, i))
+            latest = labels[i].step;
+    for (uint32_t i = 0; i < count && latest && !error; i++) {
+        if (labels[i].category != VT_CATEGORY_PARAMETER || labels[i].step != latest ||
+            !vt_cause_is_there(search, i))
+            continue;
+        begin = allocations[i].alloc_event < begin ? allocations[i].alloc_event : begin;
+        stack_id = allocations[i].stack_id;
+        made += allocations[i].bytes;
+        error = vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
+        if (!error)
+            error = vt_index_put(&own_lines, own_line_of(search->trace, stack_id), 1);
+    }
+    for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
+        uint8_t category = labels[i].category;
+        if (allocations[i].alloc_event >= begin || !vt_cause_is_there(search, i))
+            continue;
+        if (category == VT_CATEGORY_PARAMETER &&
+            vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            weights += allocations[i].bytes;
+        if (category == VT_CATEGORY_PARAMETER &&
+            vt_index_get(&own_lines, own_line_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            similar += allocations[i].bytes;
+        if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
+            category == VT_CATEGORY_OPTIMIZER_STATE)
+            bytes += allocations[i].bytes;
+    }
+    vt_index_free(&lines);
+    vt_index_free(&own_lines);
+    if (!error && (weights || (similar && similar <= 2 * made)))
+        vt_cause_add(search, VT_CAUSE_SECOND_MODEL, bytes, stack_id,
+                     "the same lines made another model in step %" PRIu32
+                     ", and the earlier one is still there with its gradients and optimizer state",
+                     latest);
+    return error;
+}
+
+/* ---- A model that no step uses any longer ---- */
+
+struct use {
+    struct vt_index last;    /* by module: the last step in which it made something */
+    struct vt_index trained; /* modules with gradients or optimizer state */
+};
+
+static uint64_t key_of(const char *module)
+{
+    return vt_hash_bytes(module, strlen(module), VT_HASH_START);
+}
+
+static int read_use(const struct vt_cause_search *search, struct use *use)
+{
+    int error = 0;
+    for (size_t i = 0; i < search->replay->allocation_count && !error; i++) {
+        const struct vt_label *label = &search->attribution->labels[i];
+        if (!label->module || search->replay->allocations[i].alloc_event > search->refusal->event_index)
+            continue;
+        if (label->category == VT_CATEGORY_GRADIENT || label->category == VT_CATEGORY_OPTIMIZER_STATE)
+            error = vt_index_put(&use->trained, key_of(label->module), 1);
+        else if (label->phase == VT_PHASE_FORWARD || label->phase == VT_PHASE_EVAL)
+            error = vt_index_put(&use->last, key_of(label->module), label->step);
+    }
+    return error;
+}
+
+/* It ran, is not trained (an expert may wait long for its turn), and has not run in the last steps. */
+static bool is_idle(const struct vt_cause_search *search, const struct use *use, uint32_t index,
+                    uint32_t *last_step)
+{
+    const struct vt_label *label = &search->attribution->labels[index];
+    if (label->category != VT_CATEGORY_PARAMETER || label->evidence != VT_EVIDENCE_EXACT || !label->module)
+        return false;
+    *last_step = vt_index_get(&use->last, key_of(label->module));
+    return *last_step != VT_INDEX_NONE && search->refusal->step >= *last_step + IDLE_STEPS &&
+           vt_index_get(&use->trained, key_of(label->module)) == VT_INDEX_NONE;
+}
+
+/* Only where nothing else is found: it may be wanted later. */
+int vt_cause_idle_model(struct vt_cause_search *search)
+{
+    struct use use = {0};
+    uint64_t bytes = 0, all = 0;
+    uint32_t latest = 0, stack_id = 0, step;
+    const char *first = NULL, *last = NULL;
+    int error = search->shortage->cause_count ? 0 : read_use(search, &use);
+    for (uint32_t i = 0; i < search->replay->allocation_count && use.last.count && !error; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[i];
+        if (!vt_cause_is_there(search, i))
+            continue;
+        all += search->attribution->labels[i].category == VT_CATEGORY_PARAMETER ? block->bytes : 0;
+        if (!is_idle(search, &use, i, &step))
+            continue;
+        bytes += block->bytes;
+        latest = step > latest ? step : latest;
+        stack_id = block->stack_id;
+        last = search->attribution->labels[i].module;
+        first = first ? first : last;
+    }
+    if (first && bytes < all && bytes >= search->shortage->missing_bytes)
+        vt_cause_add(search, VT_CAUSE_IDLE_MODEL, bytes, stack_id,
+                     "a model that has not run since step %" PRIu32 ": the weights of %.80s … %.80s", latest,
+                     first, last);
+    vt_index_free(&use.last);
+    vt_index_free(&use.trained);
+    return error;
+}
