@@ -81,73 +81,6 @@ static inline __attribute__((always_inline)) uint64_t guard_by_contents(const st
     return guard;
 }
 
-/* ---- frames ---- */
-
-enum { FRAME_OWNER_MAXIMUM = 4 };
-
-enum frame_state { FRAME_READABLE, FRAME_SKIPPED, FRAME_ENTRY, FRAME_UNREADABLE };
-
-struct frame {
-    const char *code, *locals;
-    int32_t instruction_offset;
-};
-
-static inline __attribute__((always_inline)) const char *first_frame(const struct vt_python_layout *layout,
-                                                                     const char *thread)
-{
-    const char *first = vt_pointer_at(thread, layout->thread_frame);
-    if (layout->chain == VT_CHAIN_CFRAME)
-        first = vt_is_plausible(first) ? vt_pointer_at(first, layout->cframe_current_frame) : NULL;
-    return first;
-}
-
-/* The first of the instructions that a frame runs. In a free-threaded build each thread has a copy of its
- * own, for which the code object has a list. Another thread may put a longer list in its place: this one may
- * then be read after it was freed (its pages stay), and what it says is only compared. */
-static inline __attribute__((always_inline)) uintptr_t
-first_instruction(const struct vt_python_layout *layout, const char *frame, const char *code)
-{
-    int32_t index = layout->code_thread_instructions ? vt_int_at(frame, layout->frame_instructions_index) : 0;
-    const char *copies = index > 0 ? vt_pointer_at(code, layout->code_thread_instructions) : NULL;
-    if (vt_is_plausible(copies) && (uint64_t)index < vt_word_at(copies, 0))
-        return vt_word_at(copies, 8 + (ptrdiff_t)index * 8);
-    return (uintptr_t)(code + layout->code_instructions);
-}
-
-/* Skips what sys._getframe leaves out: the entry frame for each call from C, and frames
- * that have not reached their first traceable instruction (they are still making their cells, and have no
- * locals yet). */
-static inline __attribute__((always_inline)) enum frame_state
-read_frame(const struct vt_python *python, const struct vt_python_layout *layout, const char *at,
-           struct frame *frame)
-{
-    unsigned owner = VT_NO_OWNER;
-    if (layout->chain != VT_CHAIN_OBJECTS) {
-        owner = *(const unsigned char *)(at + layout->frame_owner);
-        if (owner >= layout->owner_interpreter && owner <= FRAME_OWNER_MAXIMUM)
-            return FRAME_ENTRY;
-    }
-    const char *code = vt_reference_at(layout, at, layout->frame_code);
-    if (__builtin_expect(!vt_has_type(layout, code, python->code_type), 0))
-        return FRAME_UNREADABLE;
-    int64_t offset;
-    if (layout->chain == VT_CHAIN_OBJECTS) {
-        offset = vt_int_at(at, layout->frame_instruction);
-    } else {
-        if (__builtin_expect(owner > FRAME_OWNER_MAXIMUM, 0))
-            return FRAME_UNREADABLE;
-        offset = (int64_t)(vt_word_at(at, layout->frame_instruction) - first_instruction(layout, at, code));
-        if (__builtin_expect(offset < 2 * (int64_t)vt_int_at(code, layout->code_first_traceable), 0) &&
-            owner != layout->owner_generator)
-            return FRAME_SKIPPED;
-    }
-    if (__builtin_expect(offset > INT32_MAX / 2, 0))
-        return FRAME_UNREADABLE;
-    const int32_t scale = layout->chain == VT_CHAIN_OBJECTS ? layout->instruction_scale : 1;
-    *frame = (struct frame){code, at + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset * scale};
-    return FRAME_READABLE;
-}
-
 /* ---- the walk ---- */
 
 struct walk {
@@ -186,7 +119,7 @@ static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_py
  * outer frames can be added to that of others. */
 static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
                                                              const struct vt_python_layout *layout,
-                                                             const struct frame *frame,
+                                                             const struct vt_frame *frame,
                                                              struct vt_recent_frame *noted)
 {
     const uint64_t guard = guard_of(layout, frame->code);
@@ -225,9 +158,9 @@ static inline __attribute__((always_inline)) unsigned char owner_at(const struct
     return layout->chain == VT_CHAIN_OBJECTS ? 0 : *(const unsigned char *)(at + layout->frame_owner);
 }
 
-/* What read_frame and take_frame go by; of their results, the rest. */
+/* What vt_read_frame and take_frame go by; of their results, the rest. */
 static inline __attribute__((always_inline)) void note_frame(const struct vt_python_layout *layout,
-                                                             const char *at, enum frame_state state,
+                                                             const char *at, enum vt_frame_state state,
                                                              struct vt_recent_frame *noted)
 {
     noted->at = at;
@@ -235,8 +168,8 @@ static inline __attribute__((always_inline)) void note_frame(const struct vt_pyt
     noted->code = vt_pointer_at(at, layout->frame_code);
     noted->instruction = instruction_at(layout, at);
     noted->first_instruction =
-        layout->code_thread_instructions && (state == FRAME_READABLE || state == FRAME_SKIPPED)
-            ? first_instruction(layout, at, vt_reference_at(layout, at, layout->frame_code))
+        layout->code_thread_instructions && (state == VT_FRAME_READABLE || state == VT_FRAME_SKIPPED)
+            ? vt_first_instruction(layout, at, vt_reference_at(layout, at, layout->frame_code))
             : 0;
     noted->owner = owner_at(layout, at);
     noted->state = (uint8_t)state;
@@ -249,15 +182,16 @@ static inline __attribute__((always_inline)) bool is_same(const struct vt_python
     const char *at = noted->at;
     if (vt_pointer_at(at, layout->frame_previous) != noted->previous || owner_at(layout, at) != noted->owner)
         return false;
-    if (noted->state == FRAME_ENTRY)
+    if (noted->state == VT_FRAME_ENTRY)
         return true;
     if (vt_pointer_at(at, layout->frame_code) != noted->code ||
         instruction_at(layout, at) != noted->instruction)
         return false;
     const char *code = vt_reference_at(layout, &noted->code, 0);
-    if (layout->code_thread_instructions && first_instruction(layout, at, code) != noted->first_instruction)
+    if (layout->code_thread_instructions &&
+        vt_first_instruction(layout, at, code) != noted->first_instruction)
         return false;
-    return noted->state == FRAME_SKIPPED ||
+    return noted->state == VT_FRAME_SKIPPED ||
            (guard_of(layout, code) == noted->guard &&
             self_of(python, at + layout->frame_locals, noted->self_note) == noted->self);
 }
@@ -296,14 +230,14 @@ static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t 
         struct vt_recent_frame *frame = &recent->known[i];
         const struct vt_recent_frame *outer = i > 0 ? frame - 1 : NULL;
         *frame = recent->fresh[fresh];
-        const bool counts = frame->state == FRAME_READABLE;
+        const bool counts = frame->state == VT_FRAME_READABLE;
         frame->frames = (outer ? outer->frames : 0) + counts;
         frame->hash = outer ? outer->hash : 0;
         if (counts)
             frame->hash = frame->term + frame->hash * VT_HASH_5;
-        frame->entry_frame = frame->state == FRAME_ENTRY ? (uintptr_t)frame->at
-                             : outer                     ? outer->entry_frame
-                                                         : 0;
+        frame->entry_frame = frame->state == VT_FRAME_ENTRY ? (uintptr_t)frame->at
+                             : outer                        ? outer->entry_frame
+                                                            : 0;
         known = i + 1;
     }
     atomic_signal_fence(memory_order_seq_cst);
@@ -327,10 +261,10 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
                                                               const char *thread,
                                                               struct vt_recent_frames *recent)
 {
-    const char *at = first_frame(layout, thread);
+    const char *at = vt_first_frame(layout, thread);
     size_t bound = walk->capacity * 4 + 64, fresh = 0, known = 0, open = recent ? recent->count : 0;
     for (; at != NULL; at = vt_pointer_at(at, layout->frame_previous)) {
-        struct frame frame = {0};
+        struct vt_frame frame = {0};
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&
@@ -339,16 +273,16 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
             break;
         }
         known = 0;
-        enum frame_state state = read_frame(walk->python, layout, at, &frame);
+        enum vt_frame_state state = vt_read_frame(walk->python, layout, at, &frame);
         struct vt_recent_frame *noted = recent && fresh < VT_RECENT_FRAMES ? &recent->fresh[fresh] : NULL;
         fresh++;
         if (noted)
             note_frame(layout, at, state, noted);
-        if (state == FRAME_ENTRY && walk->told.entry_frame == 0)
+        if (state == VT_FRAME_ENTRY && walk->told.entry_frame == 0)
             walk->told.entry_frame = (uintptr_t)at;
-        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
+        if (state == VT_FRAME_SKIPPED || state == VT_FRAME_ENTRY)
             continue;
-        if (__builtin_expect(state == FRAME_UNREADABLE, 0))
+        if (__builtin_expect(state == VT_FRAME_UNREADABLE, 0))
             break;
         if (__builtin_expect(walk->told.frames == walk->capacity, 0)) {
             walk->told.truncated = true;
@@ -404,120 +338,4 @@ void vt_python_hash(struct vt_recent_frames *recent, size_t capacity, struct vt_
     if (thread != NULL)
         walks[walk.python->layout->index].hash(&walk, thread, recent);
     *stack = walk.told;
-}
-
-/* ---- local variables ---- */
-
-enum { LOCALS_MAXIMUM = 4096, STEPS_PER_FRAME = 4 };
-
-struct visit {
-    const struct vt_python *python;
-    vt_python_local_visit *visit;
-    void *context;
-    const char *function; /* of the frame */
-};
-
-/* Slots and their names, a tuple. `kinds` has flags for each slot; NULL: all slots are cells, or none
- * (`cells`). */
-static bool visit_slots(const struct visit *visit, const char *names, const char *slots, const char *kinds,
-                        bool cells)
-{
-    const struct vt_python *python = visit->python;
-    const struct vt_python_layout *layout = python->layout;
-    if (!vt_has_type(layout, names, python->tuple_type))
-        return true;
-    int64_t count = (int64_t)(uintptr_t)vt_pointer_at(names, layout->object_size);
-    for (int64_t i = 0; i < count && i < LOCALS_MAXIMUM; i++) {
-        const char *name = vt_pointer_at(names, layout->tuple_items + (size_t)i * 8);
-        const char *value = vt_reference_at(layout, slots, (ptrdiff_t)i * 8);
-        bool cell = kinds ? (kinds[i] & (VT_LOCAL_IS_CELL | VT_LOCAL_IS_FREE)) != 0 : cells;
-        if (cell)
-            value = python->cells_readable && vt_has_type(layout, value, python->cell_type)
-                        ? vt_pointer_at(value, layout->cell_contents)
-                        : NULL;
-        if (vt_is_plausible(value) && vt_has_type(layout, name, python->unicode_type) &&
-            !visit->visit(visit->context, visit->function, name, value))
-            return false;
-    }
-    return true;
-}
-
-static bool visit_frame(struct visit *visit, const struct frame *frame)
-{
-    const struct vt_python_layout *layout = visit->python->layout;
-    const char *code = frame->code, *locals = frame->locals;
-    const char *names = vt_pointer_at(code, layout->code_local_names);
-    visit->function =
-        vt_pointer_at(code, layout->code_qualified_name ? layout->code_qualified_name : layout->code_name);
-    if (!vt_has_type(layout, visit->function, visit->python->unicode_type))
-        return true;
-    if (layout->code_local_kinds == 0) { /* before 3.11: the locals, then the cells */
-        int32_t count = vt_int_at(code, layout->code_local_count);
-        return visit_slots(visit, names, locals, NULL, false) &&
-               (count < 0 || count > LOCALS_MAXIMUM ||
-                visit_slots(visit, vt_pointer_at(code, layout->code_cell_names), locals + (size_t)count * 8,
-                            NULL, true));
-    }
-    const char *kinds = vt_pointer_at(code, layout->code_local_kinds);
-    if (!vt_has_type(layout, kinds, visit->python->bytes_type) ||
-        !vt_has_type(layout, names, visit->python->tuple_type) ||
-        vt_pointer_at(kinds, layout->object_size) != vt_pointer_at(names, layout->object_size))
-        return true;
-    return visit_slots(visit, names, locals, kinds + layout->bytes_data, false);
-}
-
-/* False where nothing can be read. Where cells cannot be read, the chain may also hold frames whose locals
- * are being freed. */
-static bool begin(struct visit *visit)
-{
-    return vt_python_current_thread(&visit->python) && visit->python->cells_readable;
-}
-
-static void visit_at(struct visit *visit, const char *at)
-{
-    struct frame frame;
-    if (vt_is_plausible(at) && read_frame(visit->python, visit->python->layout, at, &frame) == FRAME_READABLE)
-        visit_frame(visit, &frame);
-}
-
-void vt_python_visit_locals(const void *thread, size_t frames, vt_python_local_visit function, void *context)
-{
-    struct visit visit = {.visit = function, .context = context};
-    if (!begin(&visit))
-        return;
-    const struct vt_python_layout *layout = visit.python->layout;
-    const char *at = first_frame(layout, thread);
-    for (size_t bound = frames * STEPS_PER_FRAME; frames && bound && vt_is_plausible(at);
-         bound--, at = vt_pointer_at(at, layout->frame_previous)) {
-        struct frame frame;
-        enum frame_state state = read_frame(visit.python, layout, at, &frame);
-        if (state == FRAME_SKIPPED || state == FRAME_ENTRY)
-            continue;
-        if (state == FRAME_UNREADABLE || !visit_frame(&visit, &frame))
-            return;
-        frames--;
-    }
-}
-
-void vt_python_visit_frame(const void *frame_object, vt_python_local_visit function, void *context)
-{
-    struct visit visit = {.visit = function, .context = context};
-    if (begin(&visit))
-        visit_at(&visit, visit.python->layout->chain == VT_CHAIN_OBJECTS
-                             ? frame_object
-                             : vt_pointer_at(frame_object, visit.python->layout->frame_object_frame));
-}
-
-void vt_python_visit_generator(const void *generator, vt_python_local_visit function, void *context)
-{
-    struct visit visit = {.visit = function, .context = context};
-    if (!begin(&visit))
-        return;
-    const struct vt_python_layout *layout = visit.python->layout;
-    const char *at = (const char *)generator + layout->generator_frame;
-    if (layout->chain == VT_CHAIN_OBJECTS)
-        at = vt_pointer_at(at, 0); /* NULL once it has ended */
-    else if ((signed char)at[VT_GENERATOR_STATE] >= (signed char)layout->generator_running)
-        return;
-    visit_at(&visit, at);
 }

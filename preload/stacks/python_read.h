@@ -1,5 +1,5 @@
-/* The interpreter's memory, read at offsets; and what the walk (python.c) and the reading of code objects
- * (python_code.c) share. Threads: any. */
+/* The interpreter's memory, read at offsets; and what the walk (python.c), the reading of code objects
+ * (python_code.c) and of local variables (python_locals.c) share. Threads: any. */
 #ifndef VT_PYTHON_READ_H
 #define VT_PYTHON_READ_H
 
@@ -60,5 +60,73 @@ enum { VT_SELF_KIND_BITS = 2, VT_SELF_NOTE_BITS = 16, VT_SELF_KIND_MASK = (1 << 
 /* The note of a code object: VT_SELF_NONE unless it is a module call or an optimizer step whose `self` can be
  * read. */
 uint64_t vt_python_self_note(const struct vt_python *python, const char *code);
+
+/* ---- frames ---- */
+
+enum { VT_FRAME_OWNER_MAXIMUM = 4 };
+
+enum vt_frame_state { VT_FRAME_READABLE, VT_FRAME_SKIPPED, VT_FRAME_ENTRY, VT_FRAME_UNREADABLE };
+
+struct vt_frame {
+    const char *code, *locals;
+    int32_t instruction_offset;
+};
+
+static inline __attribute__((always_inline)) const char *vt_first_frame(const struct vt_python_layout *layout,
+                                                                        const char *thread)
+{
+    const char *first = vt_pointer_at(thread, layout->thread_frame);
+    if (layout->chain == VT_CHAIN_CFRAME)
+        first = vt_is_plausible(first) ? vt_pointer_at(first, layout->cframe_current_frame) : NULL;
+    return first;
+}
+
+/* The first of the instructions that a frame runs. In a free-threaded build each thread has a copy of its
+ * own, for which the code object has a list. Another thread may put a longer list in its place: this one may
+ * then be read after it was freed (its pages stay), and what it says is only compared. */
+static inline __attribute__((always_inline)) uintptr_t
+vt_first_instruction(const struct vt_python_layout *layout, const char *frame, const char *code)
+{
+    int32_t index = layout->code_thread_instructions ? vt_int_at(frame, layout->frame_instructions_index) : 0;
+    const char *copies = index > 0 ? vt_pointer_at(code, layout->code_thread_instructions) : NULL;
+    if (vt_is_plausible(copies) && (uint64_t)index < vt_word_at(copies, 0))
+        return vt_word_at(copies, 8 + (ptrdiff_t)index * 8);
+    return (uintptr_t)(code + layout->code_instructions);
+}
+
+/* Skips what sys._getframe leaves out: the entry frame for each call from C, and frames
+ * that have not reached their first traceable instruction (they are still making their cells, and have no
+ * locals yet). */
+static inline __attribute__((always_inline)) enum vt_frame_state
+vt_read_frame(const struct vt_python *python, const struct vt_python_layout *layout, const char *at,
+              struct vt_frame *frame)
+{
+    unsigned owner = VT_NO_OWNER;
+    if (layout->chain != VT_CHAIN_OBJECTS) {
+        owner = *(const unsigned char *)(at + layout->frame_owner);
+        if (owner >= layout->owner_interpreter && owner <= VT_FRAME_OWNER_MAXIMUM)
+            return VT_FRAME_ENTRY;
+    }
+    const char *code = vt_reference_at(layout, at, layout->frame_code);
+    if (__builtin_expect(!vt_has_type(layout, code, python->code_type), 0))
+        return VT_FRAME_UNREADABLE;
+    int64_t offset;
+    if (layout->chain == VT_CHAIN_OBJECTS) {
+        offset = vt_int_at(at, layout->frame_instruction);
+    } else {
+        if (__builtin_expect(owner > VT_FRAME_OWNER_MAXIMUM, 0))
+            return VT_FRAME_UNREADABLE;
+        offset =
+            (int64_t)(vt_word_at(at, layout->frame_instruction) - vt_first_instruction(layout, at, code));
+        if (__builtin_expect(offset < 2 * (int64_t)vt_int_at(code, layout->code_first_traceable), 0) &&
+            owner != layout->owner_generator)
+            return VT_FRAME_SKIPPED;
+    }
+    if (__builtin_expect(offset > INT32_MAX / 2, 0))
+        return VT_FRAME_UNREADABLE;
+    const int32_t scale = layout->chain == VT_CHAIN_OBJECTS ? layout->instruction_scale : 1;
+    *frame = (struct vt_frame){code, at + layout->frame_locals, offset < 0 ? -1 : (int32_t)offset * scale};
+    return VT_FRAME_READABLE;
+}
 
 #endif

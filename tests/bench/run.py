@@ -47,11 +47,14 @@ def measure(script, variant, folder, *more):
     return float(result.stdout.split()[-1])
 
 
-def medians(script, rounds, folder):
+FRAMES = (3, 23, 60)  # Python frames above an allocation
+
+
+def medians(script, rounds, folder, *more):
     seen = {variant: [] for variant in VARIANTS}
     for _ in range(rounds):
         for variant in VARIANTS:
-            seen[variant].append(measure(script, variant, folder))
+            seen[variant].append(measure(script, variant, folder, *more))
     return {variant: statistics.median(values) for variant, values in seen.items()}
 
 
@@ -86,17 +89,20 @@ def trace_figures(folder):
     return events, on_disk / events, statistics.median(times), inspections
 
 
-def table(pair, step, cpu, events, bytes_per_event, seconds, inspections):
-    base_pair, base_step = pair["nothing"], step["nothing"]
-    peer = pair["PyTorch history, stacks=all"] - base_pair
-    lines = ["| | alloc + free, 23 Python frames deep | of stacks=all | AMP step | slower than bare |", "|---|---|---|---|---|"]
+def table(pairs, step, cpu, events, bytes_per_event, seconds, inspections):
+    base_step = step["nothing"]
+    lines = ["| alloc + free below so many Python frames | " + " | ".join(f"{frames} | of stacks=all" for frames in FRAMES) + " |",
+             "|---|" + "--:|" * 2 * len(FRAMES)]
     for variant in VARIANTS:
-        added = pair[variant] - base_pair
-        if variant == "nothing":
-            lines.append(f"| nothing | {base_pair:.2f} µs | | {base_step:.2f} ms | |")
-            continue
-        lines.append(f"| {variant} | +{added:.2f} µs | {added / peer:.2f} | +{step[variant] - base_step:.2f} ms "
-                     f"| {(step[variant] / base_step - 1) * 100:.1f} % |")
+        cells = []
+        for frames in FRAMES:
+            base, all_stacks = pairs[frames]["nothing"], pairs[frames]["PyTorch history, stacks=all"]
+            added = pairs[frames][variant] - base
+            cells.append(f"{base:.2f} µs | " if variant == "nothing" else f"+{added:.2f} µs | {added / (all_stacks - base):.2f}")
+        lines.append(f"| {variant} | " + " | ".join(cells) + " |")
+    lines += ["", "| | AMP step | slower than bare |", "|---|--:|--:|", f"| nothing | {base_step:.2f} ms | |"]
+    lines += [f"| {variant} | +{step[variant] - base_step:.2f} ms | {(step[variant] / base_step - 1) * 100:.1f} % |"
+              for variant in VARIANTS if variant != "nothing"]
     lines += ["", f"A step on the CPU (small layers): {cpu[0]:+.1f} % before the process's first CUDA event, "
                   f"{cpu[1]:+.1f} % after it.",
               "", f"Trace of {events:,} events: {bytes_per_event:.1f} bytes per event on disk; "
@@ -112,9 +118,9 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        pair = medians("one_tensor.py", arguments.rounds, folder)
+        pairs = {frames: medians("one_tensor.py", arguments.rounds, folder, "--frames", str(frames)) for frames in FRAMES}
         step = medians("train_step.py", arguments.rounds, folder)
-        text = table(pair, step, cpu_figures(arguments.rounds, folder), *trace_figures(folder))
+        text = table(pairs, step, cpu_figures(arguments.rounds, folder), *trace_figures(folder))
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n\n{text}")
     if arguments.markdown:
         arguments.markdown.write_text(text + "\n")
