@@ -72,6 +72,27 @@ const struct vt_inspection_holder *vt_held_get(const struct vt_attribution *attr
     return holder == &several ? NULL : holder;
 }
 
+/* Whether a step of the way has a cache's name: a variable, an attribute, a class; not the function that a
+ * variable belongs to ("local 'self' of Runner.initialize_kv_cache()"). */
+static bool is_way_to_cache(const char *way)
+{
+    enum { STEP_BYTES = 512 };
+    char step[STEP_BYTES];
+    for (const char *end; *way; way = *end ? end + 3 : end) {
+        end = strstr(way, " < ");
+        end = end ? end : way + strlen(way);
+        size_t bytes = (size_t)(end - way) < STEP_BYTES ? (size_t)(end - way) : STEP_BYTES - 1;
+        memcpy(step, way, bytes);
+        step[bytes] = '\0';
+        char *of = strstr(step, " of ");
+        if (of && bytes > 2 && strcmp(step + bytes - 2, "()") == 0)
+            *of = '\0';
+        if (vt_is_cache_name(step))
+            return true;
+    }
+    return false;
+}
+
 void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_t *lives,
                          struct vt_label *labels, uint32_t *inspection_of)
 {
@@ -79,7 +100,7 @@ void vt_held_name_caches(const struct vt_attribution *attribution, const uint64_
         const struct vt_held *held = &attribution->held[i];
         struct vt_label *label = &labels[held->allocation];
         if (label->owner || !(lives[held->allocation] & VT_LIFE(OUTLIVES_CALL)) ||
-            !vt_is_cache_name(held->holder->way))
+            !is_way_to_cache(held->holder->way))
             continue;
         label->category = VT_CATEGORY_KV_CACHE;
         label->evidence = VT_EVIDENCE_STRONG;

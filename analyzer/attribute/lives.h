@@ -75,8 +75,8 @@ int vt_lives_index_parameters(struct lives *lives, uint32_t times);
 
 /* sets.c: adds like-all-parameters, and matches-parameter for what files hold. Returns 0 or -ENOMEM. */
 int vt_lives_find_sets(struct lives *lives);
-/* shares.c: adds VT_LIFE(GATHERED), and MATCHES_PARAMETER for gradients of each sample, once the parameters
- * are listed. Returns 0 or -ENOMEM. */
+/* multiples.c: adds VT_LIFE(GATHERED), and MATCHES_PARAMETER for gradients of each sample, once the
+ * parameters are listed. Returns 0 or -ENOMEM. */
 int vt_lives_find_multiples(struct lives *lives);
 
 #endif

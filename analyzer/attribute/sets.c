@@ -212,8 +212,7 @@ static uint64_t line_of(const struct vt_trace *trace, uint32_t stack_id)
     const struct vt_trace_stack *stack = &trace->stacks[stack_id];
     uint64_t line = stack->python_count == 0 ? stack_id : VT_HASH_START;
     for (uint32_t i = 0; i < stack->python_count; i++)
-        line = vt_mix(line, (uint64_t)stack->python[i].code_id << 32 |
-                                (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+        line = vt_mix(line, vt_trace_line_key(trace, &stack->python[i]));
     return line;
 }
 

@@ -293,6 +293,22 @@ static void find_plain_inits(struct vt_sites *sites)
             sites->items[id].traits |= VT_TRAIT(PLAIN_INIT);
 }
 
+/* What a module makes that a cache's code calls (to find out how large a cache can be, to warm up) is no
+ * cache. */
+static void find_cache_makers(struct vt_sites *sites)
+{
+    for (uint32_t id = 1; id < sites->trace->stack_count; id++) {
+        const struct vt_trace_stack *stack = &sites->trace->stacks[id];
+        bool made = false, called = false;
+        for (uint32_t i = 0; i < stack->python_count && !made && !called; i++) {
+            made = frame_is(sites, stack, i, VT_CODE_CACHE_MAKER);
+            called = stack->python[i].self_address != 0;
+        }
+        if (made)
+            sites->items[id].traits |= VT_TRAIT(CACHE_MAKER);
+    }
+}
+
 /* The innermost module calls a function of the script's that is not its forward. */
 static bool is_in_hook(const struct vt_sites *sites, const struct vt_trace_stack *stack)
 {
@@ -331,6 +347,7 @@ int vt_sites_make(const struct vt_trace *trace, const struct vt_rules *rules, st
     find_closures(sites);
     find_wrappers(sites);
     find_plain_inits(sites);
+    find_cache_makers(sites);
     find_hooks(sites);
     return 0;
 }

@@ -23,6 +23,7 @@
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
     X(INIT_METHOD, "init-method")                                                                            \
+    X(CACHE_MAKER, "cache-maker") /* in a cache's code, with no module called in between; sites.c sets it */ \
     X(PLAIN_INIT, "plain-init") /* in constructors of the script\'s classes that are no modules; sites.c */  \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
@@ -66,6 +67,7 @@ enum vt_own_trait {
     X(RUNS_PASS, "runs-pass") /* it has a pass beneath it in a step of an optimizer; sites.c sets it */      \
     X(WRAPS_OPTIMIZER, "wraps-optimizer") /* of a class that wraps an optimizer; sites.c sets it */          \
     X(WRAPPER, "wrapper")                                                                                    \
+    X(CACHE_MAKER, "cache-maker")                                                                            \
     X(INIT, "init")                                                                                          \
     X(OF_MODULE, "of-module") /* of a class that has a forward; sites.c sets it */                           \
     X(APPLY, "apply")

@@ -327,7 +327,7 @@ static uint64_t code_of(const struct vt_trace *trace, uint32_t stack_id)
     uint64_t module = 0; /* those around it may be made for one call, such as slices */
     for (uint32_t i = 0; i < stack->python_count; i++) {
         const struct vt_python_frame *frame = &stack->python[i];
-        key = vt_mix(key, (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame));
+        key = vt_mix(key, vt_trace_line_key(trace, frame));
         if (frame->self_address && module == 0)
             module = frame->self_address;
     }

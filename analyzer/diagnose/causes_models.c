@@ -15,20 +15,8 @@ static uint64_t lines_of(const struct vt_trace *trace, uint32_t stack_id)
     const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
     uint64_t key = stack->python_count;
     for (uint32_t i = 0; i < stack->python_count; i++)
-        key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
-                              (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+        key = vt_mix(key, vt_trace_line_key(trace, &stack->python[i]));
     return key;
-}
-
-/* The innermost line of the script's own. */
-static uint64_t own_line_of(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
-            return (uint64_t)stack->python[i].code_id << 32 |
-                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
-    return 0;
 }
 
 /* Parameters that the same lines made before training and again in it: the earlier ones, with the gradients
@@ -55,7 +43,7 @@ int vt_cause_second_model(struct vt_cause_search *search)
         made += allocations[i].bytes;
         error = vt_index_put(&lines, lines_of(search->trace, stack_id), 1);
         if (!error)
-            error = vt_index_put(&own_lines, own_line_of(search->trace, stack_id), 1);
+            error = vt_index_put(&own_lines, vt_trace_own_line_key(search->trace, stack_id), 1);
     }
     for (uint32_t i = 0; i < count && begin != VT_NEVER && !error; i++) {
         uint8_t category = labels[i].category;
@@ -65,7 +53,8 @@ int vt_cause_second_model(struct vt_cause_search *search)
             vt_index_get(&lines, lines_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
             weights += allocations[i].bytes;
         if (category == VT_CATEGORY_PARAMETER &&
-            vt_index_get(&own_lines, own_line_of(search->trace, allocations[i].stack_id)) != VT_INDEX_NONE)
+            vt_index_get(&own_lines, vt_trace_own_line_key(search->trace, allocations[i].stack_id)) !=
+                VT_INDEX_NONE)
             similar += allocations[i].bytes;
         if (category == VT_CATEGORY_PARAMETER || category == VT_CATEGORY_GRADIENT ||
             category == VT_CATEGORY_OPTIMIZER_STATE)

@@ -82,7 +82,7 @@ struct vt_inspection {
     uint32_t event_index; /* of its VT_EVENT_INSPECTION */
     uint32_t reason;      /* enum vt_inspection_reason, bits */
     uint64_t duration_ns;
-    const char *failure; /* "" = none */
+    const char *failure;                      /* "" = none */
     bool census, census_ended, census_cycles; /* it searched for holders; saw everything; cycles, too */
     uint64_t census_objects;
     bool knows_collections;
@@ -172,5 +172,21 @@ bool vt_trace_was_written(const struct vt_trace *trace, uint32_t stack_id);
 
 /* vt_is_library_file of a code object's file; true if the file is not known. */
 bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id);
+
+/* One number for a frame's code and line. */
+static inline uint64_t vt_trace_line_key(const struct vt_trace *trace, const struct vt_python_frame *frame)
+{
+    return (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame);
+}
+
+/* That of a stack's innermost frame that is no library's; 0 if there is none. */
+static inline uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
+    for (uint32_t i = 0; i < stack->python_count; i++)
+        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
+            return vt_trace_line_key(trace, &stack->python[i]);
+    return 0;
+}
 
 #endif

@@ -575,6 +575,38 @@ Test(attribute, knows_inference)
     end(&run);
 }
 
+/* A module's results beneath a function of a cache (a warm-up) are none of it. */
+Test(attribute, knows_a_cache_from_what_its_code_calls)
+{
+    struct run run = begin();
+    struct kept kept = {0};
+    uint64_t activations[3], cached[2] = {0};
+    const char *torch = "/x/site-packages/torch/nn/modules/module.py", *script = "/home/someone/serve.py";
+    uint32_t call = builder_code(run.builder, torch, "Module._call_impl", 2);
+    uint32_t main = builder_code(run.builder, script, "main", 1);
+    uint32_t update = builder_code(run.builder, script, "KVCache.update", 10);
+    uint32_t initialize = builder_code(run.builder, script, "Runner.initialize_kv_cache", 20);
+    uint32_t layer = builder_code(run.builder, script, "Layer.forward", 30);
+    uint32_t stored = STACK(&run, MAIN, 0, {update, 4, 0}, {layer, 8, 0}, {call, 8, 0x5000}, {main, 6, 0});
+    uint32_t warmed =
+        STACK(&run, MAIN, 0, {layer, 12, 0}, {call, 8, 0x5000}, {initialize, 2, 0}, {main, 8, 0});
+    make_model(&run);
+    for (int i = 0; i < 4; i++) {
+        forward(&run, &kept, activations);
+        for (int k = 0; k < 2; k++) {
+            if (i > 0)
+                release(&run, cached[k], ACTIVATION, run.main_free);
+            cached[k] = alloc(&run, k ? stored : warmed, ACTIVATION, 0);
+            release(&run, activations[k], ACTIVATION, run.main_free);
+        }
+        release(&run, activations[2], SCRATCH, run.main_free);
+    }
+    attribute(&run);
+    cr_expect_eq(category_of(&run, stored), VT_CATEGORY_KV_CACHE);
+    cr_expect_neq(category_of(&run, warmed), VT_CATEGORY_KV_CACHE);
+    end(&run);
+}
+
 Test(attribute, tells_evaluation_from_training)
 {
     struct run run = begin();

@@ -32,14 +32,7 @@ static int compare_freed(const void *a, const void *b)
 /* Where the script is at an event: its innermost frame, 0 = none. */
 static uint64_t script_place(const struct vt_leak_finder *finder, uint32_t event)
 {
-    const struct vt_trace *trace = finder->trace;
-    uint32_t stack_id = trace->events[event].stack_id;
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
-            return (uint64_t)stack->python[i].code_id << 32 |
-                   (uint32_t)vt_trace_python_line(trace, &stack->python[i]);
-    return 0;
+    return vt_trace_own_line_key(finder->trace, finder->trace->events[event].stack_id);
 }
 
 /* An allocation that shows where the script is: not what the framework needs now and then below it. */

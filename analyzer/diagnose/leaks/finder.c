@@ -49,6 +49,7 @@ static int find_calls(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     const struct vt_span *spans = finder->attribution->spans;
+    const size_t span_count = finder->attribution->span_count;
     struct vt_index calls = {0}; /* thread that makes calls → its step */
     int error = 0;
     if (finder->attribution->concurrent_calls < 2)
@@ -56,16 +57,18 @@ static int find_calls(struct vt_leak_finder *finder)
     finder->call_of = calloc(trace->event_count + 1, sizeof *finder->call_of);
     if (!finder->call_of)
         return -ENOMEM;
-    for (size_t i = 1; i < finder->attribution->span_count && !error; i++)
+    for (size_t i = 1; i < span_count && !error; i++)
         if (spans[i].step != spans[i - 1].step)
             error = vt_index_put(&calls, thread_of(trace, spans[i].first_event), NO_CALL_YET);
-    for (uint32_t i = 0, step = 0; i < trace->event_count && !error; i++) {
-        uint32_t thread = thread_of(trace, i), any = vt_span_at(finder->attribution, i)->step;
-        uint32_t own = vt_index_get(&calls, thread);
-        if (any != step || (any > 0 && own == NO_CALL_YET))
-            error = vt_index_put(&calls, thread, own = any);
-        step = any;
-        finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
+    for (size_t s = 0; s < span_count && !error; s++) {
+        const uint32_t any = spans[s].step;
+        bool begins = any != (s > 0 ? spans[s - 1].step : 0);
+        for (uint32_t i = spans[s].first_event; i <= spans[s].last_event && !error; i++, begins = false) {
+            uint32_t thread = thread_of(trace, i), own = vt_index_get(&calls, thread);
+            if (begins || (any > 0 && own == NO_CALL_YET))
+                error = vt_index_put(&calls, thread, own = any);
+            finder->call_of[i] = own == VT_INDEX_NONE ? any : own;
+        }
     }
     for (size_t i = 0; i < trace->inspection_count && !error; i++)
         end_in_own_call(finder, &calls, &trace->inspections[i]);
@@ -106,8 +109,7 @@ static int key_stacks(struct vt_leak_finder *finder)
         const struct vt_trace_stack *stack = &trace->stacks[id];
         uint64_t key = 0;
         for (uint32_t i = 0; i < stack->python_count; i++)
-            key = vt_mix(key, (uint64_t)stack->python[i].code_id << 32 |
-                                  (uint32_t)vt_trace_python_line(trace, &stack->python[i]));
+            key = vt_mix(key, vt_trace_line_key(trace, &stack->python[i]));
         for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
             key = vt_mix(key, stack->native[i]);
         finder->code_keys[id] = key;

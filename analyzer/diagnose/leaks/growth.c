@@ -240,15 +240,20 @@ static int drop_bounded(struct vt_leak_finder *finder)
     return error;
 }
 
+#define LEAST_BYTES 512u /* the smallest block that PyTorch's allocator makes: counters and flags are less   \
+                          */
+
 int vt_leak_growth_find(struct vt_leak_finder *finder)
 {
     int error = 0;
     for (size_t i = 0; i < finder->class_count && !error; i++) {
         struct vt_leak_class *class = &finder->classes[i];
-        struct vt_growth growth;
+        struct vt_growth growth = {0};
         if (class->births < VT_LEAK_BIRTHS)
             continue;
         error = class_repeats(finder, class, class->first_birth, &growth, &class->grows);
+        class->grows =
+            class->grows && growth.bytes_per_step * (growth.last_step - growth.first_step) >= LEAST_BYTES;
         if (error || !class->grows)
             continue;
         class->since = growth.first_step;

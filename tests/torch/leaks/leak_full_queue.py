@@ -30,7 +30,7 @@ def main(probe):
     optimizer = torch.optim.AdamW(net.parameters())
     feeder = Feeder()
     for _, images in zip(range(STEPS), feeder):
-        while feeder.queue.qsize() < len(probe.samples):  # it is always ahead
+        while feeder.queue.qsize() <= len(probe.samples):  # it is always ahead, and waits for this step's end
             pass
         train_step(net, optimizer, images)
         probe.step()
