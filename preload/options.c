@@ -12,7 +12,7 @@
 #include "log.h"
 #include "text.h"
 
-enum { RING_MINIMUM_BYTES = 256 << 10, RING_MAXIMUM_BYTES = 1 << 30 };
+enum { RING_MAXIMUM_BYTES = 1 << 30 };
 
 static bool parse_switch(const char *text, bool *value)
 {
@@ -79,7 +79,7 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
     parse_bytes(standard, value);
     if (!text || !*text)
         return;
-    if (!parse_bytes(text, &bytes) || bytes < RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
+    if (!parse_bytes(text, &bytes) || bytes < VT_RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
         complain(name, text, "256KiB to 1GiB", standard);
     else
         *value = bytes;
@@ -99,12 +99,21 @@ static void read_rank(char rank[16])
 static struct vt_options as_loaded;
 static _Atomic bool was_read;
 
+static void read_surroundings(void)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING");
+    if (folder && folder[0] == '/') /* one that is too long is none */
+        vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
+    as_loaded.ring_was_set = ring && *ring;
+    read_rank(as_loaded.rank);
+}
+
 static void read_all(void)
 {
 #define X(name, kind, field, standard, help) read_##kind("VRAMTRACE_" #name, standard, &as_loaded.field);
 #include "options.def"
 #undef X
-    read_rank(as_loaded.rank);
+    read_surroundings();
     vt_log_start(as_loaded.quiet);
 }
 

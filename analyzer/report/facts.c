@@ -10,9 +10,9 @@
 
 static const char *state_name(const struct vt_trace *trace)
 {
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed"};
 
-    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
+    return names[trace->header.state <= VT_STATE_KILLED ? trace->header.state : 0];
 }
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
@@ -33,10 +33,13 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
+                     : state == VT_STATE_KILLED    ? "incomplete: killed"
                      : trace->complete             ? "complete"
                                                    : "incomplete";
     if (state == VT_STATE_RECORDING)
         ended = "no: incomplete, the process was killed or still runs";
+    else if (state == VT_STATE_KILLED)
+        ended = "no: incomplete, the process was killed";
     else if (trace->truncated)
         ended = "no: incomplete, the file is damaged";
     if (state == VT_STATE_STOPPED)
@@ -108,12 +111,22 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
         else
             snprintf(loss->detail, sizeof loss->detail,
                      "Recording stopped before the process ended: later events are missing.");
-    } else if (state == VT_STATE_RECORDING) {
+    } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed, or still runs. Everything that it recorded until then is here, %s "
-                 "events of it from the ring.%s",
-                 vt_format_count(facts->ring_events, count),
+                 "The process was killed, or still runs. At most 0.1 s is missing at the end, since the "
+                 "buffer of the "
+                 "newest events is not there.");
+    } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
+        const bool killed = state == VT_STATE_KILLED;
+
+        loss = add_loss(facts, VT_LOSS_KILLED, 0,
+                        killed ? "the process was killed" : "the process was killed or still runs");
+        snprintf(loss->detail, sizeof loss->detail,
+                 "The process was killed%s. Everything that it recorded until then is here%s%s%s.%s",
+                 killed ? "" : ", or still runs", killed ? "" : ", ",
+                 killed ? "" : vt_format_count(facts->ring_events, count),
+                 killed ? "" : " events of it from the ring",
                  facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
                                            : "");
     }
@@ -150,12 +163,13 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .truncated = trace->truncated,
                                      .ended = header->state == VT_STATE_COMPLETE,
                                      .stopped = header->state == VT_STATE_STOPPED,
-                                     .dropped_events = header->dropped,
-                                     .dropped_definitions = header->dropped_definitions,
-                                     .events_after_end = header->after_end,
-                                     .events_without_stack = header->without_stack,
+                                     .dropped_events = header->counters.dropped,
+                                     .dropped_definitions = header->counters.dropped_definitions,
+                                     .events_after_end = header->counters.after_end,
+                                     .events_without_stack = header->counters.without_stack,
                                      .damaged_bytes = trace->damaged_bytes,
                                      .ring_events = trace->ring_events,
+                                     .ring_missing = trace->ring_missing,
                                      .unfinished_records = trace->unfinished_records,
                                      .missing_stacks = trace->missing_stacks,
                                      .inspection_count = trace->inspection_count};

@@ -110,7 +110,7 @@ static uint64_t live_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->live[i].block_bytes, __ATOMIC_RELAXED);
+        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_bytes, __ATOMIC_RELAXED);
     return bytes;
 }
 
@@ -187,7 +187,7 @@ static uint64_t peak_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->live[i].block_peak_bytes, __ATOMIC_RELAXED);
+        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_peak_bytes, __ATOMIC_RELAXED);
     return bytes;
 }
 

@@ -64,7 +64,7 @@ static void define_thread(struct vt_session *session)
 {
     struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return;
     }
     record->thread_id = thread.thread_id;
@@ -95,7 +95,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     struct vt_intern_entry *entry = vt_intern_find(&session->codes, hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
     size_t bytes = sizeof(struct vt_code) + view.file_bytes + view.name_bytes + view.line_table_bytes;
@@ -103,7 +103,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
                                  ? NULL
                                  : vt_ring_reserve(&session->ring, VT_RECORD_CODE, (uint32_t)bytes);
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     id = atomic_fetch_add_explicit(&session->codes.next_id, 1, memory_order_relaxed);
@@ -224,7 +224,7 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     if (buffer >= 0)
         atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
     if (!written) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     atomic_store_explicit(&entry->id, id, memory_order_release);
@@ -235,7 +235,7 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
 {
     struct vt_event *event = vt_ring_reserve(&session->ring, VT_RECORD_EVENT, sizeof *event);
     if (!event) {
-        count_dropped(&session->ring.header->dropped);
+        count_dropped(&session->ring.header->counters.dropped);
         return false;
     }
     memcpy((char *)event + sizeof event->head, (const char *)filled + sizeof filled->head,
@@ -271,7 +271,7 @@ static uint32_t intern_stack(struct vt_session *session, struct seen_stack *seen
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, seen->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->without_stack);
+        count_dropped(&session->ring.header->counters.without_stack);
     else if (__builtin_expect(id == 0, 0))
         id = define_stack(session, entry, seen, function);
     return id;
@@ -362,13 +362,13 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
         vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
     struct vt_string *record =
         vt_ring_reserve(&session->ring, VT_RECORD_STRING, (uint32_t)(sizeof *record + bytes));
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     id = atomic_fetch_add_explicit(&session->strings.next_id, 1, memory_order_relaxed);
@@ -446,7 +446,7 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
         struct vt_inspection_part *record =
             vt_ring_reserve(&session->ring, VT_RECORD_INSPECTION, (uint32_t)(sizeof *record + length));
         if (!record) {
-            count_dropped(&session->ring.header->dropped_definitions);
+            count_dropped(&session->ring.header->counters.dropped_definitions);
             break;
         }
         record->inspection_id = inspection_id;
@@ -484,7 +484,7 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
     struct vt_device *record =
         vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
     if (!record) { /* the next event of this device tries again */
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         atomic_fetch_and(&session->known_devices, ~bit);
         return;
     }
