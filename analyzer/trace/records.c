@@ -1,5 +1,6 @@
 /* The records of a trace: the chunks, then what the ring still holds. The ring is a file of its own, in
  * memory, or in format 1 a part of the trace. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,6 +15,7 @@
 
 /* A live process may move records from the ring to a chunk between our reading the two. */
 #define MOVING_TRIES 20
+#define RING_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 struct ring {
     int file;              /* -1 = none */
@@ -94,18 +96,41 @@ static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint
     return 0;
 }
 
-/* Whether the path is one that a recorder of that process and user makes. */
-static bool is_ring_path(const struct vt_file_header *header, const struct stat *trace_status)
+static bool is_ring_name(const char *name, unsigned *pid, unsigned long long *number)
+{
+    char again[VT_RING_PATH_BYTES];
+    unsigned user_id;
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, pid, number) != 3)
+        return false;
+    snprintf(again, sizeof again, VT_RING_NAME, user_id, *pid, *number);
+    return !strcmp(again, name);
+}
+
+/* Whether the path is one that a recorder in that process makes. (In a user namespace its user may have had
+ * another number.) */
+static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
 {
     const char *slash = strrchr(header->ring_path, '/');
-    char name[VT_RING_PATH_BYTES];
-    unsigned user_id, pid;
-    unsigned long long number;
-    if (header->ring_path[0] != '/' ||
-        sscanf(slash + 1, "vramtrace.%u.%u.%llx.ring", &user_id, &pid, &number) != 3)
-        return false;
-    snprintf(name, sizeof name, VT_RING_NAME, user_id, pid, number);
-    return !strcmp(name, slash + 1) && user_id == trace_status->st_uid && pid == header->pid;
+    unsigned pid;
+    return header->ring_path[0] == '/' && is_ring_name(slash + 1, &pid, number) && pid == header->pid;
+}
+
+/* A process that adopts the ring gives it its own number meanwhile. */
+static int open_adopted(const char *path, unsigned long long number)
+{
+    char folder[VT_RING_PATH_BYTES];
+    struct dirent *entry;
+    unsigned long long other;
+    unsigned pid;
+    int file = -1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    DIR *listed = opendir(folder);
+    while (listed && file < 0 && (entry = readdir(listed)))
+        if (is_ring_name(entry->d_name, &pid, &other) && other == number)
+            file = openat(dirfd(listed), entry->d_name, RING_OPEN_FLAGS);
+    if (listed)
+        closedir(listed);
+    return file;
 }
 
 /* Opens the ring of a trace that did not end in order. False if it is not there, or is another process's. */
@@ -115,9 +140,12 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     struct vt_ring_header found;
     struct stat trace_status, status;
     struct statfs file_system;
-    if (fstat(trace_file, &trace_status) || !is_ring_path(header, &trace_status))
+    unsigned long long number;
+    if (fstat(trace_file, &trace_status) || !is_ring_path(header, &number))
         return false;
-    ring->file = open(header->ring_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ring->file = open(header->ring_path, RING_OPEN_FLAGS);
+    if (ring->file < 0)
+        ring->file = open_adopted(header->ring_path, number);
     if (ring->file < 0)
         return false;
     if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&

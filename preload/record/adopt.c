@@ -186,8 +186,6 @@ bool vt_adopt_one(struct vt_drain *own)
 {
     struct candidate ring = {.file = -1};
     const char *folder;
-    if (own->chunk.event_count || own->chunk.definitions.bytes)
-        return true; /* later */
     for (unsigned i = 0; ring.file < 0 && (folder = vt_ring_folder(&own->session->options, i)); i++)
         if (!claim_in(folder, own, &ring))
             ring.file = -1;

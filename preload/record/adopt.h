@@ -5,7 +5,7 @@
 
 #include "record/drain.h"
 
-/* Adopts one ring at most. `own`: of this process, whose buffers are used while they are empty. False if
+/* Adopts one ring at most. `own`: of this process, whose buffers are used, and must be empty. False if
  * there is none left, or one could not be adopted: then it stays as it was. */
 bool vt_adopt_one(struct vt_drain *own);
 

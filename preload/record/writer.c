@@ -39,6 +39,7 @@ enum {
     STUCK_POLLS = 10,
 };
 #define STUCK_NS UINT64_C(1000000000)
+#define ADOPTION_NS UINT64_C(10000000) /* in each poll: the own ring waits */
 
 struct writer {
     struct vt_session *session;
@@ -115,6 +116,17 @@ static bool is_last_thread(const struct vt_session *session)
     return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
 }
 
+/* False once there is nothing more to adopt. */
+static bool adopt_for_a_while(struct vt_drain *drain)
+{
+    const uint64_t start = vt_clock_ns(CLOCK_MONOTONIC);
+    bool more = !drain->chunk.event_count && !drain->chunk.definitions.bytes; /* its buffers are free */
+    while (more && vt_clock_ns(CLOCK_MONOTONIC) - start < ADOPTION_NS)
+        if (!vt_adopt_one(drain))
+            return false;
+    return true;
+}
+
 enum { STOPPED, LAST_THREAD };
 
 static void close_file(struct vt_session *session)
@@ -150,7 +162,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (result)
                 return result;
         }
-        adopting = adopting && vt_adopt_one(&writer->drain);
+        if (adopting)
+            adopting = adopt_for_a_while(&writer->drain);
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }
 }
