@@ -121,10 +121,10 @@ static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_bu
 }
 
 /* A copy, with its slots where they were: a mapping of the file would kill us if somebody cut it. */
-static bool copy_ring(const struct candidate *from, uint64_t start, struct vt_ring *ring)
+static bool copy_slots(const struct candidate *from, struct vt_ring *ring)
 {
-    const uint64_t end = from->header.ring_reserved, mask = ring->slot_count - 1;
-    for (uint64_t at = start; at < end;) {
+    const uint64_t end = ring->header->ring_reserved, mask = ring->slot_count - 1;
+    for (uint64_t at = ring->header->ring_consumed; at != end;) {
         const uint64_t until_wrap = ring->slot_count - (at & mask), left = end - at;
         const uint64_t slots = left < until_wrap ? left : until_wrap;
         const off_t offset = (off_t)((at & mask) * VT_SLOT_BYTES);
@@ -150,7 +150,7 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
         header.ring_reserved = header.ring_consumed + header.slots;
     ring->header = &header;
     drain->position = header.ring_consumed;
-    int result = copy_ring(from, header.ring_consumed, ring) ? vt_drain_to_the_end(drain) : -EIO;
+    int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
     if (result)
         return result;
     trace->state = VT_STATE_KILLED;
