@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -83,6 +84,30 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
         complain(name, text, "256KiB to 1GiB", standard);
     else
         *value = bytes;
+}
+
+static bool parse_start(const char *text, uint64_t *step)
+{
+    char *end;
+    if (!strcasecmp(text, "now") || !strcasecmp(text, "manual")) {
+        *step = tolower(*text) == 'n' ? 1 : VT_START_MANUAL;
+        return true;
+    }
+    if (strncasecmp(text, "step:", 5) || !isdigit(text[5]))
+        return false;
+    errno = 0;
+    *step = strtoull(text + 5, &end, 10);
+    return !*end && !errno && *step && *step != VT_START_MANUAL;
+}
+
+static void read_START(const char *name, const char *standard, uint64_t *step)
+{
+    const char *text = getenv(name);
+    parse_start(standard, step);
+    if (text && *text && !parse_start(text, step)) {
+        parse_start(standard, step);
+        complain(name, text, "now, manual or step:NUMBER", standard);
+    }
 }
 
 /* The launchers' variables for the rank of a process in a run. */

@@ -147,6 +147,19 @@ static void add_without_stack(struct vt_trace_facts *facts)
              "lines and owners are unknown.");
 }
 
+/* Not a loss: someone wanted it so. */
+static void set_paused(struct vt_trace_facts *facts)
+{
+    char count[32], time[32];
+
+    if (facts->paused_ns || facts->paused_events)
+        snprintf(
+            facts->paused_text, sizeof facts->paused_text,
+            "Recording was paused for %s: the %s events of that time have no stacks. All bytes are counted; "
+            "what was made then has no line, and is unknown unless an inspection saw it later.",
+            vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
+}
+
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     const struct vt_file_header *header = &trace->header;
@@ -172,8 +185,11 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .ring_missing = trace->ring_missing,
                                      .unfinished_records = trace->unfinished_records,
                                      .missing_stacks = trace->missing_stacks,
+                                     .paused_events = trace->paused_events,
+                                     .paused_ns = trace->paused_ns,
                                      .inspection_count = trace->inspection_count};
     set_outcome(trace, facts);
+    set_paused(facts);
     add_dropped(facts);
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);

@@ -46,6 +46,8 @@ struct vt_trace_facts {
     bool ring_missing;    /* it did not, and its ring is not there: the last 0.1 s may be missing */
     uint64_t unfinished_records, missing_stacks;
     uint64_t inspection_count;
+    uint64_t paused_events, paused_ns;    /* while recording was paused: without stacks */
+    char paused_text[256];                /* what that means, a paragraph; "" = it never was */
     struct vt_loss losses[VT_LOSS_KINDS]; /* the worst first */
     size_t loss_count;
 };

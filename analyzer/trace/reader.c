@@ -122,6 +122,7 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
 /* Makes the events safe to index with: stack ids and device numbers in range. */
 static void settle_events(struct vt_trace *trace)
 {
+    const struct vt_event *pause = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
         struct vt_event *event = &trace->events[i];
         if (event->stack_id >= trace->stack_count ||
@@ -131,6 +132,13 @@ static void settle_events(struct vt_trace *trace)
         }
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
+        trace->paused_events += pause && event->kind != VT_EVENT_RESUME;
+        if (event->kind == VT_EVENT_PAUSE && !pause)
+            pause = event;
+        if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
+            trace->paused_ns += event->t_ns > pause->t_ns ? event->t_ns - pause->t_ns : 0;
+            pause = NULL;
+        }
     }
 }
 

@@ -115,6 +115,23 @@ struct vt_file_header {
     char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
 };
 
+/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
+ * turns by flock() of the ring. */
+enum vt_control_command {
+    VT_CONTROL_START = 1,   /* with stacks from now on */
+    VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
+    VT_CONTROL_MARK = 3,    /* as vramtrace_mark (api.h) with `text` */
+    VT_CONTROL_INSPECT = 4, /* as vramtrace_inspect */
+};
+struct vt_control {
+    uint32_t asked;    /* raised (release) once the rest is filled */
+    uint32_t answered; /* the last number that was done (release) */
+    uint32_t command;
+    uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
+    uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
+    char text[1020];   /* NUL-terminated */
+};
+
 struct vt_ring_header {
     char magic[8]; /* VT_RING_MAGIC */
     uint32_t format_version;
@@ -126,6 +143,7 @@ struct vt_ring_header {
     uint64_t ring_consumed;
     struct vt_counters counters;
     char trace_path[4096]; /* absolute */
+    struct vt_control control;
 };
 
 enum vt_feature {
@@ -225,6 +243,9 @@ enum vt_event_kind {
     VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
+                             bytes are counted as before */
+    VT_EVENT_RESUME = 34, /* no longer */
 };
 
 enum vt_event_flag {

@@ -12,6 +12,7 @@
 #include "hash.h"
 #include "memory.h"
 #include "record/live.h"
+#include "record/pause.h"
 #include "record/session.h"
 #include "stacks/native.h"
 #include "stacks/python.h"
@@ -286,8 +287,9 @@ static void look_at_python(struct vt_session *session, struct seen_stack *seen)
 
 static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *observed)
 {
-    struct seen_stack seen = {.with_python = observed->with_stack, .with_native = observed->with_stack};
-    if (observed->with_stack) {
+    const bool with_stack = observed->with_stack && !vt_is_paused(session);
+    struct seen_stack seen = {.with_python = with_stack, .with_native = with_stack};
+    if (with_stack) {
         look_at_python(session, &seen);
         if (thread.node.sequence)
             settle_node(session, observed->sequence, seen.python.hash);
@@ -343,7 +345,7 @@ void vt_record_node(uint64_t sequence, uint64_t parent)
 {
     struct vt_session *session = vt_session_active();
     struct seen_stack seen = {.with_python = true};
-    if (!session || !session->options.python)
+    if (!session || !session->options.python || vt_is_paused(session))
         return;
     refresh_thread(session);
     if (thread.node.sequence)
@@ -390,7 +392,19 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    return push(session, &event);
+    const bool recorded = push(session, &event);
+    if (vt_is_paused(session) && kind == VT_EVENT_MARK && text && !strcmp(text, VT_STEP_MARK))
+        vt_pause_note_step(session);
+    return recorded;
+}
+
+bool vt_record_pause(struct vt_session *session, bool begin)
+{
+    refresh_thread(session);
+    thread.node.sequence = 0;
+    return push(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
+                                            .device_index = -1,
+                                            .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 void vt_record_missed(void)
@@ -407,7 +421,9 @@ void vt_record_missed_free(void)
 void vt_record_backward(int graph_task)
 {
     struct vt_session *session = vt_session_active();
-    if (session)
+    if (session && vt_is_paused(session))
+        vt_pause_note_pass(session, graph_task);
+    else if (session)
         vt_inspector.note_backward(session, graph_task);
 }
 

@@ -48,8 +48,11 @@ struct vt_session {
     _Atomic uint32_t recent_owners[VT_RECENT_THREADS]; /* kernel's thread ids, 0 = free */
     _Atomic bool recent_wanted;                        /* a thread found none free */
     _Atomic uint64_t known_devices;                    /* bit per device index */
-    _Atomic int stopping;                              /* the writer must write what there is and end */
-    _Atomic int writer_done;                           /* futex */
+    _Atomic bool paused;                               /* events get no stacks (record/pause.h) */
+    _Atomic uint64_t step_marks, passes;               /* while it waits for its first step */
+    _Atomic int next_graph_task;
+    _Atomic int stopping;    /* the writer must write what there is and end */
+    _Atomic int writer_done; /* futex */
     _Atomic int
         writer_left; /* as the process's last thread: the thread that ends the process writes the rest */
     _Atomic int writer_thread_id; /* the kernel's, 0 = not yet */

@@ -1,6 +1,8 @@
 /* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
 #include "record/adopt.h"
+#include "record/control.h"
 #include "record/drain.h"
+#include "record/pause.h"
 #include "record/record.h"
 #include "record/ring_memory.h"
 #include "record/writer.h"
@@ -150,6 +152,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
             do_round(writer);
+            vt_control_look(session);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
@@ -249,6 +252,8 @@ static void *writer_main(void *context)
     vt_native_start(session->options.native);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
+    if (session->options.start_step > 1)
+        vt_pause(session, true);
     vt_session_publish(session);
     touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);
