@@ -14,17 +14,17 @@
 
 enum { ANSWER_MS = 3000 };
 
-/* Texts follow the word; "" where there is none to give. */
 static const struct action {
     const char *word, *default_text, *done;
     enum vt_control_command command;
-    bool takes_text;
+    const char *takes; /* a name for the word that may follow, NULL = none does */
 } actions[] = {
-    {"start", "", "recorded with stacks", VT_CONTROL_START, false},
-    {"stop", "", "recorded without stacks; vramtrace ctl PID start ends that", VT_CONTROL_STOP, false},
-    {"mark", "mark", "marked", VT_CONTROL_MARK, true},
+    {"start", "", "recorded with stacks", VT_CONTROL_START, NULL},
+    {"stop", "", "recorded without stacks; vramtrace ctl PID start ends that", VT_CONTROL_STOP, NULL},
+    {"mark", "mark", "marked", VT_CONTROL_MARK, "TEXT"},
     {"inspect", "inspect", "marked; objects are inspected when the main thread reaches a safe point",
-     VT_CONTROL_INSPECT, true},
+     VT_CONTROL_INSPECT, "TEXT"},
+    {"snapshot", "snapshot", "", VT_CONTROL_INSPECT, "FILE"},
 };
 #define ACTION_COUNT (sizeof actions / sizeof *actions)
 
@@ -82,17 +82,17 @@ static const struct action *find_action(const struct vt_command *command, const 
             return &actions[i];
     }
     nearest = vt_nearest(word, words);
-    vt_wrong_use(command, "'%s' is not start, stop, mark or inspect%s%s%s", word,
+    vt_wrong_use(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
                  nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     return NULL;
 }
 
-static int ask(const struct vt_command *command, const struct action *action, const char *text,
-               const struct vt_recorder *recorder, FILE *out)
+static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
+               const struct vt_recorder *recorder)
 {
     const uint32_t pid = recorder->header.process.pid;
     bool recorded = false;
-    int result = vt_recorder_ask(recorder, action->command, text, ANSWER_MS, &recorded);
+    int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
 
     if (result == -ETIMEDOUT)
         vt_say(command,
@@ -104,16 +104,74 @@ static int ask(const struct vt_command *command, const struct action *action, co
     else if (!recorded)
         vt_say(command,
                "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again", pid);
-    if (result || !recorded)
-        return VT_EXIT_UNREADABLE;
-    fprintf(out, "%" PRIu32 ": %s\n", pid, action->done);
-    if (action->takes_text) {
-        fputs("next: vramtrace report --at 'mark:", out);
-        vt_put_clean(text, out);
-        fputs("' ", out);
-        vt_put_clean(recorder->header.trace_path, out);
-        fputc('\n', out);
+    return result || !recorded ? VT_EXIT_UNREADABLE : 0;
+}
+
+static void put_next(const char *options, const char *text, const char *trace, FILE *out)
+{
+    fprintf(out, "next: vramtrace report %s", options);
+    vt_put_clean(text, out);
+    fputs(*text ? "' " : "", out);
+    vt_put_clean(trace, out);
+    fputc('\n', out);
+}
+
+/* A copy of the trace, with an inspection of this moment if the process comes to it. */
+static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
+                    FILE *out)
+{
+    const uint32_t pid = recorder->header.process.pid;
+    struct vt_output copy = {.stream = NULL};
+    char name[64];
+    bool missing = false;
+    int status = ask(command, VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
+
+    if (status)
+        return status;
+    if (!path) {
+        snprintf(name, sizeof name, "vramtrace.%" PRIu32 ".snapshot.vrt", pid);
+        path = name;
     }
+    if (!vt_recorder_await_inspections(recorder, recorder->header.control.inspections + 1, ANSWER_MS))
+        vt_say(command,
+               "process %" PRIu32
+               " has inspected no objects in %d s: what is new may have no name in the snapshot",
+               pid, ANSWER_MS / 1000);
+    status = vt_output_begin(command, path, &copy);
+    if (!status)
+        result = vt_recorder_copy(recorder, ANSWER_MS, copy.stream, &missing);
+    if (!status && result) {
+        copy.broken = true;
+        vt_say(command, "%s: %s", recorder->header.trace_path, strerror(-result));
+        status = VT_EXIT_UNREADABLE;
+    }
+    status = vt_output_end(command, &copy, status);
+    if (status)
+        return status;
+    if (missing)
+        vt_say(command, "process %" PRIu32 " is stopped or very busy: what it recorded last is not in it",
+               pid);
+    fprintf(out, "%" PRIu32 ": ", pid);
+    vt_put_clean(path, out);
+    fputc('\n', out);
+    put_next("--at mark:snapshot ", "", path, out);
+    return 0;
+}
+
+static int do_one(const struct vt_command *command, const struct action *action, const char *word,
+                  const struct vt_recorder *recorder, FILE *out)
+{
+    const char *text = word ? word : action->default_text;
+    int status;
+
+    if (!strcmp(action->word, "snapshot"))
+        return snapshot(command, word, recorder, out);
+    status = ask(command, action->command, text, recorder);
+    if (status)
+        return status;
+    fprintf(out, "%" PRIu32 ": %s\n", recorder->header.process.pid, action->done);
+    if (action->takes)
+        put_next("--at 'mark:", text, recorder->header.trace_path, out);
     return 0;
 }
 
@@ -129,14 +187,14 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     if (!words)
         return list(command, output);
     if (words == 1)
-        return vt_wrong_use(command, "what shall it do? vramtrace ctl %s start|stop|mark|inspect",
+        return vt_wrong_use(command, "what shall it do? vramtrace ctl %s start|stop|mark|inspect|snapshot",
                             operands[0]);
     action = find_action(command, operands[1]);
     if (!action)
         return VT_EXIT_WRONG_USE;
-    if (words > (action->takes_text ? 3 : 2))
-        return vt_wrong_use(command, "'%s' is too much: vramtrace ctl PID %s%s", operands[words - 1],
-                            action->word, action->takes_text ? " 'TEXT'" : "");
+    if (words > (action->takes ? 3 : 2))
+        return vt_wrong_use(command, "'%s' is too much: vramtrace ctl PID %s%s%s", operands[words - 1],
+                            action->word, action->takes ? " " : "", action->takes ? action->takes : "");
     if (vt_recorders_find(&recorders, &count)) {
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;
@@ -144,8 +202,8 @@ int vt_command_ctl(const struct vt_command *command, struct vt_arguments *argume
     for (size_t i = 0; i < count; i++) {
         if (!is_meant(&recorders[i], operands[0]))
             continue;
-        const int result = ask(command, action, words > 2 ? operands[2] : action->default_text, &recorders[i],
-                               output->stream);
+        const int result =
+            do_one(command, action, words > 2 ? operands[2] : NULL, &recorders[i], output->stream);
         status = result > status ? result : status;
         meant++;
     }

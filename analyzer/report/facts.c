@@ -10,9 +10,9 @@
 
 static const char *state_name(const struct vt_trace *trace)
 {
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed"};
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed", "snapshot"};
 
-    return names[trace->header.state <= VT_STATE_KILLED ? trace->header.state : 0];
+    return names[trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0];
 }
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
@@ -34,12 +34,15 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
                      : state == VT_STATE_KILLED    ? "incomplete: killed"
+                     : state == VT_STATE_SNAPSHOT  ? "snapshot of a running process"
                      : trace->complete             ? "complete"
                                                    : "incomplete";
     if (state == VT_STATE_RECORDING)
         ended = "no: incomplete, the process was killed or still runs";
     else if (state == VT_STATE_KILLED)
         ended = "no: incomplete, the process was killed";
+    else if (state == VT_STATE_SNAPSHOT)
+        ended = "no: a snapshot, made while the process ran";
     else if (trace->truncated)
         ended = "no: incomplete, the file is damaged";
     if (state == VT_STATE_STOPPED)
@@ -194,7 +197,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
-    if (!facts->loss_count && !facts->complete)
+    if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
 }
 

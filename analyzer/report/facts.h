@@ -33,7 +33,7 @@ struct vt_trace_facts {
     size_t argument_count;
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
-    const char *state;    /* of the file: "recording", "complete", "stopped", "killed", "unknown" */
+    const char *state;    /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */
     const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
     char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */
     bool complete;        /* the process ended in order and all that it committed is here */

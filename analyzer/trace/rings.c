@@ -114,6 +114,38 @@ int vt_recorders_find(struct vt_recorder **recorders, size_t *count)
     return error;
 }
 
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_MS * 1000000L}, NULL);
+}
+
+/* The ring's header, mapped as `protection` allows; *file is its descriptor, -1 = none. 0 or -errno. */
+static int map_ring(const struct vt_recorder *recorder, int protection, struct vt_ring_header **header,
+                    int *file)
+{
+    struct stat status;
+    *header = NULL;
+    *file = open(recorder->path,
+                 (protection & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*file < 0 || fstat(*file, &status))
+        return -errno;
+    if (status.st_size < (off_t)sizeof **header)
+        return -EBADMSG;
+    void *memory = mmap(NULL, sizeof **header, protection, MAP_SHARED, *file, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    *header = memory;
+    return memcmp((*header)->identity, recorder->header.identity, sizeof(*header)->identity) ? -ESRCH : 0;
+}
+
+static void unmap_ring(struct vt_ring_header *header, int file)
+{
+    if (header)
+        munmap(header, sizeof *header);
+    if (file >= 0)
+        close(file);
+}
+
 static int ask_mapped(struct vt_control *control, enum vt_control_command command, const char *text,
                       int milliseconds, bool *recorded)
 {
@@ -125,7 +157,7 @@ static int ask_mapped(struct vt_control *control, enum vt_control_command comman
          waited += WAIT_TURN_MS) {
         if (waited >= milliseconds)
             return -ETIMEDOUT;
-        nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_MS * 1000000L}, NULL);
+        nap();
     }
     *recorded = control->recorded;
     return 0;
@@ -134,26 +166,81 @@ static int ask_mapped(struct vt_control *control, enum vt_control_command comman
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
                     int milliseconds, bool *recorded)
 {
-    const int file = open(recorder->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat status;
-    int result = file < 0 || fstat(file, &status) ? -errno : 0;
-    struct vt_ring_header *header = MAP_FAILED;
-    if (!result && status.st_size < (off_t)sizeof *header)
-        result = -EBADMSG;
+    struct vt_ring_header *header;
+    int file, result = map_ring(recorder, PROT_READ | PROT_WRITE, &header, &file);
     /* Others that ask wait here, for as long as an answer may take. */
     if (!result && flock(file, LOCK_EX))
         result = -errno;
-    if (!result) {
-        header = mmap(NULL, sizeof *header, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        result = header == MAP_FAILED ? -errno : 0;
-    }
-    if (!result && memcmp(header->identity, recorder->header.identity, sizeof header->identity))
-        result = -ESRCH;
     if (!result)
         result = ask_mapped(&header->control, command, text, milliseconds, recorded);
-    if (header != MAP_FAILED)
-        munmap(header, sizeof *header);
-    if (file >= 0)
-        close(file);
+    unmap_ring(header, file);
+    return result;
+}
+
+bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections, int milliseconds)
+{
+    struct vt_ring_header *header;
+    int file;
+    bool there = false;
+    if (!map_ring(recorder, PROT_READ, &header, &file))
+        for (int waited = 0;
+             !(there = __atomic_load_n(&header->control.inspections, __ATOMIC_ACQUIRE) >= inspections) &&
+             waited < milliseconds;
+             waited += WAIT_TURN_MS)
+            nap();
+    unmap_ring(header, file);
+    return there;
+}
+
+static bool await_drained(const struct vt_ring_header *header, int milliseconds)
+{
+    const uint64_t end = __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE);
+    for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;
+         waited += WAIT_TURN_MS) {
+        if (waited >= milliseconds)
+            return false;
+        nap();
+    }
+    return true;
+}
+
+static int copy_trace(int trace, FILE *out)
+{
+    struct vt_file_header header;
+    char bytes[65536] = {0};
+    int error = vt_read_at(trace, &header, sizeof header, 0);
+    if (error || memcmp(header.magic, VT_MAGIC, sizeof header.magic) ||
+        header.chunks_offset < sizeof header || header.chunks_offset > sizeof bytes ||
+        header.chunks_end < header.chunks_offset)
+        return error ? error : -EBADMSG;
+    if (header.state == VT_STATE_RECORDING)
+        header.state = VT_STATE_SNAPSHOT;
+    memset(header.ring_path, 0, sizeof header.ring_path);
+    fwrite(&header, sizeof header, 1, out);
+    fwrite(bytes, header.chunks_offset - sizeof header, 1, out);
+    for (uint64_t at = header.chunks_offset; at < header.chunks_end && !error && !ferror(out);) {
+        const size_t part =
+            header.chunks_end - at < sizeof bytes ? (size_t)(header.chunks_end - at) : sizeof bytes;
+        error = vt_read_at(trace, bytes, part, at);
+        if (!error)
+            fwrite(bytes, part, 1, out);
+        at += part;
+    }
+    return error;
+}
+
+int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE *out, bool *missing)
+{
+    struct vt_ring_header *header;
+    int ring, result = map_ring(recorder, PROT_READ, &header, &ring);
+    int trace = result ? -1 : open(recorder->header.trace_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (!result && trace < 0)
+        result = -errno;
+    *missing = !result && !await_drained(header, milliseconds);
+    if (!result)
+        result = copy_trace(trace, out);
+    if (trace >= 0)
+        close(trace);
+    unmap_ring(header, ring);
     return result;
 }

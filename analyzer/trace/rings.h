@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "vramtrace/format.h"
 
@@ -22,5 +23,13 @@ int vt_recorders_find(struct vt_recorder **recorders, size_t *count);
  * answer in `milliseconds`, or another -errno. `text`: at most 1,019 bytes are taken. */
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
                     int milliseconds, bool *recorded);
+
+/* Waits until the recorder has made as many inspections. False if it has not in `milliseconds`. */
+bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections,
+                                   int milliseconds);
+
+/* Waits until what is recorded now is in the trace, at most that long, and copies it: a trace with
+ * VT_STATE_SNAPSHOT. 0 or -errno; *missing: it did not get all of that. */
+int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE *out, bool *missing);
 
 #endif

@@ -51,6 +51,7 @@ enum vt_file_state {
     VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
     VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
     VT_STATE_KILLED = 4,    /* the process was killed, and its ring is now in chunks */
+    VT_STATE_SNAPSHOT = 5,  /* a copy that was made while the process ran */
 };
 
 /* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
@@ -129,7 +130,8 @@ struct vt_control {
     uint32_t command;
     uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
     uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
-    char text[1020];   /* NUL-terminated */
+    uint32_t inspections; /* recorded so far */
+    char text[1024];   /* NUL-terminated */
 };
 
 struct vt_ring_header {

@@ -478,6 +478,7 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
     struct vt_event event = {.kind = VT_EVENT_INSPECTION, .device_index = -1, .detail = inspection_id};
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
+    __atomic_fetch_add(&session->ring.header->control.inspections, 1, __ATOMIC_RELEASE);
     vt_leave(saved_errno);
 }
 
