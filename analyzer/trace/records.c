@@ -179,7 +179,8 @@ static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end
 {
     struct vt_file_header *header = &trace->header;
     struct stat status;
-    if (header->format_version == 1) { /* the process may write on: ring_reserved, ring_consumed, chunks_end */
+    if (header->format_version ==
+        1) { /* the process may write on: ring_reserved, ring_consumed, chunks_end */
         enum { BYTES = 3 * sizeof(uint64_t) };
         int error =
             vt_read_at(file, &header->ring_reserved, BYTES, offsetof(struct vt_file_header, ring_reserved));

@@ -33,16 +33,14 @@ struct entry {
     char name[];
 };
 
-/* Whether a name is that of a ring of this user, and no living process has it. */
-static bool is_name_of_dead(const char *name, const struct vt_process_identity *own, uint32_t *pid,
-                            unsigned long long *number)
+static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, unsigned long long *number)
 {
-    unsigned user_id, found_pid;
+    unsigned found_user, found_pid;
     char again[VT_RING_PATH_BYTES];
-    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, &found_pid, number) != 3 ||
-        user_id != own->user_id)
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &found_user, &found_pid, number) != 3 ||
+        found_user != user_id)
         return false;
-    snprintf(again, sizeof again, VT_RING_NAME, user_id, found_pid, *number);
+    snprintf(again, sizeof again, VT_RING_NAME, found_user, found_pid, *number);
     *pid = found_pid;
     return !strcmp(again, name);
 }
@@ -69,10 +67,18 @@ static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_proc
     return false;
 }
 
-/* The first ring in the folder that can be had. Only one process succeeds in renaming it. */
-static bool claim_in(const char *folder, const struct vt_drain *own, struct candidate *ring)
+/* Only one process succeeds in renaming it. */
+static bool claim(const char *folder, const struct vt_process_identity *own, unsigned long long number,
+                  struct candidate *ring)
 {
-    const struct vt_process_identity *process = &own->file->header.process;
+    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, own->user_id, own->pid, number);
+    return !strcmp(ring->path, ring->claimed) || !rename(ring->path, ring->claimed);
+}
+
+/* The first ring in the folder that is nobody's any more, open; with `claims` it is ours then. */
+static bool find_in(const char *folder, const struct vt_trace_file *own, bool claims, struct candidate *ring)
+{
+    const struct vt_process_identity *process = &own->header.process;
     _Alignas(struct entry) char list[LIST_BYTES];
     int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long bytes = 0;
@@ -86,18 +92,25 @@ static bool claim_in(const char *folder, const struct vt_drain *own, struct cand
             if (entry->bytes < sizeof *entry)
                 break;
             snprintf(ring->path, sizeof ring->path, "%s/%s", folder, entry->name);
-            if (!is_name_of_dead(entry->name, process, &pid, &number) ||
-                !strcmp(ring->path, own->file->header.ring_path) || !open_dead(ring, pid, process))
+            if (!is_own_ring_name(entry->name, process->user_id, &pid, &number) ||
+                !strcmp(ring->path, own->header.ring_path) || !open_dead(ring, pid, process))
                 continue;
-            snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, process->user_id,
-                     process->pid, number);
-            found = !strcmp(ring->path, ring->claimed) || !rename(ring->path, ring->claimed);
+            found = !claims || claim(folder, process, number, ring);
             if (!found)
                 close(ring->file);
         }
     if (listed >= 0)
         close(listed);
     return found;
+}
+
+static bool find(const struct vt_drain *own, bool claims, struct candidate *ring)
+{
+    const char *folder;
+    for (unsigned i = 0; (folder = vt_ring_folder(&own->session->options, i)); i++)
+        if (find_in(folder, own->file, claims, ring))
+            return true;
+    return false;
 }
 
 /* Past the chunks that the process had written when it was killed before it could say so in the header. */
@@ -182,14 +195,19 @@ static int merge(const struct candidate *from, struct vt_drain *own)
     return result;
 }
 
+bool vt_adopt_any(const struct vt_drain *own)
+{
+    struct candidate ring;
+    const bool found = find(own, false, &ring);
+    if (found)
+        close(ring.file);
+    return found;
+}
+
 bool vt_adopt_one(struct vt_drain *own)
 {
-    struct candidate ring = {.file = -1};
-    const char *folder;
-    for (unsigned i = 0; ring.file < 0 && (folder = vt_ring_folder(&own->session->options, i)); i++)
-        if (!claim_in(folder, own, &ring))
-            ring.file = -1;
-    if (ring.file < 0)
+    struct candidate ring;
+    if (!find(own, true, &ring))
         return false;
     int result = merge(&ring, own);
     if (result)

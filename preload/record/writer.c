@@ -46,6 +46,7 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
+    bool adopting;                   /* there may be rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
     struct {
@@ -147,7 +148,6 @@ static void close_file(struct vt_session *session)
 static int write_until_stopped(struct writer *writer, bool failed)
 {
     struct vt_session *session = writer->session;
-    bool adopting = !failed;
     for (;;) {
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
@@ -165,8 +165,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (result)
                 return result;
         }
-        if (adopting)
-            adopting = adopt_for_a_while(&writer->drain);
+        if (!failed && writer->adopting)
+            writer->adopting = adopt_for_a_while(&writer->drain);
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }
 }
@@ -254,6 +254,7 @@ static void *writer_main(void *context)
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
     if (session->options.start_step > 1)
         vt_pause(session, true);
+    writer->adopting = vt_adopt_any(&writer->drain);
     vt_session_publish(session);
     touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);

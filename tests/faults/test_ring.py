@@ -231,12 +231,13 @@ def test_killed_between_the_steps_of_a_chunk(tmp_path):
         fields = CHUNK.unpack_from(data, offset)
         found.append((offset, fields[6]))
         offset += fields[1] + fields[2]
-    assert len(found) > 2
+    assert len(found) > 1
+    first = data[found[0][0]:found[1][0]]
     for back in range(1, len(found)):
         end, position = found[-back][0], found[-back - 1][1]
         data[CONSUMED:CHUNKS_END + 8] = struct.pack("<QQ", position, end)
-        for torn in (b"", data[found[0][0]:found[1][0]][:-1], bytes(1000)):
-            (tmp_path / "y.vrt").write_bytes(data + torn)
+        for rest in (b"", first[:-1], first, bytes(1000)):  # the third is an old chunk
+            (tmp_path / "y.vrt").write_bytes(data + rest)
             assert allocations(tmp_path / "y.vrt") == 200
             assert not info(tmp_path / "y.vrt")["trace"]["truncated"]
     ring.unlink()
