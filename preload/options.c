@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "log.h"
 #include "text.h"
 
-enum { RING_MINIMUM_BYTES = 256 << 10, RING_MAXIMUM_BYTES = 1 << 30 };
+enum { RING_MAXIMUM_BYTES = 1 << 30 };
 
 static bool parse_switch(const char *text, bool *value)
 {
@@ -79,10 +80,34 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
     parse_bytes(standard, value);
     if (!text || !*text)
         return;
-    if (!parse_bytes(text, &bytes) || bytes < RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
+    if (!parse_bytes(text, &bytes) || bytes < VT_RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
         complain(name, text, "256KiB to 1GiB", standard);
     else
         *value = bytes;
+}
+
+static bool parse_start(const char *text, uint64_t *step)
+{
+    char *end;
+    if (!strcasecmp(text, "now") || !strcasecmp(text, "manual")) {
+        *step = tolower(*text) == 'n' ? 1 : VT_START_MANUAL;
+        return true;
+    }
+    if (strncasecmp(text, "step:", 5) || !isdigit(text[5]))
+        return false;
+    errno = 0;
+    *step = strtoull(text + 5, &end, 10);
+    return !*end && !errno && *step && *step != VT_START_MANUAL;
+}
+
+static void read_START(const char *name, const char *standard, uint64_t *step)
+{
+    const char *text = getenv(name);
+    parse_start(standard, step);
+    if (text && *text && !parse_start(text, step)) {
+        parse_start(standard, step);
+        complain(name, text, "now, manual or step:NUMBER", standard);
+    }
 }
 
 /* The launchers' variables for the rank of a process in a run. */
@@ -99,12 +124,21 @@ static void read_rank(char rank[16])
 static struct vt_options as_loaded;
 static _Atomic bool was_read;
 
+static void read_surroundings(void)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING");
+    if (folder && folder[0] == '/') /* one that is too long is none */
+        vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
+    as_loaded.ring_was_set = ring && *ring;
+    read_rank(as_loaded.rank);
+}
+
 static void read_all(void)
 {
 #define X(name, kind, field, standard, help) read_##kind("VRAMTRACE_" #name, standard, &as_loaded.field);
 #include "options.def"
 #undef X
-    read_rank(as_loaded.rank);
+    read_surroundings();
     vt_log_start(as_loaded.quiet);
 }
 

@@ -12,7 +12,14 @@ struct vt_options {
     char rank[16]; /* the launcher's number of this process, "" if there is none */
     bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
+    uint64_t
+        start_step;    /* stacks begin with this step, from 1; 1 = now, VT_START_MANUAL = when someone asks */
+    bool ring_was_set; /* by the user */
+    char runtime_folder[200]; /* XDG_RUNTIME_DIR, "" if there is none */
 };
+
+#define VT_START_MANUAL UINT64_MAX
+enum { VT_RING_MINIMUM_BYTES = 256 << 10 };
 
 /* As read. A wrong value is replaced by its default. Any thread. */
 const struct vt_options *vt_options(void);

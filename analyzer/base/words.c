@@ -106,6 +106,8 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_GRAPH] = "graph",
         [VT_EVENT_GRAPH_LAUNCH] = "graph_launch",
         [VT_EVENT_GRAPH_DESTROY] = "graph_destroy",
+        [VT_EVENT_PAUSE] = "pause",
+        [VT_EVENT_RESUME] = "resume",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

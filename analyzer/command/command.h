@@ -56,6 +56,8 @@ enum vt_takes {
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
     X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE...]",                   \
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
+    X(CTL, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",              \
+      "what the recorder of a running process shall do; alone: which ones record")                           \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
     X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \

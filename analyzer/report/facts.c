@@ -10,9 +10,9 @@
 
 static const char *state_name(const struct vt_trace *trace)
 {
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed", "snapshot"};
 
-    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
+    return names[trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0];
 }
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
@@ -33,10 +33,16 @@ static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *fac
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
+                     : state == VT_STATE_KILLED    ? "incomplete: killed"
+                     : state == VT_STATE_SNAPSHOT  ? "snapshot of a running process"
                      : trace->complete             ? "complete"
                                                    : "incomplete";
     if (state == VT_STATE_RECORDING)
         ended = "no: incomplete, the process was killed or still runs";
+    else if (state == VT_STATE_KILLED)
+        ended = "no: incomplete, the process was killed";
+    else if (state == VT_STATE_SNAPSHOT)
+        ended = "no: a snapshot, made while the process ran";
     else if (trace->truncated)
         ended = "no: incomplete, the file is damaged";
     if (state == VT_STATE_STOPPED)
@@ -108,12 +114,22 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
         else
             snprintf(loss->detail, sizeof loss->detail,
                      "Recording stopped before the process ended: later events are missing.");
-    } else if (state == VT_STATE_RECORDING) {
+    } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed, or still runs. Everything that it recorded until then is here, %s "
-                 "events of it from the ring.%s",
-                 vt_format_count(facts->ring_events, count),
+                 "The process was killed, or still runs. At most 0.1 s is missing at the end, since the "
+                 "buffer of the "
+                 "newest events is not there.");
+    } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
+        const bool killed = state == VT_STATE_KILLED;
+
+        loss = add_loss(facts, VT_LOSS_KILLED, 0,
+                        killed ? "the process was killed" : "the process was killed or still runs");
+        snprintf(loss->detail, sizeof loss->detail,
+                 "The process was killed%s. Everything that it recorded until then is here%s%s%s.%s",
+                 killed ? "" : ", or still runs", killed ? "" : ", ",
+                 killed ? "" : vt_format_count(facts->ring_events, count),
+                 killed ? "" : " events of it from the ring",
                  facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
                                            : "");
     }
@@ -134,6 +150,19 @@ static void add_without_stack(struct vt_trace_facts *facts)
              "lines and owners are unknown.");
 }
 
+/* Not a loss: someone wanted it so. */
+static void set_paused(struct vt_trace_facts *facts)
+{
+    char count[32], time[32];
+
+    if (facts->paused_ns || facts->paused_events)
+        snprintf(
+            facts->paused_text, sizeof facts->paused_text,
+            "Recording was paused for %s: the %s events of that time have no stacks. All bytes are counted; "
+            "what was made then has no line, and is unknown unless an inspection saw it later.",
+            vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
+}
+
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     const struct vt_file_header *header = &trace->header;
@@ -150,21 +179,25 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .truncated = trace->truncated,
                                      .ended = header->state == VT_STATE_COMPLETE,
                                      .stopped = header->state == VT_STATE_STOPPED,
-                                     .dropped_events = header->dropped,
-                                     .dropped_definitions = header->dropped_definitions,
-                                     .events_after_end = header->after_end,
-                                     .events_without_stack = header->without_stack,
+                                     .dropped_events = header->counters.dropped,
+                                     .dropped_definitions = header->counters.dropped_definitions,
+                                     .events_after_end = header->counters.after_end,
+                                     .events_without_stack = header->counters.without_stack,
                                      .damaged_bytes = trace->damaged_bytes,
                                      .ring_events = trace->ring_events,
+                                     .ring_missing = trace->ring_missing,
                                      .unfinished_records = trace->unfinished_records,
                                      .missing_stacks = trace->missing_stacks,
+                                     .paused_events = trace->paused_events,
+                                     .paused_ns = trace->paused_ns,
                                      .inspection_count = trace->inspection_count};
     set_outcome(trace, facts);
+    set_paused(facts);
     add_dropped(facts);
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
-    if (!facts->loss_count && !facts->complete)
+    if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
 }
 

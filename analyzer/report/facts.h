@@ -33,7 +33,7 @@ struct vt_trace_facts {
     size_t argument_count;
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
-    const char *state;    /* of the file: "recording", "complete", "stopped", "unknown" */
+    const char *state;    /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */
     const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
     char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */
     bool complete;        /* the process ended in order and all that it committed is here */
@@ -43,8 +43,11 @@ struct vt_trace_facts {
     uint64_t events_after_end, events_without_stack;
     uint64_t damaged_bytes;
     uint64_t ring_events; /* taken from the ring of a process that did not end in order */
+    bool ring_missing;    /* it did not, and its ring is not there: the last 0.1 s may be missing */
     uint64_t unfinished_records, missing_stacks;
     uint64_t inspection_count;
+    uint64_t paused_events, paused_ns;    /* while recording was paused: without stacks */
+    char paused_text[256];                /* what that means, a paragraph; "" = it never was */
     struct vt_loss losses[VT_LOSS_KINDS]; /* the worst first */
     size_t loss_count;
 };

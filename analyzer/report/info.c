@@ -129,8 +129,8 @@ static void read_header(const struct vt_trace *trace, struct vt_info *info)
     info->working_folder = trace->working_folder;
     info->executable = trace->executable;
     info->python_version = trace->python_version;
-    info->python_unsupported_minor = header->python_unsupported_minor;
-    info->python_free_threaded = header->python_free_threaded != 0;
+    info->python_unsupported_minor = header->counters.python_unsupported_minor;
+    info->python_free_threaded = header->counters.python_free_threaded != 0;
 }
 
 int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)

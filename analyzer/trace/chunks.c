@@ -179,10 +179,13 @@ static int read_chunk(struct chunk_reader *reader, uint64_t offset, uint64_t *ne
         return error;
     if (XXH3_64bits(reader->stored, chunk.stored_bytes) != chunk.checksum)
         return -EBADMSG;
+    if (offset >= reader->trace->header.chunks_end && chunk.ring_position < *ring_position)
+        return -EBADMSG;
     *next = offset + chunk.header_bytes + chunk.stored_bytes;
     error = take_chunk(reader, &chunk);
     if (!error && chunk.ring_position > *ring_position &&
-        chunk.ring_position <= reader->trace->header.ring_reserved)
+        (chunk.ring_position <= reader->trace->header.ring_reserved ||
+         reader->trace->header.format_version > 1))
         *ring_position = chunk.ring_position;
     return error;
 }
@@ -207,38 +210,34 @@ static uint64_t search_chunk(struct chunk_reader *reader, uint64_t offset)
     return reader->end;
 }
 
-static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
+static int read_all(struct chunk_reader *reader, uint64_t *offset, uint64_t *ring_position)
 {
     struct vt_trace *trace = reader->trace;
-    uint64_t offset = trace->header.chunks_offset;
-    while (offset < reader->end) {
+    while (*offset < reader->end) {
         uint64_t next;
-        vt_progress_tell(VT_WORK_READ, offset - trace->header.chunks_offset,
+        vt_progress_tell(VT_WORK_READ, *offset - trace->header.chunks_offset,
                          reader->end - trace->header.chunks_offset);
-        int error = read_chunk(reader, offset, &next, ring_position);
+        int error = read_chunk(reader, *offset, &next, ring_position);
         if (error && error != -EBADMSG)
             return error;
+        if (error && *offset >= trace->header.chunks_end)
+            return 0; /* not whole yet, or never: its records are still in the ring */
         if (error) {
             if (!next)
-                next = search_chunk(reader, offset + 1);
+                next = search_chunk(reader, *offset + 1);
             trace->truncated = true;
-            trace->damaged_bytes += next - offset;
+            trace->damaged_bytes += next - *offset;
         }
-        offset = next;
+        *offset = next;
     }
     return 0;
 }
 
-int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position)
+int vt_chunks_read(struct vt_trace *trace, int file, uint64_t end, uint64_t *offset, uint64_t *ring_position)
 {
-    struct chunk_reader reader = {.trace = trace, .file = file, .tries = SEARCH_TRIES};
-    reader.end = trace->header.chunks_end;
-    if (reader.end > file_bytes) {
-        reader.end = file_bytes;
-        trace->truncated = true;
-    }
+    struct chunk_reader reader = {.trace = trace, .file = file, .end = end, .tries = SEARCH_TRIES};
     reader.unpacker = ZSTD_createDCtx();
-    int error = reader.unpacker ? read_all(&reader, ring_position) : -ENOMEM;
+    int error = reader.unpacker ? read_all(&reader, offset, ring_position) : -ENOMEM;
     ZSTD_freeDCtx(reader.unpacker);
     free(reader.stored);
     free(reader.payload);

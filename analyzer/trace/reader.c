@@ -1,18 +1,21 @@
-/* Opens a trace: the header, then the chunks, then what the ring still holds. */
+/* Opens a trace: the header, then the records (records.c), then what follows from all of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "trace/tables.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
-/* A live process may move records from the ring to a chunk between our reading the two. */
+/* A live process may end while we read, and one that was killed may be adopted by another one of its user. */
 #define LIVE_TRIES 5
+#define ADOPTION_NS 10000000
 
 struct message {
     char *text;
@@ -45,15 +48,20 @@ static int check_header(const struct vt_file_header *header, const struct messag
         return fail(message, -EPROTO,
                     "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
                     (unsigned long long)unknown_features);
-    if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
+    if (header->header_bytes < offsetof(struct vt_file_header, unfinished_records) ||
+        header->slot_bytes != VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (%u bytes, slots of %u bytes); copy it again",
                     header->header_bytes, header->slot_bytes);
     uint64_t slots = header->ring_slots;
     if (slots == 0 || (slots & (slots - 1)) || slots > RING_BYTES_LIMIT / VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (a ring of %llu slots); copy it again",
                     (unsigned long long)slots);
-    if (header->ring_offset < sizeof *header || header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
-        header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES ||
+    /* Of format 1, which has the ring inside, the header ends before the fields that were added since. */
+    if ((header->format_version == 1 &&
+         (header->ring_offset < offsetof(struct vt_file_header, unfinished_records) ||
+          header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
+          header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES)) ||
+        header->chunks_offset < offsetof(struct vt_file_header, unfinished_records) ||
         header->chunks_offset > INT64_MAX || header->chunks_end > INT64_MAX)
         return fail(message, -EBADMSG,
                     "damaged header (ring at %llu, chunks from %llu to %llu); copy it again",
@@ -102,114 +110,19 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);
+    if (header->format_version == 1)
+        memset(&header->unfinished_records, 0,
+               sizeof *header - offsetof(struct vt_file_header, unfinished_records));
     header->host[sizeof header->host - 1] = '\0';
+    header->ring_path[sizeof header->ring_path - 1] = '\0';
     header->program_version[sizeof header->program_version - 1] = '\0';
     return error;
-}
-
-/* Copies the ring's slots [start, end) to `slots`, as far as the file has them; the rest stays zero. */
-static int copy_ring(const struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start,
-                     uint64_t end, uint8_t *slots)
-{
-    const struct vt_file_header *header = &trace->header;
-    while (start < end) {
-        uint64_t slot = start & (header->ring_slots - 1);
-        uint64_t run = header->ring_slots - slot < end - start ? header->ring_slots - slot : end - start;
-        uint64_t offset = header->ring_offset + slot * VT_SLOT_BYTES;
-        uint64_t bytes = run * VT_SLOT_BYTES;
-        if (offset < file_bytes) {
-            int error =
-                vt_read_at(file, slots, bytes < file_bytes - offset ? bytes : file_bytes - offset, offset);
-            if (error && error != -EBADMSG)
-                return error;
-        }
-        slots += bytes;
-        start += run;
-    }
-    return 0;
-}
-
-static int take_ring_record(struct vt_trace *trace, const struct vt_record_head *record)
-{
-    if (record->kind == VT_RECORD_PAD)
-        return 0;
-    if (record->kind != VT_RECORD_EVENT)
-        return vt_definition_add(trace, record);
-    const bool tells_thread = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
-    if (!tells_thread && record->bytes != sizeof(struct vt_event))
-        return -EBADMSG;
-    int error = vt_events_reserve(trace, 1);
-    if (error)
-        return error;
-    struct vt_event *event = &trace->events[trace->event_count++];
-    memcpy(event, record, sizeof *event);
-    event->head_start = 0;
-    event->thread_id = tells_thread ? event->thread_id : 0;
-    trace->ring_events++;
-    return 0;
-}
-
-/* Walks the copied slots; the first is at position `start` of the ring. */
-static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t start, uint64_t count)
-{
-    bool in_hole = false;
-    for (uint64_t at = 0; at < count;) {
-        const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
-        uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
-        bool whole =
-            record->slots > 0 && record->slots <= count - at &&
-            (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
-            (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
-             (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
-        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
-            trace->unfinished_records += !in_hole;
-            in_hole = true;
-            at++;
-            continue;
-        }
-        in_hole = false;
-        int error = record->committed ? take_ring_record(trace, record) : 0;
-        if (error == -ENOMEM || error == -E2BIG)
-            return error;
-        if (!record->committed || error)
-            trace->unfinished_records++;
-        at += record->slots;
-    }
-    return 0;
-}
-
-static int read_ring(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start)
-{
-    const struct vt_file_header *header = &trace->header;
-    if (header->ring_consumed > start && header->ring_consumed <= header->ring_reserved)
-        start = header->ring_consumed;
-    uint64_t count = header->ring_reserved > start ? header->ring_reserved - start : 0;
-    if (count > header->ring_slots) /* producers reserve before they wait for space */
-        count = header->ring_slots;
-    if (count == 0)
-        return 0;
-    uint64_t ring_end = header->ring_offset + header->ring_slots * VT_SLOT_BYTES;
-    if (file_bytes < ring_end) {
-        trace->truncated = true;
-        /* Chunks come after the ring, so there are none; take no more memory than the file has bytes. */
-        uint64_t there =
-            file_bytes > header->ring_offset ? (file_bytes - header->ring_offset) / VT_SLOT_BYTES : 0;
-        count = count < there ? count : there;
-    }
-    if (count == 0)
-        return 0;
-    /* Definitions point into the copy, so it lives as long as the trace. */
-    uint8_t *slots = vt_arena_take(&trace->tables->arena, count * VT_SLOT_BYTES);
-    if (!slots)
-        return -ENOMEM;
-    memset(slots, 0, count * VT_SLOT_BYTES);
-    int error = copy_ring(trace, file, file_bytes, start, start + count, slots);
-    return error ? error : walk_ring(trace, slots, start, count);
 }
 
 /* Makes the events safe to index with: stack ids and device numbers in range. */
 static void settle_events(struct vt_trace *trace)
 {
+    const struct vt_event *pause = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
         struct vt_event *event = &trace->events[i];
         if (event->stack_id >= trace->stack_count ||
@@ -219,6 +132,13 @@ static void settle_events(struct vt_trace *trace)
         }
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
+        trace->paused_events += pause && event->kind != VT_EVENT_RESUME;
+        if (event->kind == VT_EVENT_PAUSE && !pause)
+            pause = event;
+        if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
+            trace->paused_ns += event->t_ns > pause->t_ns ? event->t_ns - pause->t_ns : 0;
+            pause = NULL;
+        }
     }
 }
 
@@ -296,12 +216,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     error = read_header(trace, file, message);
     if (error)
         return error;
-    if (fstat(file, &status) < 0) /* again: the file may grow, and the header is of its present size */
-        return fail(message, -errno, "%s", strerror(errno));
-    uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
-    error = vt_chunks_read(trace, file, file_bytes, &ring_position);
-    if (!error)
-        error = read_ring(trace, file, file_bytes, ring_position);
+    error = vt_records_read(trace, file);
     if (error)
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
@@ -333,9 +248,11 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         vt_trace_close(*trace);
         *trace = NULL;
         error = read_once(path, file, trace, &message);
-        if (error || (*trace)->header.state != VT_STATE_RECORDING ||
-            vt_read_at(file, &after, sizeof after, 0) ||
-            (after.ring_consumed == (*trace)->header.ring_consumed && after.state == VT_STATE_RECORDING))
+        if (error || (*trace)->header.state != VT_STATE_RECORDING)
+            break;
+        if ((*trace)->ring_missing && (*trace)->header.ring_path[0])
+            nanosleep(&(struct timespec){.tv_nsec = ADOPTION_NS}, NULL);
+        if (vt_read_at(file, &after, sizeof after, 0) || after.state == VT_STATE_RECORDING)
             break;
     }
     close(file);

@@ -86,8 +86,12 @@ const struct vt_written_line *vt_written_find(const struct vt_trace *trace, cons
  * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);
 
-/* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
-int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);
+/* records.c: all chunks, then what the ring still holds. */
+int vt_records_read(struct vt_trace *trace, int file);
+
+/* chunks.c: reads the chunks of the open file from *offset up to `end`. Beyond header.chunks_end one that is not whole
+ * ends them, and is no damage. *offset and *ring_position are raised past what was read. */
+int vt_chunks_read(struct vt_trace *trace, int file, uint64_t end, uint64_t *offset, uint64_t *ring_position);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);

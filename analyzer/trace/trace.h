@@ -107,8 +107,10 @@ struct vt_trace {
     bool truncated;               /* the file is shorter than its header says, or a chunk is damaged */
     uint64_t damaged_bytes;       /* of chunks that could not be read */
     uint64_t ring_events;         /* of events: taken from the ring of a process that did not end in order */
+    bool ring_missing;            /* the process did not end in order, and its ring is not there */
     uint64_t unfinished_records;  /* reserved in the ring, never committed */
     uint64_t missing_stacks;      /* events whose stack is not in the trace */
+    uint64_t paused_events, paused_ns; /* between VT_EVENT_PAUSE and VT_EVENT_RESUME, or the end */
 
     int argument_count;
     const char **arguments;

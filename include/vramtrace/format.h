@@ -1,22 +1,28 @@
-/* The trace file (.vrt): the only thing that libvramtrace.so and the analyzer share.
+/* The trace file (.vrt), and the ring file of a process that records: all that libvramtrace.so and the analyzer share.
  *
- *     offset 0            struct vt_file_header, padded to VT_HEADER_BYTES; mapped shared while recording
- *     ring_offset         ring of ring_slots slots of VT_SLOT_BYTES; mapped shared while recording
- *     chunks_offset       chunks, one after the other, up to header.chunks_end
+ *     trace: offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
+ *            chunks_offset   chunks, one after the other, up to header.chunks_end or further
+ *     ring:  offset 0        struct vt_ring_header, padded to VT_RING_HEADER_BYTES
+ *            then            slots of VT_SLOT_BYTES
  *
  * Everything is little-endian and naturally aligned. A process's records go through the ring in one global order; a writer
- * thread moves them from the ring to compressed chunks. Committed records in the ring are in the page cache, so they survive
- * the death of the process: a reader takes the chunks, then the rest from the ring.
+ * thread moves them from the ring to compressed chunks within 100 ms. Only that thread writes the trace, and only by
+ * calls: it is never mapped. The ring lies in memory (tmpfs), mapped shared, so what is committed there survives the death
+ * of the process: a reader takes the chunks, then the rest from the ring. Where there is no such memory the ring is private,
+ * and what a killed process recorded last, at most 100 ms, is lost.
  *
- * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and never wraps around
+ * Ring. Positions count slots and never wrap (slot = position % slots). A record takes whole slots and never wraps around
  * the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots may wrap). A producer
- *   1. raises header.ring_reserved by the record's slots;
+ *   1. raises ring_reserved by the record's slots;
  *   2. stores the record's head with committed = 0 (so that a reader can skip a record whose producer
  *      died while filling it; before this store all its slots are zero);
  *   3. fills the record;
  *   4. stores the head again with committed = 1 (release).
- * The writer appends a chunk, stores header.chunks_end, zeroes the slots, then raises header.ring_consumed.
- * A chunk has the ring position that follows it, so no kill in between loses or doubles a record.
+ * The writer appends a chunk, rewrites the trace's header, zeroes the slots, then raises ring_consumed. A chunk has the ring
+ * position that follows it, so no kill in between loses or doubles a record: while the state is VT_STATE_RECORDING, whole
+ * chunks beyond header.chunks_end, with rising positions, count too.
+ *
+ * Format 1 had the ring in the trace, mapped shared, between header and chunks.
  *
  * Untrusted input: a reader checks every length here against what it has. */
 #ifndef VRAMTRACE_FORMAT_H
@@ -26,18 +32,26 @@
 
 #define VT_MAGIC "VRAMTRC\n"
 #define VT_STEP_MARK "vramtrace.step"
-#define VT_FORMAT_VERSION 1u
-#define VT_FORMAT_MINIMUM_READABLE 1u /* the oldest reader version that understands a file written now */
-#define VT_HEADER_BYTES 8192u
+#define VT_RING_MAGIC "VRAMRNG\n"
+#define VT_FORMAT_VERSION 2u
+#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that understands a file written now */
+#define VT_HEADER_BYTES 4096u
+#define VT_RING_HEADER_BYTES 8192u
+#define VT_RING_PATH_BYTES 256u
+/* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
+ * process id there. */
+#define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
 #define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
 
 enum vt_file_state {
-    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs */
+    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
     VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
     VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
+    VT_STATE_KILLED = 4,    /* the process was killed, and its ring is now in chunks */
+    VT_STATE_SNAPSHOT = 5,  /* a copy that was made while the process ran */
 };
 
 /* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
@@ -48,14 +62,34 @@ struct vt_live_device {
     uint64_t block_peak_bytes;
 };
 
+/* Written with relaxed atomics, in the ring; the trace has a copy as of the latest chunk. */
+struct vt_counters {
+    uint64_t events;  /* in chunks */
+    uint64_t dropped; /* events lost because the ring was full */
+    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
+    uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
+    struct vt_live_device live[VT_MAX_DEVICES];
+    uint64_t after_end;     /* events that came once recording had ended or stopped */
+    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
+    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+};
+
+/* Tells a process from all others; 0 = not known. */
+struct vt_process_identity {
+    uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt */
+    uint32_t pid, user_id;
+};
+
 struct vt_file_header {
     char magic[8];
     uint32_t format_version;
     uint32_t minimum_readable;
     uint32_t header_bytes; /* VT_HEADER_BYTES */
     uint32_t slot_bytes;   /* VT_SLOT_BYTES */
-    uint64_t ring_offset;
-    uint64_t ring_slots; /* a power of two */
+    uint64_t ring_offset;  /* format 1: where the ring is in this file; else 0 */
+    uint64_t ring_slots;   /* a power of two */
     uint64_t chunks_offset;
     uint64_t feature_bits; /* enum vt_feature; a reader refuses bits it does not know in the low half */
 
@@ -66,21 +100,52 @@ struct vt_file_header {
     char host[64];
     char program_version[32];
 
-    /* Below: changes while recording. */
-    uint32_t state; /* enum vt_file_state */
+    /* Changes while recording. */
+    uint32_t state;       /* enum vt_file_state */
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
+    uint64_t ring_reserved; /* format 1: as in struct vt_ring_header; else 0 */
+    uint64_t ring_consumed; /* format 1: the same; else the position after the chunks up to chunks_end */
+    uint64_t chunks_end;    /* file offset past the last whole chunk, or one before it */
+    struct vt_counters counters;
+
+    /* From format 2 on. */
+    uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
+    struct vt_process_identity process;
+    uint8_t identity[16]; /* random; the ring has the same */
+    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
+};
+
+/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
+ * turns by flock() of the ring. */
+enum vt_control_command {
+    VT_CONTROL_START = 1,   /* with stacks from now on */
+    VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
+    VT_CONTROL_MARK = 3,    /* as vramtrace_mark (api.h) with `text` */
+    VT_CONTROL_INSPECT = 4, /* as vramtrace_inspect */
+};
+struct vt_control {
+    uint32_t asked;    /* raised (release) once the rest is filled */
+    uint32_t answered; /* the last number that was done (release) */
+    uint32_t command;
+    uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
+    uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
+    uint32_t inspections; /* recorded so far */
+    char text[1024];   /* NUL-terminated */
+};
+
+struct vt_ring_header {
+    char magic[8]; /* VT_RING_MAGIC */
+    uint32_t format_version;
+    uint32_t header_bytes; /* VT_RING_HEADER_BYTES */
+    uint64_t slots;        /* a power of two */
+    uint8_t identity[16];  /* the trace's */
+    struct vt_process_identity process;
     uint64_t ring_reserved; /* positions, in slots */
     uint64_t ring_consumed;
-    uint64_t chunks_end; /* file offset past the last whole chunk */
-    uint64_t events;     /* committed */
-    uint64_t dropped;    /* events lost because the ring was full */
-    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
-    uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
-    struct vt_live_device live[VT_MAX_DEVICES];
-    uint64_t after_end;     /* events that came once recording had ended or stopped */
-    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
-    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+    struct vt_counters counters;
+    char trace_path[4096]; /* absolute */
+    struct vt_control control;
 };
 
 enum vt_feature {
@@ -180,6 +245,9 @@ enum vt_event_kind {
     VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
+                             bytes are counted as before */
+    VT_EVENT_RESUME = 34, /* no longer */
 };
 
 enum vt_event_flag {
@@ -227,6 +295,7 @@ enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
 #define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
+_Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");
 
 struct vt_process {
     struct vt_record_head head;

@@ -6,6 +6,7 @@
 #ifndef VT_RECORD_H
 #define VT_RECORD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,20 @@ void vt_record_backward(int graph_task);
 
 /* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
 bool vt_record_ask_inspection(unsigned reason);
+
+/* Records that a pause begins or ends (record/pause.h). False if it was dropped. */
+bool vt_record_pause(struct vt_session *session, bool begin);
+
+/* Raises *next above `number`; true for the thread that does. */
+static inline bool vt_raise_above(_Atomic int *next, int number)
+{
+    int known = atomic_load_explicit(next, memory_order_relaxed);
+    while (number >= known)
+        if (atomic_compare_exchange_weak_explicit(next, &known, number + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
 
 /* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
  * its event. Main thread of the interpreter. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */

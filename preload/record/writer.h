@@ -1,4 +1,5 @@
-/* The parts of the writer thread (writer.c): chunk.c and definitions.c. Threads: the writer's only. */
+/* The parts of the writer thread (writer.c, drain.c): chunk.c and definitions.c. Threads: the writer's only.
+ */
 #ifndef VT_WRITER_H
 #define VT_WRITER_H
 

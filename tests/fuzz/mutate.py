@@ -3,9 +3,9 @@
 
     mutate.py TRACE... [--count 200] [--seed 1]
 
-Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within: a chunk is
+Some of the files are damaged as they lie there, which checksums tell. Others are damaged within: a chunk is
 unpacked, its definitions or its events are changed, and it is packed again with the right checksum, as by a recorder
-gone mad or someone who means harm.
+gone mad or someone who means harm. Of a killed process whose ring is still in memory, the ring is damaged too.
 
 Long form: build with `meson setup build-asan -Db_sanitize=address,undefined`, set VRAMTRACE_BUILD to it, and give
 --count 20000. A status other than 0, 1 and 3, a signal, or more than 20 s is a failure; the file that made it is kept.
@@ -30,7 +30,9 @@ COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--
             ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"], ["export", "--format", "csv", "--table", "instants"],
             ["export", "--format", "sqlite", "-o", "{}.sqlite"],
             *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
-HEADER_BYTES, RING_SLOT_BYTES = 8192, 64
+HEADER_BYTES, RING_SLOT_BYTES = 4096, 64
+RING_PATH, RING_PATH_BYTES = 1368, 256  # in struct vt_file_header
+RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 8192, 88, 56  # in struct vt_ring_header
 FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
 COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
 CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
@@ -48,7 +50,7 @@ def flip(data, choose, start, end):
 
 
 def mutate(original, choose):
-    """Bits of the header, of the ring's records, of chunks; cuts; stretches doubled, zeroed or swapped."""
+    """Bits of the header, of the first chunks, of all; cuts; stretches doubled, zeroed or swapped."""
     data = bytearray(original)
     chunks = int.from_bytes(data[40:48], "little") or HEADER_BYTES
     kind = choose.randrange(7)
@@ -67,6 +69,38 @@ def mutate(original, choose):
         one, other = sorted(choose.randrange(len(data)) for _ in range(2))
         data[one:one + 64], data[other:other + 64] = data[other:other + 64], data[one:one + 64]
     return bytes(data)
+
+
+def ring_of(data):
+    path = pathlib.Path(os.fsdecode(data[RING_PATH:RING_PATH + RING_PATH_BYTES].partition(b"\0")[0]))
+    return path if path.name.endswith(".ring") and path.exists() else None
+
+
+def mutate_ring(original, choose):
+    """The trace with the path of a damaged copy of its ring, which no recorder takes for one that it should adopt."""
+    ring = ring_of(original)
+    data = bytearray(ring.read_bytes())
+    data[RING_START_TICKS:RING_START_TICKS + 8] = bytes(8)
+    reserved = int.from_bytes(data[RING_POSITIONS:RING_POSITIONS + 8], "little")
+    used = min(len(data), RING_HEADER_BYTES + reserved * RING_SLOT_BYTES)
+    kind = choose.randrange(5)
+    if kind == 0:
+        flip(data, choose, 0, RING_POSITIONS + 16)
+    elif kind == 1:
+        flip(data, choose, RING_HEADER_BYTES, used)
+    elif kind == 2:
+        at = RING_HEADER_BYTES + choose.randrange(max(1, reserved)) * RING_SLOT_BYTES  # a record's head
+        data[at:at + 8] = struct.pack("<HBBI", choose.choice((0, 1, 2, 60000, 65535)), choose.randrange(32),
+                                      choose.randrange(2), choose.choice(EXTREMES) % 2**32)
+    elif kind == 3:
+        data[RING_POSITIONS:RING_POSITIONS + 16] = struct.pack("<QQ", choose.choice(EXTREMES), choose.choice(EXTREMES))
+    else:
+        del data[choose.randrange(len(data)):]
+    words = ring.name.split(".")
+    words[3] = f"{int(words[3], 16) ^ 1:016x}"
+    damaged = ring.with_name(".".join(words))
+    damaged.write_bytes(data)
+    return original[:RING_PATH] + os.fsencode(damaged).ljust(RING_PATH_BYTES, b"\0") + original[RING_PATH + RING_PATH_BYTES:]
 
 
 def chunks_of(data):
@@ -200,8 +234,12 @@ def main():
         for number in range(arguments.count):
             original = choose.choice(originals)
             way = mutate_within if choose.randrange(2) and chunks_of(original) else mutate
+            if choose.randrange(2) and ring_of(original):
+                way = mutate_ring
             path.write_bytes(way(original, choose))
             failure = failure_of(path)
+            if way is mutate_ring:
+                ring_of(path.read_bytes()).unlink()
             if failure:
                 kept = pathlib.Path(tempfile.gettempdir()) / f"damaged-{arguments.seed}-{number}.vrt"
                 kept.write_bytes(path.read_bytes())

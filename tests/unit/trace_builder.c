@@ -52,8 +52,8 @@ struct builder *builder_new(uint64_t ring_slots)
     builder->ring = calloc(ring_slots, VT_SLOT_BYTES);
     REQUIRE(builder->ring);
     builder->header = (struct vt_file_header){
-        .format_version = VT_FORMAT_VERSION,
-        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
+        .format_version = 1,
+        .minimum_readable = 1,
         .header_bytes = VT_HEADER_BYTES,
         .slot_bytes = VT_SLOT_BYTES,
         .ring_offset = VT_HEADER_BYTES,
@@ -238,7 +238,7 @@ void builder_event(struct builder *builder, struct vt_event event)
 {
     builder->t_ns = event.t_ns ? event.t_ns : builder->t_ns + 1000;
     event.t_ns = builder->t_ns;
-    builder->header.events++;
+    builder->header.counters.events++;
     if (builder->in_ring) {
         put_record(builder, VT_RECORD_EVENT, &event, sizeof event);
         return;

@@ -210,7 +210,7 @@ Test(text, says_what_is_missing)
     struct vt_view_style style = {.unicode = true, .width = 200, .by = -1};
     char *text;
 
-    fake->trace.header.dropped = 1234;
+    fake->trace.header.counters.dropped = 1234;
     fake->trace.header.state = VT_STATE_RECORDING;
     fake->trace.complete = false;
     fake->trace.ring_events = 12;

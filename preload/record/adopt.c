@@ -1,0 +1,219 @@
+#include "record/adopt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "memory.h"
+#include "record/identity.h"
+#include "record/ring_memory.h"
+
+enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
+
+struct candidate {
+    char path[VT_RING_PATH_BYTES];    /* as found */
+    char claimed[VT_RING_PATH_BYTES]; /* while it is ours */
+    int file;
+    struct vt_ring_header header; /* as left */
+};
+
+/* struct linux_dirent64: readdir would allocate. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t bytes;
+    uint8_t type;
+    char name[];
+};
+
+static bool is_own_ring_name(const char *name, uint32_t user_id, uint32_t *pid, unsigned long long *number)
+{
+    unsigned found_user, found_pid;
+    char again[VT_RING_PATH_BYTES];
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &found_user, &found_pid, number) != 3 ||
+        found_user != user_id)
+        return false;
+    snprintf(again, sizeof again, VT_RING_NAME, found_user, found_pid, *number);
+    *pid = found_pid;
+    return !strcmp(again, name);
+}
+
+/* Opens the ring and looks who left it. False if it is none, or somebody may still use it. */
+static bool open_dead(struct candidate *ring, uint32_t pid, const struct vt_process_identity *own)
+{
+    const struct vt_ring_header *header = &ring->header;
+    struct stat status;
+    ring->file = open(ring->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (ring->file < 0)
+        return false;
+    if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == own->user_id &&
+        pread(ring->file, &ring->header, sizeof ring->header, 0) == sizeof ring->header &&
+        !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
+        header->format_version == VT_FORMAT_VERSION && header->header_bytes == VT_RING_HEADER_BYTES &&
+        header->slots && !(header->slots & (header->slots - 1)) && header->slots <= UINT64_C(1) << 30 >> 6 &&
+        status.st_size == (off_t)(VT_RING_HEADER_BYTES + header->slots * VT_SLOT_BYTES) &&
+        header->trace_path[0] == '/' && memchr(header->trace_path, 0, sizeof header->trace_path) &&
+        vt_process_is_gone(&header->process, own) &&
+        (pid == header->process.pid || vt_process_number_is_free(pid, own)))
+        return true;
+    close(ring->file);
+    return false;
+}
+
+/* Only one process succeeds in renaming it. */
+static bool claim(const char *folder, const struct vt_process_identity *own, unsigned long long number,
+                  struct candidate *ring)
+{
+    snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, own->user_id, own->pid, number);
+    return !strcmp(ring->path, ring->claimed) || !rename(ring->path, ring->claimed);
+}
+
+/* The first ring in the folder that is nobody's any more, open; with `claims` it is ours then. */
+static bool find_in(const char *folder, const struct vt_trace_file *own, bool claims, struct candidate *ring)
+{
+    const struct vt_process_identity *process = &own->header.process;
+    _Alignas(struct entry) char list[LIST_BYTES];
+    int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long bytes = 0;
+    bool found = false;
+    while (listed >= 0 && !found && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
+           bytes <= (long)sizeof list)
+        for (long at = 0; at < bytes && !found; at += ((struct entry *)(void *)(list + at))->bytes) {
+            const struct entry *entry = (const void *)(list + at);
+            unsigned long long number;
+            uint32_t pid;
+            if (entry->bytes < sizeof *entry)
+                break;
+            snprintf(ring->path, sizeof ring->path, "%s/%s", folder, entry->name);
+            if (!is_own_ring_name(entry->name, process->user_id, &pid, &number) ||
+                !strcmp(ring->path, own->header.ring_path) || !open_dead(ring, pid, process))
+                continue;
+            found = !claims || claim(folder, process, number, ring);
+            if (!found)
+                close(ring->file);
+        }
+    if (listed >= 0)
+        close(listed);
+    return found;
+}
+
+static bool find(const struct vt_drain *own, bool claims, struct candidate *ring)
+{
+    const char *folder;
+    for (unsigned i = 0; (folder = vt_ring_folder(&own->session->options, i)); i++)
+        if (find_in(folder, own->file, claims, ring))
+            return true;
+    return false;
+}
+
+/* Past the chunks that the process had written when it was killed before it could say so in the header. */
+static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_buffer *buffer)
+{
+    struct vt_file_header *header = &file->header;
+    struct vt_chunk_header chunk;
+    while (pread(file->descriptor, &chunk, sizeof chunk, (off_t)header->chunks_end) == sizeof chunk &&
+           chunk.header_bytes == sizeof chunk && chunk.stored_bytes <= CHUNK_BYTES_LIMIT &&
+           chunk.ring_position >= header->ring_consumed && chunk.ring_position <= reserved) {
+        buffer->bytes = 0;
+        void *stored = vt_buffer_add(buffer, chunk.stored_bytes);
+        if (!stored ||
+            pread(file->descriptor, stored, chunk.stored_bytes, (off_t)(header->chunks_end + sizeof chunk)) !=
+                (ssize_t)chunk.stored_bytes ||
+            XXH3_64bits(stored, chunk.stored_bytes) != chunk.checksum)
+            return;
+        header->chunks_end += sizeof chunk + chunk.stored_bytes;
+        header->ring_consumed = chunk.ring_position;
+    }
+}
+
+/* A copy, with its slots where they were: a mapping of the file would kill us if somebody cut it. */
+static bool copy_slots(const struct candidate *from, struct vt_ring *ring)
+{
+    const uint64_t end = ring->header->ring_reserved, mask = ring->slot_count - 1;
+    for (uint64_t at = ring->header->ring_consumed; at != end;) {
+        const uint64_t until_wrap = ring->slot_count - (at & mask), left = end - at;
+        const uint64_t slots = left < until_wrap ? left : until_wrap;
+        const off_t offset = (off_t)((at & mask) * VT_SLOT_BYTES);
+        if (pread(from->file, ring->slots + offset, slots * VT_SLOT_BYTES,
+                  (off_t)VT_RING_HEADER_BYTES + offset) != (ssize_t)(slots * VT_SLOT_BYTES))
+            return false;
+        at += slots;
+    }
+    return true;
+}
+
+/* Appends what the trace has not yet. */
+static int append_rest(const struct candidate *from, struct vt_drain *drain, struct vt_ring *ring)
+{
+    struct vt_ring_header header = from->header;
+    struct vt_file_header *trace = &drain->file->header;
+    find_end(drain->file, header.ring_reserved, &drain->chunk.payload);
+    if (header.ring_consumed < trace->ring_consumed)
+        header.ring_consumed = trace->ring_consumed;
+    if (header.ring_reserved < header.ring_consumed)
+        header.ring_reserved = header.ring_consumed;
+    if (header.ring_reserved - header.ring_consumed > header.slots) /* producers reserve before they wait */
+        header.ring_reserved = header.ring_consumed + header.slots;
+    ring->header = &header;
+    drain->position = header.ring_consumed;
+    int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
+    if (result)
+        return result;
+    trace->state = VT_STATE_KILLED;
+    trace->counters = header.counters;
+    return vt_trace_file_write_header(drain->file);
+}
+
+/* 0 if nothing is left to be done for the trace. */
+static int merge(const struct candidate *from, struct vt_drain *own)
+{
+    struct vt_trace_file file = {.descriptor = -1};
+    struct vt_ring ring = {.slot_count = from->header.slots};
+    struct vt_drain drain = {.ring = &ring, .file = &file, .chunk = own->chunk};
+    const size_t bytes = ring.slot_count * VT_SLOT_BYTES;
+    int result = vt_trace_file_open(&file, from->header.trace_path);
+    if (result) /* gone, or replaced by another file */
+        return result == -ENOENT || result == -EBADMSG ? 0 : result;
+    if (file.header.state == VT_STATE_RECORDING &&
+        !memcmp(file.header.identity, from->header.identity, sizeof file.header.identity)) {
+        ring.slots = vt_memory_make(bytes);
+        result = ring.slots ? append_rest(from, &drain, &ring) : -ENOMEM;
+        vt_memory_free(ring.slots, bytes);
+        vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
+        drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
+        drain.chunk.definitions.failed = drain.chunk.payload.failed = drain.chunk.stored.failed = false;
+        own->chunk = drain.chunk;
+    }
+    vt_trace_file_close(&file);
+    return result;
+}
+
+bool vt_adopt_any(const struct vt_drain *own)
+{
+    struct candidate ring;
+    const bool found = find(own, false, &ring);
+    if (found)
+        close(ring.file);
+    return found;
+}
+
+bool vt_adopt_one(struct vt_drain *own)
+{
+    struct candidate ring;
+    if (!find(own, true, &ring))
+        return false;
+    int result = merge(&ring, own);
+    if (result)
+        rename(ring.claimed, ring.path);
+    else
+        unlink(ring.claimed);
+    close(ring.file);
+    return result == 0;
+}

@@ -1,0 +1,176 @@
+#include "record/trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "vramtrace/version.h"
+
+enum { NAME_ATTEMPTS = 1000 };
+
+/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. Where
+ * the limit is lower: the upper half of what it allows. */
+enum { HIGH_DESCRIPTOR = 900 };
+
+static int move_up(int file)
+{
+    struct rlimit limit;
+    int lowest = HIGH_DESCRIPTOR;
+    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur <= HIGH_DESCRIPTOR)
+        lowest = (int)limit.rlim_cur / 2;
+    int high = fcntl(file, F_DUPFD_CLOEXEC, lowest);
+    if (high < 0)
+        return file;
+    close(file);
+    return high;
+}
+
+static int remember(struct vt_trace_file *file, int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) || !S_ISREG(status.st_mode)) {
+        close(descriptor);
+        return -EINVAL;
+    }
+    file->descriptor = descriptor;
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
+    return 0;
+}
+
+static bool is_ours(const struct vt_trace_file *file, int descriptor)
+{
+    struct stat status;
+    return descriptor >= 0 && !fstat(descriptor, &status) && status.st_dev == file->device &&
+           status.st_ino == file->inode;
+}
+
+/* -EBADF if the host has closed it and it cannot be opened again by name. */
+static int descriptor_of(struct vt_trace_file *file)
+{
+    if (is_ours(file, file->descriptor))
+        return file->descriptor;
+    int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor >= 0)
+        descriptor = move_up(descriptor);
+    if (!is_ours(file, descriptor)) {
+        if (descriptor >= 0)
+            close(descriptor);
+        return -EBADF;
+    }
+    return file->descriptor = descriptor; /* the old number is the host's now */
+}
+
+static void set_path(struct vt_trace_file *file)
+{
+    char folder[sizeof file->path];
+    if (file->name[0] == '/' || !getcwd(folder, sizeof folder) ||
+        snprintf(file->path, sizeof file->path, "%s/%s", folder, file->name) >= (int)sizeof file->path)
+        memcpy(file->path, file->name, sizeof file->path);
+}
+
+static void fill_header(struct vt_file_header *header, const char *host)
+{
+    *header = (struct vt_file_header){
+        .magic = VT_MAGIC,
+        .format_version = VT_FORMAT_VERSION,
+        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
+        .header_bytes = VT_HEADER_BYTES,
+        .slot_bytes = VT_SLOT_BYTES,
+        .chunks_offset = VT_HEADER_BYTES,
+        .chunks_end = VT_HEADER_BYTES,
+        .pid = (uint32_t)getpid(),
+        .parent_pid = (uint32_t)getppid(),
+        .start_realtime_ns = vt_clock_ns(CLOCK_REALTIME),
+        .start_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC),
+        .program_version = VRAMTRACE_VERSION,
+        .feature_bits = VT_FEATURE_EVENT_THREADS,
+        .state = VT_STATE_RECORDING,
+    };
+    snprintf(header->host, sizeof header->host, "%s", host);
+}
+
+int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *options)
+{
+    char host[64] = "localhost";
+    gethostname(host, sizeof host - 1);
+    for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
+        int result = vt_options_path(options, host, attempt, file->name, sizeof file->name);
+        if (result)
+            return result;
+        int descriptor = open(file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (descriptor < 0 && errno == EEXIST)
+            continue;
+        if (descriptor < 0)
+            return -errno;
+        set_path(file);
+        fill_header(&file->header, host);
+        return remember(file, move_up(descriptor));
+    }
+    return -EEXIST;
+}
+
+int vt_trace_file_open(struct vt_trace_file *file, const char *path)
+{
+    const struct vt_file_header *header = &file->header;
+    snprintf(file->path, sizeof file->path, "%s", path);
+    int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int result = descriptor < 0 ? -errno : remember(file, descriptor);
+    if (!result && (pread(descriptor, &file->header, sizeof file->header, 0) != sizeof file->header ||
+                    memcmp(header->magic, VT_MAGIC, sizeof header->magic) ||
+                    header->format_version != VT_FORMAT_VERSION || header->header_bytes != VT_HEADER_BYTES ||
+                    header->chunks_end < VT_HEADER_BYTES || header->chunks_end > INT64_MAX)) {
+        close(descriptor);
+        result = -EBADMSG;
+    }
+    return result;
+}
+
+static int write_all(int descriptor, const uint8_t *data, size_t bytes, uint64_t offset)
+{
+    while (bytes) {
+        ssize_t written = pwrite(descriptor, data, bytes, (off_t)offset);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return -errno;
+        if (written == 0 || (size_t)written > bytes) /* a sandbox answered for the kernel */
+            return -EPERM;
+        data += written;
+        bytes -= (size_t)written;
+        offset += (uint64_t)written;
+    }
+    return 0;
+}
+
+int vt_trace_file_write_header(struct vt_trace_file *file)
+{
+    uint8_t page[VT_HEADER_BYTES] = {0}; /* all of it: the file may have been cut */
+    int descriptor = descriptor_of(file);
+    memcpy(page, &file->header, sizeof file->header);
+    return descriptor < 0 ? descriptor : write_all(descriptor, page, sizeof page, 0);
+}
+
+int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t bytes, uint64_t ring_position)
+{
+    int descriptor = descriptor_of(file);
+    int result = descriptor < 0 ? descriptor : write_all(descriptor, chunk, bytes, file->header.chunks_end);
+    if (result)
+        return result;
+    file->header.chunks_end += bytes;
+    file->header.ring_consumed = ring_position;
+    return vt_trace_file_write_header(file);
+}
+
+void vt_trace_file_close(struct vt_trace_file *file)
+{
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    file->descriptor = -1;
+}

@@ -1,0 +1,36 @@
+/* The trace file: a header, and chunks appended to it, all written by calls; it is never mapped, so no store
+ * of the host waits for a disk, and a file that is cut or removed kills nobody. Threads: the writer's. */
+#ifndef VT_TRACE_FILE_H
+#define VT_TRACE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "vramtrace/format.h"
+
+struct vt_trace_file {
+    int descriptor; /* -1 = none; the host may close it and reuse its number */
+    uint64_t device, inode;
+    char name[4096];              /* as the user gave it */
+    char path[4096];              /* absolute; the name where that is not known */
+    struct vt_file_header header; /* what the file has after vt_trace_file_write_header */
+};
+
+/* Makes the file under a name that did not exist, and fills `header` but for the ring; nothing is written
+ * yet. Returns 0 or -errno. */
+int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *options);
+
+/* Opens the trace of another process. Returns 0 or -errno; -EBADMSG: it has no whole header of this format.
+ */
+int vt_trace_file_open(struct vt_trace_file *file, const char *path);
+
+int vt_trace_file_write_header(struct vt_trace_file *file);
+
+/* Appends a chunk, then writes the header, which says so. A chunk that is not whole is none. Returns 0 or
+ * -errno. */
+int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t bytes, uint64_t ring_position);
+
+void vt_trace_file_close(struct vt_trace_file *file);
+
+#endif
