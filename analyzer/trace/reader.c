@@ -7,15 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "trace/tables.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
-/* A live process may end while we read, and one that was killed may be adopted by another one of its user. */
+/* A live process may end while we read, and the ring of one that was killed may be adopted. */
 #define LIVE_TRIES 5
-#define ADOPTION_NS 10000000
 
 struct message {
     char *text;
@@ -250,8 +248,6 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         error = read_once(path, file, trace, &message);
         if (error || (*trace)->header.state != VT_STATE_RECORDING)
             break;
-        if ((*trace)->ring_missing && (*trace)->header.ring_path[0])
-            nanosleep(&(struct timespec){.tv_nsec = ADOPTION_NS}, NULL);
         if (vt_read_at(file, &after, sizeof after, 0) || after.state == VT_STATE_RECORDING)
             break;
     }

@@ -9,12 +9,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "trace/tables.h"
 
 /* A live process may move records from the ring to a chunk between our reading the two. */
 #define MOVING_TRIES 20
+#define ADOPTION_TRIES 3
+#define ADOPTION_NS 10000000
 #define RING_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
 struct ring {
@@ -165,6 +168,23 @@ static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
     return false;
 }
 
+/* It may be adopted right now: then it is hard to find while it gets its other name, and gone once the trace
+ * has all. */
+static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
+{
+    const struct vt_file_header *header = &trace->header;
+    uint32_t state = header->state;
+    bool found = header->ring_path[0] && open_ring(trace, trace_file, ring);
+    for (int tries = 0; !found && header->ring_path[0] && state == header->state && tries < ADOPTION_TRIES;
+         tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = ADOPTION_NS}, NULL);
+        found = open_ring(trace, trace_file, ring);
+        if (!found && vt_read_at(trace_file, &state, sizeof state, offsetof(struct vt_file_header, state)))
+            break;
+    }
+    return found;
+}
+
 static int read_positions(struct ring *ring)
 {
     uint64_t positions[2];
@@ -278,7 +298,7 @@ int vt_records_read(struct vt_trace *trace, int file)
                         .slot_count = header->ring_slots};
     trace->unfinished_records = header->unfinished_records;
     if (!inside && header->state == VT_STATE_RECORDING)
-        trace->ring_missing = !open_ring(trace, file, &ring);
+        trace->ring_missing = !find_ring(trace, file, &ring);
     int error = read_both(trace, file, &ring);
     if (!inside && ring.file >= 0) {
         if (!error)

@@ -33,6 +33,7 @@
 #include "stacks/native.h"
 
 enum {
+    ADOPTION_POLLS = 10,
     POLL_MS = 100, /* no event stays longer in the ring; new addresses are named within this time, while their
                       code is still loaded */
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
@@ -46,7 +47,8 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
-    bool adopting;                   /* there may be rings of processes that are gone */
+    bool adopting; /* there may be rings of processes that are gone */
+    unsigned polls;
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
     struct {
@@ -165,7 +167,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (result)
                 return result;
         }
-        if (!failed && writer->adopting)
+        /* Not in each of many processes that live for a moment. */
+        if (!failed && writer->adopting && ++writer->polls > ADOPTION_POLLS)
             writer->adopting = adopt_for_a_while(&writer->drain);
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }

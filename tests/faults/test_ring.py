@@ -321,7 +321,7 @@ def test_a_damaged_ring_hurts_nobody(tmp_path, damage):
     vramtrace("info", tmp_path / "x.vrt")
     unreaped.pop().reap()
     later = live(tmp_path / "later.vrt", 10)
-    time.sleep(0.5)
+    time.sleep(2)
     later.do("allocate()")
     later.end()
     assert allocations(tmp_path / "later.vrt") == 11
@@ -332,7 +332,7 @@ def test_a_damaged_ring_hurts_nobody(tmp_path, damage):
 def test_a_program_that_became_another(tmp_path):
     """exec: the process lives on, and adopts what its first program left."""
     code = START + "for _ in range(3): allocate()\n"
-    second = code + "import time; time.sleep(1)\n"
+    second = code + "import time; time.sleep(3)\n"
     run([sys.executable, "-c", f"{code}\nos.execv(sys.executable, [sys.executable, '-c', {second!r}])"], tmp_path / "%p.vrt")
     traces = sorted(tmp_path.iterdir())
     assert len(traces) == 2
