@@ -1,0 +1,83 @@
+/* The events of a chain of chunks to bytes and back (format.h, "Events of a chain"): the recorder and the analyzer are both
+ * built from this, so that their predictions are the same. No memory, file or clock of its own. Threads: one at a time. */
+#ifndef VT_EVENTS_H
+#define VT_EVENTS_H
+
+#include "format/coder.h"
+#include "format/placement.h"
+#include "vramtrace/format.h"
+
+enum {
+    VT_PAST_EVENTS = 8192, /* how far back an event may be compared: a power of two */
+    VT_PAST_HASHES = 8192,
+    VT_PAST_BLOCKS = 2048, /* sets of VT_PAST_WAYS */
+    VT_PAST_WAYS = 4,
+    VT_PAST_STACKS = 4096,
+    VT_PAST_SIZES = 1024,
+    VT_PAST_THREADS = 15,
+    VT_PAST_KINDS = 256,
+    VT_EVENT_BYTES_MAXIMUM = 1024, /* that one event may take */
+};
+
+/* What an event was, for those that do the same again. */
+struct vt_past_event {
+    uint32_t stack_id;
+    uint32_t code;   /* kind, layer, device_index, flags: a byte each */
+    uint32_t next;   /* number of the next event of its thread */
+    uint32_t family; /* of a block: what was made here each time, and what frees it */
+    uint64_t address, detail;
+    uint64_t bytes; /* of a block: as asked for, as far as we know */
+    uint64_t sequence_step; /* 0 = none, else 1 + the difference to the thread's last one */
+};
+
+struct vt_event_codec {
+    struct vt_coder coder;
+    uint32_t number; /* of the latest event, from 1 */
+    uint64_t tick;   /* its time */
+    uint32_t thread_count, thread, next_thread;
+    struct vt_past_thread {
+        uint32_t thread_id, number; /* of its latest event */
+        uint32_t like, matched;     /* the event that this one was like; for how many that was true so far */
+        uint32_t hashes[2];         /* of its latest 11 and 4 events */
+        uint64_t sequence;
+    } threads[VT_PAST_THREADS];
+    struct vt_past_event events[VT_PAST_EVENTS]; /* by number % VT_PAST_EVENTS */
+    uint32_t hashed[2][VT_PAST_HASHES];
+    uint32_t families[VT_PAST_EVENTS]; /* the latest block of each */
+    struct vt_past_block {
+        uint64_t address, bytes;
+        uint32_t number, family;
+    } blocks[VT_PAST_BLOCKS][VT_PAST_WAYS];
+    struct vt_past_size {
+        uint64_t before, now;
+    } sizes[VT_PAST_SIZES]; /* what was asked for in the place of so many bytes, lately */
+    struct vt_past_stack {
+        uint32_t stack_id, number, pace;
+    } stacks[VT_PAST_STACKS];
+    uint32_t newest_stack;
+    struct vt_past_kind {
+        uint64_t address, bytes, detail, total_bytes;
+    } kinds[VT_PAST_KINDS]; /* the latest event of each kind */
+    struct {
+        uint64_t reserved, allocated;
+    } devices[VT_MAX_DEVICES];
+    struct vt_placement placement;
+    struct vt_event_chances {
+        vt_chance same_thread, all[16], stack[16], code[16], field[6][2][16], new_stack[2];
+        vt_chance thread[16], packed[4][256];
+        vt_chance time[64][16], tails[16][8];
+        vt_chance numbers[10][VT_NUMBER_CHANCES];
+    } chances;
+};
+
+/* A chain begins: nothing is known but, when writing, what the chain before knew of segments. */
+void vt_events_begin_chain(struct vt_event_codec *codec);
+/* A chunk begins; `first`: that of a chain. Then vt_events_write for each event, which leaves out + VT_EVENT_BYTES_MAXIMUM bytes
+ * at most; vt_events_end returns the end of the bytes. `bytes` must have room for that, and for VT_PLACEMENT_BYTES more if first. */
+void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, bool first);
+void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);
+uint8_t *vt_events_end(struct vt_event_codec *codec);
+/* All of a chunk. `events` are filled but for head_start, which becomes 0. Never fails: bytes that no writer wrote are some events too. */
+void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, const uint8_t *end, bool first, struct vt_event *events, size_t count);
+
+#endif
