@@ -3,8 +3,7 @@
 #include <string.h>
 
 enum field { FIELD_ADDRESS, FIELD_BYTES, FIELD_DETAIL, FIELD_TOTAL, FIELD_SEQUENCE };
-enum number { NUMBER_ADDRESS, NUMBER_BYTES, NUMBER_DETAIL, NUMBER_TOTAL, NUMBER_SEQUENCE, NUMBER_AGE, NUMBER_STACK, NUMBER_TIME, NUMBER_THREAD, NUMBER_DEVICE_BYTES };
-enum { TICK_SHIFT = 8, UNMATCHED = 15, TIME_BITS = 4, TIME_ESCAPE = 15, PACE_SHIFT = 4, BLOCK_UNIT = 512 };
+enum { TICK_SHIFT = 8, UNMATCHED = 15, TIME_BITS = 4, TIME_ESCAPE = 15, PACE_SHIFT = 4, THREAD_BITS = 4 };
 
 /* ---- what is known ---- */
 
@@ -138,62 +137,77 @@ static void expect(struct vt_event_codec *codec, const struct vt_past_thread *th
     }
 }
 
+/* What an event of the present thread is likely to be. */
+struct guess {
+    uint32_t number; /* of the event that it is like, 0 = none */
+    unsigned context; /* how often such guesses were right */
+    uint64_t asked;
+    struct vt_event event;
+};
+
 /* ---- the fields of one event ---- */
 
-VT_INLINE unsigned code_thread(struct vt_event_codec *codec, struct vt_event *event, bool reading)
+/* Which thread it is, of those that are known, or a new one. */
+static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
-    unsigned index = codec->thread;
     struct vt_past_thread *threads = codec->threads;
-    bool same = codec->thread_count && threads[index].thread_id == event->thread_id;
-    if (vt_code_bit(&codec->coder, &chances->same_thread, same, reading) && codec->thread_count) {
-        event->thread_id = threads[index].thread_id;
-        return index;
-    }
+    unsigned index = 0;
     if (!reading)
-        for (index = 0; index < codec->thread_count && threads[index].thread_id != event->thread_id; index++)
-            ;
-    index = vt_code_tree(&codec->coder, chances->thread, 4, index, reading);
-    if (index >= codec->thread_count) { /* one that is not known, in the place of the one that is here for longest */
-        event->thread_id = (uint32_t)vt_code_difference(&codec->coder, chances->numbers[NUMBER_THREAD], event->thread_id, reading);
+        while (index < codec->thread_count && threads[index].thread_id != event->thread_id)
+            index++;
+    index = vt_code_tree(&codec->coder, chances->thread[codec->thread], THREAD_BITS, index, reading);
+    if (index >= codec->thread_count) { /* not known: in the place of the one that is for longest */
+        event->thread_id = (uint32_t)vt_code_number(&codec->coder, chances->new_thread, event->thread_id, reading);
         index = codec->thread_count < VT_PAST_THREADS ? codec->thread_count++ : codec->next_thread++ % VT_PAST_THREADS;
         threads[index] = (struct vt_past_thread){.thread_id = event->thread_id};
     }
     event->thread_id = threads[index].thread_id;
     codec->thread = index;
-    return index;
 }
 
 static void code_stack(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
-    bool new = vt_code_bit(&codec->coder, &chances->new_stack[0], event->stack_id == codec->newest_stack + 1, reading);
+    bool new = vt_code_bit(&codec->coder, &chances->is_new_stack, event->stack_id == codec->newest_stack + 1, reading);
     if (new)
         event->stack_id = codec->newest_stack + 1;
     else
-        event->stack_id = codec->newest_stack - (uint32_t)vt_code_difference(&codec->coder, chances->numbers[NUMBER_STACK], (uint64_t)(int32_t)(codec->newest_stack - event->stack_id), reading);
+        event->stack_id = codec->newest_stack - (uint32_t)vt_code_difference(&codec->coder, chances->other_stack, (uint64_t)(int32_t)(codec->newest_stack - event->stack_id), reading);
 }
 
 static void code_code(struct vt_event_codec *codec, struct vt_event *event, uint32_t expected, bool reading)
 {
     uint32_t code = code_of(event);
-    if (vt_code_bit(&codec->coder, &codec->chances.new_stack[1], code == expected, reading)) {
+    if (vt_code_bit(&codec->coder, &codec->chances.is_same_code, code == expected, reading)) {
         code = expected;
     } else {
         uint32_t made = 0;
         for (unsigned i = 0; i < 4; i++)
-            made |= vt_code_tree(&codec->coder, codec->chances.packed[i], 8, code >> 8 * i & 255, reading) << 8 * i;
+            made |= vt_code_tree(&codec->coder, codec->chances.code[i], 8, code >> 8 * i & 255, reading) << 8 * i;
         code = made;
     }
     set_code(event, code);
 }
 
-/* A field that is or is not as expected; then the difference. */
-static uint64_t code_field(struct vt_event_codec *codec, enum field field, bool matched, unsigned context, uint64_t value, uint64_t expected, uint64_t base, unsigned number, bool reading)
+struct fields {
+    struct vt_event_codec *codec;
+    struct vt_field_chances *chances;
+    unsigned context;
+    bool reading;
+};
+
+static bool code_is_expected(const struct fields *fields, enum field field, bool is)
 {
-    if (vt_code_bit(&codec->coder, &codec->chances.field[field][matched][context], value == expected, reading))
+    return vt_code_bit(&fields->codec->coder, &fields->chances->expected[field][fields->context], is, fields->reading);
+}
+
+/* As expected; else the difference to `base`. */
+static uint64_t code_field(const struct fields *fields, enum field field, uint64_t value, uint64_t expected, uint64_t base)
+{
+    if (code_is_expected(fields, field, value == expected))
         return expected;
-    return base + vt_code_difference(&codec->coder, codec->chances.numbers[number], value - base, reading);
+    return base + vt_code_difference(&fields->codec->coder, fields->chances->differences[field], value - base, fields->reading);
 }
 
 /* The address of a freed block that was not expected: by the age of what made it, or as it is. */
@@ -201,39 +215,40 @@ static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint6
 {
     const struct vt_past_block *block = reading ? NULL : find_block(codec, address);
     uint64_t age = block && is_known(codec, block->number) && past(codec, block->number)->address == address ? codec->number - block->number : 0;
-    age = vt_code_number(&codec->coder, codec->chances.numbers[NUMBER_AGE], age, reading);
+    age = vt_code_number(&codec->coder, codec->chances.age, age, reading);
     if (age)
         return past(codec, codec->number - (uint32_t)age)->address;
-    return base + vt_code_difference(&codec->coder, codec->chances.numbers[NUMBER_ADDRESS], address - base, reading);
+    return base + vt_code_difference(&codec->coder, codec->chances.freed, address - base, reading);
 }
 
-/* What is not as expected: `expected` in `wanted` (what is coded; when reading, where it comes). */
-static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread, struct vt_event *event, struct vt_event *expected, uint64_t *asked, bool matched, unsigned context, bool reading)
+/* All fields but stack, code, thread and time. */
+static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread, struct vt_event *event, struct guess *guess, bool matched, bool reading)
 {
-    const struct vt_past_kind *last = kind_of(codec, event);
-    struct vt_coder *coder = &codec->coder;
-    bool freed = is_block(event, VT_EVENT_FREE), made = is_block(event, VT_EVENT_ALLOC);
+    const struct vt_past_kind last = *kind_of(codec, event);
+    const bool made = is_block(event, VT_EVENT_ALLOC), freed = is_block(event, VT_EVENT_FREE), block = made || freed;
+    struct vt_event *expected = &guess->event;
+    struct fields fields = {codec, &codec->chances.fields[block][matched], guess->context, reading};
     if (freed) {
-        if (vt_code_bit(coder, &codec->chances.field[FIELD_ADDRESS][matched][context], event->address == expected->address, reading))
+        if (code_is_expected(&fields, FIELD_ADDRESS, event->address == expected->address))
             event->address = expected->address;
         else
-            event->address = code_freed(codec, event->address, last->address, reading);
-        const struct vt_past_block *block = find_block(codec, event->address);
-        expected->bytes = block ? block->bytes : last->bytes;
+            event->address = code_freed(codec, event->address, last.address, reading);
+        const struct vt_past_block *kept = find_block(codec, event->address);
+        expected->bytes = kept ? kept->bytes : last.bytes;
     }
-    event->bytes = code_field(codec, FIELD_BYTES, matched, context, event->bytes, expected->bytes, made || freed ? 0 : last->bytes, made || freed ? NUMBER_BYTES : NUMBER_DEVICE_BYTES, reading);
+    event->bytes = code_field(&fields, FIELD_BYTES, event->bytes, expected->bytes, block ? 0 : last.bytes);
     if (made && event->bytes != expected->bytes) {
-        uint64_t bytes = *asked = event->bytes;
+        uint64_t bytes = guess->asked = event->bytes;
         expected->address = vt_placement_guess(&codec->placement, (uint8_t)event->device_index, &bytes);
     }
     if (!freed)
-        event->address = code_field(codec, FIELD_ADDRESS, matched, context, event->address, expected->address, last->address, NUMBER_ADDRESS, reading);
+        event->address = code_field(&fields, FIELD_ADDRESS, event->address, expected->address, last.address);
     expected->bytes = event->bytes;
-    if (made || freed)
+    if (block)
         expect_totals(codec, expected);
-    event->detail = code_field(codec, FIELD_DETAIL, matched, context, event->detail, expected->detail, made || freed ? expected->detail : last->detail, NUMBER_DETAIL, reading);
-    event->total_bytes = code_field(codec, FIELD_TOTAL, matched, context, event->total_bytes, expected->total_bytes, made || freed ? expected->total_bytes : last->total_bytes, NUMBER_TOTAL, reading);
-    event->sequence = code_field(codec, FIELD_SEQUENCE, matched, context, event->sequence, expected->sequence, thread->sequence, NUMBER_SEQUENCE, reading);
+    event->detail = code_field(&fields, FIELD_DETAIL, event->detail, expected->detail, block ? expected->detail : last.detail);
+    event->total_bytes = code_field(&fields, FIELD_TOTAL, event->total_bytes, expected->total_bytes, block ? expected->total_bytes : last.total_bytes);
+    event->sequence = code_field(&fields, FIELD_SEQUENCE, event->sequence, expected->sequence, thread->sequence);
 }
 
 VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, bool reading)
@@ -249,7 +264,7 @@ VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, b
     } else {
         ticks = ticks << TICK_SHIFT; /* to where its sign is */
         ticks = (uint64_t)((int64_t)ticks >> TICK_SHIFT);
-        ticks = vt_code_difference(&codec->coder, chances->numbers[NUMBER_TIME], ticks, reading);
+        ticks = vt_code_difference(&codec->coder, chances->long_time, ticks, reading);
     }
     codec->tick = (codec->tick + ticks) & mask;
     event->t_ns = codec->tick << TICK_SHIFT;
@@ -330,48 +345,76 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
     thread->like = like;
 }
 
-VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, bool reading)
+static void guess_event(struct vt_event_codec *codec, struct guess *guess)
+{
+    struct vt_past_thread *thread = &codec->threads[codec->thread];
+    guess->number = candidate(codec, thread);
+    const struct vt_past_event *like = guess->number ? past(codec, guess->number) : &nothing;
+    const unsigned length = vt_bit_length(thread->matched);
+    guess->context = !guess->number ? UNMATCHED : length < UNMATCHED ? length : UNMATCHED - 1;
+    guess->event.thread_id = thread->thread_id;
+    guess->event.stack_id = like->stack_id;
+    set_code(&guess->event, like->code);
+    expect(codec, thread, like, &guess->event, &guess->asked);
+}
+
+static bool is_like(const struct vt_event *event, const struct vt_event *other)
+{
+    return event->stack_id == other->stack_id && code_of(event) == code_of(other);
+}
+
+static bool is_same(const struct vt_event *event, const struct vt_event *other)
+{
+    return is_like(event, other) && event->address == other->address && event->bytes == other->bytes &&
+           event->detail == other->detail && event->total_bytes == other->total_bytes &&
+           event->sequence == other->sequence && event->thread_id == other->thread_id;
+}
+
+/* An event that is not as expected. */
+static void code_other(struct vt_event_codec *codec, struct guess *guess, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
+    const unsigned before = codec->thread;
+    code_thread(codec, event, reading);
+    if (codec->thread != before || guess->event.thread_id != event->thread_id)
+        guess_event(codec, guess);
+    struct vt_past_thread *thread = &codec->threads[codec->thread];
+    const bool matched = vt_code_bit(&codec->coder, &chances->stack[guess->context], guess->number && is_like(event, &guess->event), reading);
+    if (matched) {
+        event->stack_id = guess->event.stack_id;
+        set_code(event, code_of(&guess->event));
+    } else {
+        code_stack(codec, event, reading);
+        const struct vt_past_stack *stack = stack_of(codec, event->stack_id);
+        const struct vt_past_event *like = stack->stack_id == event->stack_id && is_known(codec, stack->number) ? past(codec, stack->number) : &nothing;
+        code_code(codec, event, like->code, reading);
+        if (like->code != code_of(event))
+            like = &nothing;
+        set_code(&guess->event, code_of(event));
+        expect(codec, thread, like, &guess->event, &guess->asked);
+        thread->matched = 0;
+        guess->number = 0;
+    }
+    code_fields(codec, thread, event, guess, matched, reading);
+}
+
+VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, bool reading)
+{
+    struct guess guess;
     codec->number++;
     past(codec, codec->number)->next = 0;
-    struct vt_past_thread *thread = &codec->threads[code_thread(codec, event, reading)];
-    uint32_t number = candidate(codec, thread), like_number = number;
-    const struct vt_past_event *like = number ? past(codec, number) : &nothing;
-    const unsigned length = vt_bit_length(thread->matched), context = !number ? UNMATCHED : length < 14 ? length : 14;
-    struct vt_event expected = {.thread_id = event->thread_id, .stack_id = like->stack_id};
-    uint64_t asked = 0;
-    set_code(&expected, like->code);
-    expect(codec, thread, like, &expected, &asked);
-    const bool same = number && event->stack_id == expected.stack_id && code_of(event) == like->code;
-    const bool all = same && event->address == expected.address && event->bytes == expected.bytes && event->detail == expected.detail && event->total_bytes == expected.total_bytes && event->sequence == expected.sequence;
-    if (vt_code_bit(&codec->coder, &chances->all[context], all, reading)) {
-        if (reading)
-            *event = expected;
-    } else {
-        bool matched = vt_code_bit(&codec->coder, &chances->stack[context], same, reading);
-        if (matched) {
-            event->stack_id = expected.stack_id;
-            set_code(event, like->code);
-        } else {
-            code_stack(codec, event, reading);
-            const struct vt_past_stack *stack = stack_of(codec, event->stack_id);
-            bool known = stack->stack_id == event->stack_id && is_known(codec, stack->number);
-            like = known ? past(codec, stack->number) : &nothing;
-            code_code(codec, event, like->code, reading);
-            like_number = known && like->code == code_of(event) ? stack->number : 0;
-            if (!like_number)
-                like = &nothing;
-            set_code(&expected, code_of(event));
-            expect(codec, thread, like, &expected, &asked);
-            thread->matched = 0;
-        }
-        code_fields(codec, thread, event, &expected, &asked, matched, context, reading);
-        number = matched ? number : 0;
+    guess_event(codec, &guess);
+    if (!vt_code_bit(&codec->coder, &codec->chances.all[guess.context], !reading && guess.number && is_same(event, &guess.event), reading)) {
+        code_other(codec, &guess, event, reading);
+    } else if (reading) {
+        const uint64_t t_ns = 0;
+        *event = guess.event;
+        event->t_ns = t_ns;
+        event->head_start = 0;
     }
     code_time(codec, event, reading);
-    thread->matched += number != 0;
-    remember(codec, thread, event, number, asked);
+    codec->threads[codec->thread].matched += guess.number != 0;
+    remember(codec, &codec->threads[codec->thread], event, guess.number, guess.asked);
 }
 
 /* ---- chains and chunks ---- */

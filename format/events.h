@@ -63,10 +63,14 @@ struct vt_event_codec {
     } devices[VT_MAX_DEVICES];
     struct vt_placement placement;
     struct vt_event_chances {
-        vt_chance same_thread, all[16], stack[16], code[16], field[6][2][16], new_stack[2];
-        vt_chance thread[16], packed[4][256];
-        vt_chance time[64][16], tails[16][8];
-        vt_chance numbers[10][VT_NUMBER_CHANCES];
+        vt_chance all[16], stack[16]; /* by how often it was as expected so far */
+        vt_chance is_new_stack, is_same_code, other_stack[VT_NUMBER_CHANCES], code[4][256];
+        vt_chance thread[VT_PAST_THREADS][16], new_thread[VT_NUMBER_CHANCES]; /* by the thread before */
+        struct vt_field_chances {
+            vt_chance expected[5][16], differences[5][VT_NUMBER_CHANCES];
+        } fields[2][2];
+        vt_chance age[VT_NUMBER_CHANCES], freed[VT_NUMBER_CHANCES];
+        vt_chance time[64][16], tails[16][8], long_time[VT_NUMBER_CHANCES]; /* by pace, by length */
     } chances;
 };
 

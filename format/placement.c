@@ -2,255 +2,253 @@
 
 #include <string.h>
 
-/* PyTorch's allocator: blocks up to 1 MiB are cut from segments of 2 MiB, larger ones from others, of which it cuts nothing
- * off that is not larger than 1 MiB. */
+/* PyTorch's allocator: blocks up to 1 MiB are cut from segments of 2 MiB, larger ones from others, of which it cuts
+ * nothing off that is not larger than 1 MiB. */
 #define SMALL_BLOCK_BYTES (UINT64_C(1) << 20)
 #define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
-enum { POOL_SHIFT = 56 };
+enum { UNIT = 512, SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
+#define UNITS_MAXIMUM ((UINT64_C(1) << SIZE_BITS) - 1)
 
-static uint32_t pool_of(unsigned device, bool small)
+static uint8_t pool_of(unsigned device, bool small)
 {
-    return (device & 31) << 1 | small;
+    return (uint8_t)(device % DEVICES << 1 | small);
 }
 
-/* The first of `count` places that ends after `address`, or does not start before it. */
-static uint32_t place_at(const struct vt_place *places, uint32_t count, uint64_t address)
+/* Sizes of one pool are apart from those of others; none is INT32_MAX. */
+static int32_t size_in_pool(unsigned pool, uint64_t bytes)
 {
-    const struct vt_place *base = places;
+    const uint64_t units = bytes / UNIT + (bytes % UNIT > 0);
+    return (int32_t)(pool << SIZE_BITS | (units < UNITS_MAXIMUM ? (uint32_t)units : UNITS_MAXIMUM - 1));
+}
+
+/* ---- ranges ---- */
+
+/* The first that ends after `address`. */
+static uint32_t range_at(const struct vt_ranges_kept *ranges, uint64_t address)
+{
+    if (ranges->hint < ranges->count && ranges->start[ranges->hint] <= address &&
+        address < ranges->end[ranges->hint])
+        return ranges->hint;
+    const uint64_t *base = ranges->end;
+    uint32_t count = ranges->count;
     while (count > 1) {
         const uint32_t half = count / 2;
-        base = base[half - 1].end <= address ? base + half : base;
+        base += base[half - 1] <= address ? half : 0;
         count -= half;
     }
-    return (uint32_t)(base - places) + (count && base->end <= address);
+    return (uint32_t)(base - ranges->end) + (count && *base <= address);
 }
 
-static uint32_t fit_at(const struct vt_placement *placement, uint64_t size, uint64_t start)
+static void set_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end)
 {
-    const struct vt_fit *base = placement->fits;
-    uint32_t count = placement->hole_count;
-    while (count > 1) {
-        const uint32_t half = count / 2;
-        const struct vt_fit *fit = &base[half - 1];
-        base = (fit->size < size) | ((fit->size == size) & (fit->start < start)) ? base + half : base;
-        count -= half;
-    }
-    return (uint32_t)(base - placement->fits) +
-           (count && (base->size < size || (base->size == size && base->start < start)));
+    ranges->start[at] = start;
+    ranges->end[at] = end;
+    ranges->size[at] = size_in_pool(ranges->pool[at], end - start);
 }
 
-static struct vt_fit fit_of(const struct vt_place *hole)
+static void insert_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end, uint8_t pool)
 {
-    return (struct vt_fit){(uint64_t)hole->pool << POOL_SHIFT | (hole->end - hole->start), hole->start};
-}
-
-/* A hole is now another, which begins where none but it is. */
-static void change_hole(struct vt_placement *placement, uint32_t at, uint64_t start, uint64_t end)
-{
-    struct vt_place *hole = &placement->holes[at];
-    const struct vt_fit old = fit_of(hole);
-    hole->start = start;
-    hole->end = end;
-    const struct vt_fit new = fit_of(hole);
-    struct vt_fit *fits = placement->fits;
-    const uint32_t from = fit_at(placement, old.size, old.start), to = fit_at(placement, new.size, new.start);
-    if (to > from + 1) {
-        memmove(fits + from, fits + from + 1, (to - 1 - from) * sizeof *fits);
-        fits[to - 1] = new;
-    } else if (to > from) {
-        fits[from] = new;
-    } else {
-        memmove(fits + to + 1, fits + to, (from - to) * sizeof *fits);
-        fits[to] = new;
-    }
-}
-
-static void insert_hole(struct vt_placement *placement, uint32_t at, uint64_t start, uint64_t end, uint32_t pool)
-{
-    struct vt_place *holes = placement->holes;
-    if (placement->hole_count == VT_PLACEMENT_MAXIMUM)
+    if (ranges->count == VT_PLACEMENT_MAXIMUM)
         return;
-    const struct vt_place hole = {start, end, pool};
-    const struct vt_fit fit = fit_of(&hole);
-    const uint32_t to = fit_at(placement, fit.size, fit.start);
-    memmove(holes + at + 1, holes + at, (placement->hole_count - at) * sizeof *holes);
-    memmove(placement->fits + to + 1, placement->fits + to, (placement->hole_count - to) * sizeof fit);
-    holes[at] = hole;
-    placement->fits[to] = fit;
-    placement->hole_count++;
+    const uint32_t after = ranges->count++ - at;
+    memmove(ranges->start + at + 1, ranges->start + at, after * sizeof *ranges->start);
+    memmove(ranges->end + at + 1, ranges->end + at, after * sizeof *ranges->end);
+    memmove(ranges->size + at + 1, ranges->size + at, after * sizeof *ranges->size);
+    memmove(ranges->pool + at + 1, ranges->pool + at, after * sizeof *ranges->pool);
+    ranges->pool[at] = pool;
+    set_range(ranges, at, start, end);
 }
 
-static void remove_hole(struct vt_placement *placement, uint32_t at)
+static void remove_range(struct vt_ranges_kept *ranges, uint32_t at)
 {
-    struct vt_place *holes = placement->holes;
-    const struct vt_fit fit = fit_of(&holes[at]);
-    const uint32_t from = fit_at(placement, fit.size, fit.start);
-    placement->hole_count--;
-    memmove(holes + at, holes + at + 1, (placement->hole_count - at) * sizeof *holes);
-    memmove(placement->fits + from, placement->fits + from + 1, (placement->hole_count - from) * sizeof fit);
+    const uint32_t after = --ranges->count - at;
+    memmove(ranges->start + at, ranges->start + at + 1, after * sizeof *ranges->start);
+    memmove(ranges->end + at, ranges->end + at + 1, after * sizeof *ranges->end);
+    memmove(ranges->size + at, ranges->size + at + 1, after * sizeof *ranges->size);
+    memmove(ranges->pool + at, ranges->pool + at + 1, after * sizeof *ranges->pool);
+    ranges->size[ranges->count] = 0; /* so that none in the last lanes counts */
 }
 
-/* The segment that holds all of start … end, or NULL. */
-static const struct vt_place *segment_of(const struct vt_placement *placement, uint64_t start, uint64_t end)
+/* The first of the smallest that is not smaller than `size`; count if there is none. */
+static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
 {
-    const uint32_t at = place_at(placement->segments, placement->segment_count, start);
-    const struct vt_place *segment = &placement->segments[at];
-    return at < placement->segment_count && segment->start <= start && end <= segment->end && start < end
-               ? segment
-               : NULL;
+    typedef int32_t lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
+    lanes least = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
+    const lanes wanted = {size, size, size, size};
+    uint32_t at = 0;
+    _Static_assert(VT_PLACEMENT_MAXIMUM % LANES == 0, "whole lanes");
+    for (; at < ranges->count; at += LANES) {
+        lanes some;
+        memcpy(&some, ranges->size + at, sizeof some);
+        const lanes better = (some >= wanted) & (some < least);
+        least = (some & better) | (least & ~better);
+    }
+    int32_t found = least[0];
+    for (unsigned i = 1; i < LANES; i++)
+        found = least[i] < found ? least[i] : found;
+    if (found == INT32_MAX)
+        return ranges->count;
+    for (at = 0; ranges->size[at] != found; at++)
+        ;
+    return at;
+}
+
+/* ---- segments ---- */
+
+/* The segment that holds all of start … end; segments.count if there is none. */
+static uint32_t segment_of(struct vt_placement *placement, uint64_t start, uint64_t end)
+{
+    struct vt_ranges_kept *segments = &placement->segments;
+    const uint32_t at = range_at(segments, start);
+    if (at == segments->count || segments->start[at] > start || end > segments->end[at] || end <= start)
+        return segments->count;
+    segments->hint = at;
+    return at;
 }
 
 static void drop_segment(struct vt_placement *placement, uint32_t at)
 {
-    const struct vt_place segment = placement->segments[at];
-    if (segment.start == placement->fresh)
+    const uint64_t start = placement->segments.start[at], end = placement->segments.end[at];
+    const uint32_t hole = range_at(&placement->holes, start);
+    if (start == placement->fresh)
         placement->fresh = 0;
-    const uint32_t hole = place_at(placement->holes, placement->hole_count, segment.start);
-    while (hole < placement->hole_count && placement->holes[hole].start < segment.end)
-        remove_hole(placement, hole);
-    placement->segment_count--;
-    memmove(placement->segments + at, placement->segments + at + 1,
-            (placement->segment_count - at) * sizeof segment);
+    while (hole < placement->holes.count && placement->holes.start[hole] < end)
+        remove_range(&placement->holes, hole);
+    remove_range(&placement->segments, at);
 }
 
 void vt_placement_add_segment(struct vt_placement *placement, unsigned device, uint64_t start, uint64_t bytes)
 {
     const uint64_t end = start + bytes;
-    if (end <= start || bytes >> POOL_SHIFT)
+    struct vt_ranges_kept *segments = &placement->segments;
+    if (end <= start)
         return;
-    const uint32_t at = place_at(placement->segments, placement->segment_count, start);
-    while (at < placement->segment_count && placement->segments[at].start < end)
+    const uint32_t at = range_at(segments, start);
+    while (at < segments->count && segments->start[at] < end)
         drop_segment(placement, at);
-    if (placement->segment_count == VT_PLACEMENT_MAXIMUM)
-        return;
-    memmove(placement->segments + at + 1, placement->segments + at,
-            (placement->segment_count - at) * sizeof *placement->segments);
-    placement->segments[at] = (struct vt_place){start, end, pool_of(device, bytes == SMALL_SEGMENT_BYTES)};
-    placement->segment_count++;
-    placement->fresh = start;
+    if (segments->count < VT_PLACEMENT_MAXIMUM)
+        placement->fresh = start;
+    insert_range(segments, at, start, end, pool_of(device, bytes == SMALL_SEGMENT_BYTES));
 }
 
 void vt_placement_end_segment(struct vt_placement *placement, uint64_t start)
 {
-    const uint32_t at = place_at(placement->segments, placement->segment_count, start);
-    if (at < placement->segment_count && placement->segments[at].start == start)
+    const uint32_t at = range_at(&placement->segments, start);
+    if (at < placement->segments.count && placement->segments.start[at] == start)
         drop_segment(placement, at);
 }
 
-/* What is left of a hole, or of a fresh segment. */
+/* ---- blocks ---- */
+
 void vt_placement_take(struct vt_placement *placement, uint64_t start, uint64_t bytes)
 {
+    struct vt_ranges_kept *holes = &placement->holes;
     const uint64_t end = start + bytes;
+    if (end <= start)
+        return;
     if (placement->fresh) {
-        const struct vt_place *segment = segment_of(placement, start, end);
-        if (segment && segment->start == placement->fresh) {
-            insert_hole(placement, place_at(placement->holes, placement->hole_count, segment->start),
-                        segment->start, segment->end, segment->pool);
+        const uint32_t segment = segment_of(placement, start, end);
+        if (segment < placement->segments.count && placement->segments.start[segment] == placement->fresh) {
+            insert_range(holes, range_at(holes, placement->fresh), placement->fresh,
+                         placement->segments.end[segment], placement->segments.pool[segment]);
             placement->fresh = 0;
         }
     }
-    const uint32_t at = place_at(placement->holes, placement->hole_count, start);
-    if (at == placement->hole_count || end <= start)
+    const uint32_t at = range_at(holes, start);
+    if (at == holes->count || holes->start[at] > start || holes->end[at] < end)
         return;
-    const struct vt_place hole = placement->holes[at];
-    if (hole.start > start || hole.end < end)
-        return;
-    if (hole.start == start && hole.end == end) {
-        remove_hole(placement, at);
-    } else if (hole.start == start) {
-        change_hole(placement, at, end, hole.end);
+    const uint64_t hole_start = holes->start[at], hole_end = holes->end[at];
+    if (hole_start == start && hole_end == end) {
+        remove_range(holes, at);
+    } else if (hole_start == start) {
+        set_range(holes, at, end, hole_end);
     } else {
-        change_hole(placement, at, hole.start, start);
-        if (end < hole.end)
-            insert_hole(placement, at + 1, end, hole.end, hole.pool);
+        set_range(holes, at, hole_start, start);
+        if (end < hole_end)
+            insert_range(holes, at + 1, end, hole_end, holes->pool[at]);
     }
 }
 
 /* Joined with the holes next to it, of the same segment. */
 void vt_placement_give(struct vt_placement *placement, uint64_t start, uint64_t bytes)
 {
-    uint64_t end = start + bytes;
-    const struct vt_place *segment = segment_of(placement, start, end), *holes = placement->holes;
-    if (!segment)
+    struct vt_ranges_kept *holes = &placement->holes;
+    const uint64_t end = start + bytes;
+    const uint32_t segment = segment_of(placement, start, end), at = range_at(holes, start);
+    if (segment == placement->segments.count)
         return;
-    if (segment->start == placement->fresh)
+    if (placement->segments.start[segment] == placement->fresh)
         placement->fresh = 0;
-    const uint32_t at = place_at(holes, placement->hole_count, start);
-    const bool before = at > 0 && holes[at - 1].end == start && start > segment->start,
-               after = at < placement->hole_count && holes[at].start == end && end < segment->end;
-    if (at < placement->hole_count && holes[at].start < end)
+    if (at < holes->count && holes->start[at] < end)
         return; /* free already, as far as we know */
-    if (after)
-        end = holes[at].end;
-    if (before && after)
-        remove_hole(placement, at);
-    if (before)
-        change_hole(placement, at - 1, holes[at - 1].start, end);
-    else if (after)
-        change_hole(placement, at, start, end);
-    else
-        insert_hole(placement, at, start, end, segment->pool);
+    const bool before = at > 0 && holes->end[at - 1] == start && start > placement->segments.start[segment],
+               after = at < holes->count && holes->start[at] == end && end < placement->segments.end[segment];
+    if (before && after) {
+        set_range(holes, at - 1, holes->start[at - 1], holes->end[at]);
+        remove_range(holes, at);
+    } else if (before) {
+        set_range(holes, at - 1, holes->start[at - 1], end);
+    } else if (after) {
+        set_range(holes, at, start, holes->end[at]);
+    } else {
+        insert_range(holes, at, start, end, placement->segments.pool[segment]);
+    }
 }
 
-uint64_t vt_placement_guess(const struct vt_placement *placement, unsigned device, uint64_t *bytes)
+uint64_t vt_placement_guess(struct vt_placement *placement, unsigned device, uint64_t *bytes)
 {
+    struct vt_ranges_kept *holes = &placement->holes;
     const bool small = *bytes <= SMALL_BLOCK_BYTES;
-    const uint64_t pool = (uint64_t)pool_of(device, small) << POOL_SHIFT;
-    const uint32_t at = fit_at(placement, pool | (*bytes & ((UINT64_C(1) << POOL_SHIFT) - 1)), 0);
+    const unsigned pool = pool_of(device, small);
+    const uint32_t at = smallest_from(holes, size_in_pool(pool, *bytes));
     uint64_t start = placement->fresh, size = 0;
-    if (at < placement->hole_count && placement->fits[at].size >> POOL_SHIFT == pool >> POOL_SHIFT) {
-        start = placement->fits[at].start;
-        size = placement->fits[at].size ^ pool;
+    if (at < holes->count && holes->pool[at] == pool) {
+        holes->hint = at;
+        start = holes->start[at];
+        size = holes->end[at] - start;
     } else if (start) {
-        const struct vt_place *segment = segment_of(placement, start, start + 1);
-        size = segment ? segment->end - start : 0;
+        const uint32_t segment = segment_of(placement, start, start + 1);
+        size = segment < placement->segments.count ? placement->segments.end[segment] - start : 0;
     }
     if (!small && size > *bytes && size - *bytes <= SMALL_BLOCK_BYTES)
         *bytes = size;
     return start;
 }
 
-/* One place after `position`; false if it makes no sense, which no writer's does. */
-static bool code_place(struct vt_place *place, uint64_t position, struct vt_coder *coder, vt_chance *chances,
-                       bool reading)
+/* ---- at the start of a chain ---- */
+
+/* One range after `position`; false if it makes no sense, which no writer's does. */
+static bool code_range(struct vt_coder *coder, vt_chance *chances, uint64_t position, uint64_t *start,
+                       uint64_t *end, bool reading)
 {
-    const uint64_t start = position + vt_code_number(coder, chances, place->start - position, reading);
-    const uint64_t bytes =
-        vt_code_number(coder, chances + VT_NUMBER_CHANCES, place->end - place->start, reading);
-    place->start = start;
-    place->end = start + bytes;
-    return start >= position && place->end > start && !(bytes >> POOL_SHIFT);
+    const uint64_t bytes = *end - *start;
+    *start = position + vt_code_number(coder, chances, *start - position, reading);
+    *end = *start + vt_code_number(coder, chances + VT_NUMBER_CHANCES, bytes, reading);
+    return *start >= position && *end > *start;
 }
 
 void vt_placement_code(struct vt_placement *placement, struct vt_coder *coder, bool reading)
 {
-    vt_chance chances[4 * VT_NUMBER_CHANCES];
-    struct vt_place place;
-    uint64_t position = 0;
-    for (size_t i = 0; i < 4 * VT_NUMBER_CHANCES; i++)
+    struct vt_ranges_kept *const all[] = {&placement->segments, &placement->holes};
+    vt_chance chances[3 * VT_NUMBER_CHANCES];
+    for (size_t i = 0; i < 3 * VT_NUMBER_CHANCES; i++)
         chances[i] = VT_CHANCE_EVEN;
     if (reading)
-        placement->segment_count = placement->hole_count = 0;
-    uint64_t count = vt_code_number(coder, chances, placement->segment_count, reading);
-    for (uint32_t i = 0; i < count && i < VT_PLACEMENT_MAXIMUM; i++) {
-        place = placement->segments[i];
-        bool good = code_place(&place, position, coder, chances, reading);
-        place.pool = vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, 6, place.pool, reading);
-        if (!good)
-            return;
-        position = place.end;
-        if (reading)
-            placement->segments[placement->segment_count++] = place;
-    }
-    count = vt_code_number(coder, chances, placement->hole_count, reading);
-    position = 0;
-    for (uint32_t i = 0; i < count && i < VT_PLACEMENT_MAXIMUM; i++) {
-        place = placement->holes[i];
-        if (!code_place(&place, position, coder, chances, reading))
-            return;
-        position = place.end;
-        if (reading)
-            vt_placement_give(placement, place.start, place.end - place.start);
+        memset(placement, 0, sizeof *placement);
+    for (unsigned holes = 0; holes < 2; holes++) {
+        struct vt_ranges_kept *ranges = all[holes];
+        const uint64_t count = vt_code_number(coder, chances, ranges->count, reading);
+        uint64_t position = 0;
+        for (uint32_t i = 0; i < count && i < VT_PLACEMENT_MAXIMUM; i++) {
+            uint64_t start = ranges->start[i], end = ranges->end[i];
+            const bool good = code_range(coder, chances, position, &start, &end, reading);
+            const unsigned pool = vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, POOL_BITS, ranges->pool[i], reading);
+            if (!good)
+                return;
+            if (reading)
+                insert_range(ranges, i, start, end, (uint8_t)pool);
+            position = end;
+        }
     }
     placement->fresh = vt_code_number(coder, chances, placement->fresh, reading);
 }
