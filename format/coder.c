@@ -10,5 +10,5 @@ uint64_t vt_code_number(struct vt_coder *coder, vt_chance *chances, uint64_t val
     unsigned length = vt_code_tree(coder, chances, 7, vt_bit_length(value), reading);
     if (length > 64) /* no writer's bytes */
         length = 64;
-    return vt_code_tail(coder, chances + 128 + length * 8, length, value, reading);
+    return vt_code_tail(coder, length, value, reading);
 }

@@ -1,6 +1,6 @@
-/* Bits to bytes and back: a range coder whose probabilities learn (format.h, "Events of a chain"). One set of functions for both
- * directions: each takes a value, and when reading returns the value read instead. Nothing here fails: past the end of
- * what is read there are zeros, and a writer's caller leaves room. */
+/* Bits to bytes and back: a range coder whose probabilities learn (format.h, "Events of a chain"). One set of
+ * functions for both directions: each takes a value, and when reading returns the value read instead. Nothing
+ * here fails: past the end of what is read there are zeros, and a writer's caller leaves room. */
 #ifndef VT_CODER_H
 #define VT_CODER_H
 
@@ -11,10 +11,20 @@
 
 #define VT_INLINE static inline __attribute__((always_inline))
 
+/* Two streams in one piece: what has chances from its start, plain bits from its end on backwards. */
 struct vt_coder {
-    uint64_t low, range;    /* when reading, low is the distance of what is read from the range's start */
-    uint8_t *out;           /* writing: the next byte */
-    const uint8_t *in, *end; /* reading */
+    uint64_t low, range; /* when reading, low is how far into the range that is what was read */
+    uint64_t plain;      /* bits that are not written yet, or are read already: the lowest plain_bits */
+    unsigned plain_bits;
+    union {
+        uint8_t *out; /* writing: the next byte */
+        const uint8_t *in;
+    };
+    union {
+        uint8_t *plain_out; /* writing: past the next byte, backwards */
+        const uint8_t *plain_in;
+    };
+    const uint8_t *start, *end; /* reading */
 };
 
 /* How likely a bit is 1: in the upper 22 bits, and in the lower 10 how often that was learned from. */
@@ -23,16 +33,17 @@ enum {
     VT_CHANCE_COUNT_BITS = 10,
     VT_CHANCE_BITS = 12, /* of those that count */
     VT_CHANCE_LEARNED = 60,
-    VT_NUMBER_CHANCES = 128 + 65 * 8, /* of vt_code_number */
+    VT_NUMBER_CHANCES = 128, /* of vt_code_number */
 };
 #define VT_CHANCE_EVEN (UINT32_C(1) << 31)
 
 /* 65536 / (n + 1.5): how far a chance moves that was learned from n bits. */
 extern const uint16_t vt_chance_steps[VT_CHANCE_LEARNED + 1];
 
-VT_INLINE void vt_coder_write(struct vt_coder *coder, uint8_t *out)
+/* `out` … `end`: has room for all that is written. */
+VT_INLINE void vt_coder_write(struct vt_coder *coder, uint8_t *out, uint8_t *end)
 {
-    *coder = (struct vt_coder){.range = UINT64_MAX, .out = out};
+    *coder = (struct vt_coder){.range = UINT64_MAX, .out = out, .plain_out = end};
 }
 
 VT_INLINE void vt_coder_refill(struct vt_coder *coder)
@@ -51,7 +62,7 @@ VT_INLINE void vt_coder_refill(struct vt_coder *coder)
 
 VT_INLINE void vt_coder_read(struct vt_coder *coder, const uint8_t *in, const uint8_t *end)
 {
-    *coder = (struct vt_coder){.range = UINT64_MAX, .in = in, .end = end};
+    *coder = (struct vt_coder){.range = UINT64_MAX, .in = in, .plain_in = end, .start = in, .end = end};
     vt_coder_refill(coder);
     vt_coder_refill(coder);
 }
@@ -80,18 +91,25 @@ VT_INLINE void vt_coder_settle(struct vt_coder *coder, bool reading)
     }
 }
 
-/* The fewest bytes that lie in the range, whatever follows: zeros do. Returns their end. */
-static inline uint8_t *vt_coder_end(struct vt_coder *coder)
+/* The fewest bytes that lie in the range, whatever follows; then the plain bits, which
+ * end at `end`, moved next to them, but not to end before `least`: zeros go in between. Returns the end. */
+static inline uint8_t *vt_coder_end(struct vt_coder *coder, const uint8_t *end, const uint8_t *least)
 {
     uint64_t mask = UINT64_MAX, raise;
     do {
         mask >>= 8;
-        raise = (mask + 1 - (coder->low & mask)) & mask;
-    } while (raise >= coder->range);
+        raise = (0 - coder->low) & mask;
+    } while (raise + mask >= coder->range);
     vt_coder_raise(coder, raise);
     for (; mask != UINT64_MAX; mask = mask << 8 | 0xff, coder->low <<= 8)
         *coder->out++ = (uint8_t)(coder->low >> 56);
-    return coder->out;
+    if (coder->plain_bits)
+        *--coder->plain_out = (uint8_t)coder->plain;
+    const size_t bytes = (size_t)(end - coder->plain_out);
+    while (coder->out + bytes < least)
+        *coder->out++ = 0;
+    memmove(coder->out, coder->plain_out, bytes);
+    return coder->out + bytes;
 }
 
 /* One bit, by its chance, which learns from it. */
@@ -102,7 +120,8 @@ VT_INLINE bool vt_code_bit(struct vt_coder *coder, vt_chance *chance, bool bit, 
     const uint64_t part = (coder->range >> VT_CHANCE_BITS) * (now >> (32 - VT_CHANCE_BITS));
     if (reading)
         bit = coder->low < part;
-    const int32_t target = bit ? (1 << 22) - (1 << 10) : 1 << 10, value = (int32_t)(now >> VT_CHANCE_COUNT_BITS);
+    const int32_t target = bit ? (1 << 22) - (1 << 10) : 1 << 10,
+                  value = (int32_t)(now >> VT_CHANCE_COUNT_BITS);
     *chance = ((uint32_t)(value + (int32_t)(((int64_t)(target - value) * vt_chance_steps[count]) >> 16))
                << VT_CHANCE_COUNT_BITS) |
               (count + (count < VT_CHANCE_LEARNED));
@@ -119,26 +138,30 @@ VT_INLINE bool vt_code_bit(struct vt_coder *coder, vt_chance *chance, bool bit, 
     return bit;
 }
 
-/* The lowest `bits` bits of a value, at most 16, all equally likely. */
+/* The lowest `bits` bits of a value, at most 32, all equally likely. */
 VT_INLINE uint64_t vt_code_plain(struct vt_coder *coder, unsigned bits, uint64_t value, bool reading)
 {
-    const uint64_t part = coder->range >> bits;
-    value &= (UINT64_C(1) << bits) - 1;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
     if (reading) {
-        value = coder->low / part;
-        if (value >> bits) /* no writer's bytes */
-            value = (UINT64_C(1) << bits) - 1;
-        coder->low -= value * part;
-    } else {
-        vt_coder_raise(coder, value * part);
+        while (coder->plain_bits < bits) {
+            coder->plain |= (uint64_t)(coder->plain_in > coder->start ? *--coder->plain_in : 0)
+                            << coder->plain_bits;
+            coder->plain_bits += 8;
+        }
+        value = coder->plain & mask;
+        coder->plain >>= bits;
+        coder->plain_bits -= bits;
+        return value;
     }
-    coder->range = part;
-    vt_coder_settle(coder, reading);
-    return value;
+    coder->plain |= (value & mask) << coder->plain_bits;
+    for (coder->plain_bits += bits; coder->plain_bits >= 8; coder->plain_bits -= 8, coder->plain >>= 8)
+        *--coder->plain_out = (uint8_t)coder->plain;
+    return value & mask;
 }
 
 /* `bits` bits, the highest first; each has a chance of its own after those before it: 1 << bits chances. */
-VT_INLINE unsigned vt_code_tree(struct vt_coder *coder, vt_chance *chances, unsigned bits, unsigned value, bool reading)
+VT_INLINE unsigned vt_code_tree(struct vt_coder *coder, vt_chance *chances, unsigned bits, unsigned value,
+                                bool reading)
 {
     unsigned node = 1;
     for (unsigned i = bits; i-- > 0;)
@@ -146,23 +169,16 @@ VT_INLINE unsigned vt_code_tree(struct vt_coder *coder, vt_chance *chances, unsi
     return node & ((1u << bits) - 1);
 }
 
-/* What follows the highest bit of a value of `length` bits: the next two or three by chances, 8 of them, the rest plain. */
-VT_INLINE uint64_t vt_code_tail(struct vt_coder *coder, vt_chance *chances, unsigned length, uint64_t value,
-                                bool reading)
+/* What follows the highest bit of a value of `length` bits: plain. */
+VT_INLINE uint64_t vt_code_tail(struct vt_coder *coder, unsigned length, uint64_t value, bool reading)
 {
-    enum { LEARNED = 2, PLAIN = 16 };
-    if (length < 2)
-        return length;
-    unsigned left = length - 1, learned = left < LEARNED ? left : LEARNED;
-    uint64_t made = 1;
-    left -= learned;
-    made = made << learned | vt_code_tree(coder, chances, learned, (unsigned)(value >> left) & ((1u << learned) - 1), reading);
-    while (left > 0) {
-        unsigned bits = left < PLAIN ? left : PLAIN;
-        left -= bits;
-        made = made << bits | vt_code_plain(coder, bits, value >> left, reading);
+    enum { HALF = 32 };
+    uint64_t made = length > 0;
+    if (length > HALF + 1) {
+        made = made << (length - 1 - HALF) | vt_code_plain(coder, length - 1 - HALF, value >> HALF, reading);
+        length = HALF + 1;
     }
-    return made;
+    return length > 1 ? made << (length - 1) | vt_code_plain(coder, length - 1, value, reading) : made;
 }
 
 VT_INLINE unsigned vt_bit_length(uint64_t value)
@@ -173,7 +189,8 @@ VT_INLINE unsigned vt_bit_length(uint64_t value)
 /* Any number; small ones are cheap. VT_NUMBER_CHANCES chances. Not inline: it is for what no one foresaw. */
 uint64_t vt_code_number(struct vt_coder *coder, vt_chance *chances, uint64_t value, bool reading);
 /* The same, where small negative ones (modulo 2^64) are small too. */
-static inline uint64_t vt_code_difference(struct vt_coder *coder, vt_chance *chances, uint64_t value, bool reading)
+static inline uint64_t vt_code_difference(struct vt_coder *coder, vt_chance *chances, uint64_t value,
+                                          bool reading)
 {
     value = vt_code_number(coder, chances, value << 1 ^ (0 - (value >> 63)), reading);
     return value >> 1 ^ (0 - (value & 1));

@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum field { FIELD_ADDRESS, FIELD_BYTES, FIELD_DETAIL, FIELD_TOTAL, FIELD_SEQUENCE };
-enum { TICK_SHIFT = 8, UNMATCHED = 15, TIME_BITS = 4, TIME_ESCAPE = 15, PACE_SHIFT = 4, THREAD_BITS = 4 };
+enum { TICK_SHIFT = 8, UNMATCHED = 15, PACE_SHIFT = 4, THREAD_BITS = 4, LENGTH_MAXIMUM = 57 };
 
 /* ---- what is known ---- */
 
@@ -93,17 +93,18 @@ static void expect_totals(const struct vt_event_codec *codec, struct vt_event *e
     event->total_bytes += event->kind == VT_EVENT_ALLOC ? event->bytes : 0 - event->bytes;
 }
 
-static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_event *like, struct vt_event *event,
-                         uint64_t *asked)
+static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_event *like,
+                         struct vt_event *event, uint64_t *asked)
 {
     const struct vt_past_size *size = size_of(codec, like->bytes);
     *asked = size->before == like->bytes && size->now ? size->now : like->bytes;
     event->bytes = *asked;
-    event->address = vt_placement_guess(&codec->placement, (uint8_t)event->device_index, &event->bytes);
+    event->address = vt_holes_guess(&codec->holes, (uint8_t)event->device_index, &event->bytes);
 }
 
 /* The block that is freed: the latest of the family. */
-static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like, struct vt_event *event)
+static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like,
+                         struct vt_event *event)
 {
     uint32_t number = codec->families[like->family % VT_PAST_EVENTS];
     const struct vt_past_block *block = NULL;
@@ -119,8 +120,8 @@ static void expect_freed(struct vt_event_codec *codec, const struct vt_past_even
 }
 
 /* All but stack, code, thread and time. */
-static void expect(struct vt_event_codec *codec, const struct vt_past_thread *thread, const struct vt_past_event *like,
-                   struct vt_event *event, uint64_t *asked)
+static void expect(struct vt_event_codec *codec, const struct vt_past_thread *thread,
+                   const struct vt_past_event *like, struct vt_event *event, uint64_t *asked)
 {
     event->sequence = like->sequence_step ? thread->sequence + like->sequence_step - 1 : 0;
     if (is_block(event, VT_EVENT_ALLOC)) {
@@ -139,7 +140,7 @@ static void expect(struct vt_event_codec *codec, const struct vt_past_thread *th
 
 /* What an event of the present thread is likely to be. */
 struct guess {
-    uint32_t number; /* of the event that it is like, 0 = none */
+    uint32_t number;  /* of the event that it is like, 0 = none */
     unsigned context; /* how often such guesses were right */
     uint64_t asked;
     struct vt_event event;
@@ -158,8 +159,10 @@ static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bo
             index++;
     index = vt_code_tree(&codec->coder, chances->thread[codec->thread], THREAD_BITS, index, reading);
     if (index >= codec->thread_count) { /* not known: in the place of the one that is for longest */
-        event->thread_id = (uint32_t)vt_code_number(&codec->coder, chances->new_thread, event->thread_id, reading);
-        index = codec->thread_count < VT_PAST_THREADS ? codec->thread_count++ : codec->next_thread++ % VT_PAST_THREADS;
+        event->thread_id =
+            (uint32_t)vt_code_number(&codec->coder, chances->new_thread, event->thread_id, reading);
+        index = codec->thread_count < VT_PAST_THREADS ? codec->thread_count++
+                                                      : codec->next_thread++ % VT_PAST_THREADS;
         threads[index] = (struct vt_past_thread){.thread_id = event->thread_id};
     }
     event->thread_id = threads[index].thread_id;
@@ -169,11 +172,15 @@ static void code_thread(struct vt_event_codec *codec, struct vt_event *event, bo
 static void code_stack(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
-    bool new = vt_code_bit(&codec->coder, &chances->is_new_stack, event->stack_id == codec->newest_stack + 1, reading);
+    bool new = vt_code_bit(&codec->coder, &chances->is_new_stack, event->stack_id == codec->newest_stack + 1,
+                           reading);
     if (new)
         event->stack_id = codec->newest_stack + 1;
     else
-        event->stack_id = codec->newest_stack - (uint32_t)vt_code_difference(&codec->coder, chances->other_stack, (uint64_t)(int32_t)(codec->newest_stack - event->stack_id), reading);
+        event->stack_id =
+            codec->newest_stack -
+            (uint32_t)vt_code_difference(&codec->coder, chances->other_stack,
+                                         (uint64_t)(int32_t)(codec->newest_stack - event->stack_id), reading);
 }
 
 static void code_code(struct vt_event_codec *codec, struct vt_event *event, uint32_t expected, bool reading)
@@ -184,7 +191,8 @@ static void code_code(struct vt_event_codec *codec, struct vt_event *event, uint
     } else {
         uint32_t made = 0;
         for (unsigned i = 0; i < 4; i++)
-            made |= vt_code_tree(&codec->coder, codec->chances.code[i], 8, code >> 8 * i & 255, reading) << 8 * i;
+            made |= vt_code_tree(&codec->coder, codec->chances.code[i], 8, code >> 8 * i & 255, reading)
+                    << 8 * i;
         code = made;
     }
     set_code(event, code);
@@ -199,22 +207,27 @@ struct fields {
 
 static bool code_is_expected(const struct fields *fields, enum field field, bool is)
 {
-    return vt_code_bit(&fields->codec->coder, &fields->chances->expected[field][fields->context], is, fields->reading);
+    return vt_code_bit(&fields->codec->coder, &fields->chances->expected[field][fields->context], is,
+                       fields->reading);
 }
 
 /* As expected; else the difference to `base`. */
-static uint64_t code_field(const struct fields *fields, enum field field, uint64_t value, uint64_t expected, uint64_t base)
+static uint64_t code_field(const struct fields *fields, enum field field, uint64_t value, uint64_t expected,
+                           uint64_t base)
 {
     if (code_is_expected(fields, field, value == expected))
         return expected;
-    return base + vt_code_difference(&fields->codec->coder, fields->chances->differences[field], value - base, fields->reading);
+    return base + vt_code_difference(&fields->codec->coder, fields->chances->differences[field], value - base,
+                                     fields->reading);
 }
 
 /* The address of a freed block that was not expected: by the age of what made it, or as it is. */
 static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint64_t base, bool reading)
 {
     const struct vt_past_block *block = reading ? NULL : find_block(codec, address);
-    uint64_t age = block && is_known(codec, block->number) && past(codec, block->number)->address == address ? codec->number - block->number : 0;
+    uint64_t age = block && is_known(codec, block->number) && past(codec, block->number)->address == address
+                       ? codec->number - block->number
+                       : 0;
     age = vt_code_number(&codec->coder, codec->chances.age, age, reading);
     if (age)
         return past(codec, codec->number - (uint32_t)age)->address;
@@ -222,10 +235,12 @@ static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint6
 }
 
 /* All fields but stack, code, thread and time. */
-static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread, struct vt_event *event, struct guess *guess, bool matched, bool reading)
+static void code_fields(struct vt_event_codec *codec, const struct vt_past_thread *thread,
+                        struct vt_event *event, struct guess *guess, bool matched, bool reading)
 {
     const struct vt_past_kind last = *kind_of(codec, event);
-    const bool made = is_block(event, VT_EVENT_ALLOC), freed = is_block(event, VT_EVENT_FREE), block = made || freed;
+    const bool made = is_block(event, VT_EVENT_ALLOC), freed = is_block(event, VT_EVENT_FREE),
+               block = made || freed;
     struct vt_event *expected = &guess->event;
     struct fields fields = {codec, &codec->chances.fields[block][matched], guess->context, reading};
     if (freed) {
@@ -239,38 +254,58 @@ static void code_fields(struct vt_event_codec *codec, const struct vt_past_threa
     event->bytes = code_field(&fields, FIELD_BYTES, event->bytes, expected->bytes, block ? 0 : last.bytes);
     if (made && event->bytes != expected->bytes) {
         uint64_t bytes = guess->asked = event->bytes;
-        expected->address = vt_placement_guess(&codec->placement, (uint8_t)event->device_index, &bytes);
+        expected->address = vt_holes_guess(&codec->holes, (uint8_t)event->device_index, &bytes);
     }
     if (!freed)
         event->address = code_field(&fields, FIELD_ADDRESS, event->address, expected->address, last.address);
     expected->bytes = event->bytes;
     if (block)
         expect_totals(codec, expected);
-    event->detail = code_field(&fields, FIELD_DETAIL, event->detail, expected->detail, block ? expected->detail : last.detail);
-    event->total_bytes = code_field(&fields, FIELD_TOTAL, event->total_bytes, expected->total_bytes, block ? expected->total_bytes : last.total_bytes);
-    event->sequence = code_field(&fields, FIELD_SEQUENCE, event->sequence, expected->sequence, thread->sequence);
+    event->detail = code_field(&fields, FIELD_DETAIL, event->detail, expected->detail,
+                               block ? expected->detail : last.detail);
+    event->total_bytes = code_field(&fields, FIELD_TOTAL, event->total_bytes, expected->total_bytes,
+                                    block ? expected->total_bytes : last.total_bytes);
+    event->sequence =
+        code_field(&fields, FIELD_SEQUENCE, event->sequence, expected->sequence, thread->sequence);
+}
+
+/* The length of the ticks in bits, 1 + that, or 0 for a time before the last event's: how far above or below
+ * what the stack makes likely, step by step. */
+VT_INLINE unsigned code_length(struct vt_event_codec *codec, unsigned pace, unsigned length, bool reading)
+{
+    vt_chance(*chances)[VT_LENGTH_STEPS] =
+        codec->chances.time[pace < VT_TIME_PACES ? pace : VT_TIME_PACES - 1];
+    unsigned at = pace / 4 + 1, step = 0;
+    if (vt_code_bit(&codec->coder, &chances[0][0], length > at, reading)) {
+        for (at++; at < LENGTH_MAXIMUM; at++) {
+            step += step + 1 < VT_LENGTH_STEPS;
+            if (vt_code_bit(&codec->coder, &chances[0][step], length == at, reading))
+                break;
+        }
+    } else {
+        for (; at > 0; at--, step += step + 1 < VT_LENGTH_STEPS)
+            if (vt_code_bit(&codec->coder, &chances[1][step], length == at, reading))
+                break;
+    }
+    return at;
 }
 
 VT_INLINE void code_time(struct vt_event_codec *codec, struct vt_event *event, bool reading)
 {
-    struct vt_event_chances *chances = &codec->chances;
     struct vt_past_stack *stack = stack_of(codec, event->stack_id);
     const uint64_t mask = UINT64_MAX >> TICK_SHIFT;
     uint64_t ticks = ((event->t_ns >> TICK_SHIFT) - codec->tick) & mask;
-    unsigned length = vt_bit_length(ticks), pace = stack->pace >> PACE_SHIFT;
-    length = vt_code_tree(&codec->coder, chances->time[pace < 64 ? pace : 63], TIME_BITS, length < TIME_ESCAPE ? length : TIME_ESCAPE, reading);
-    if (length < TIME_ESCAPE) {
-        ticks = vt_code_tail(&codec->coder, chances->tails[length], length, ticks, reading);
-    } else {
-        ticks = ticks << TICK_SHIFT; /* to where its sign is */
-        ticks = (uint64_t)((int64_t)ticks >> TICK_SHIFT);
-        ticks = vt_code_difference(&codec->coder, chances->long_time, ticks, reading);
-    }
+    unsigned length = ticks > mask / 2 ? 0 : vt_bit_length(ticks) + 1;
+    length = code_length(codec, stack->pace >> PACE_SHIFT, length, reading);
+    if (length)
+        ticks = vt_code_tail(&codec->coder, length - 1, ticks, reading);
+    else
+        ticks = 0 - vt_code_number(&codec->coder, codec->chances.back_in_time, (0 - ticks) & mask, reading);
     codec->tick = (codec->tick + ticks) & mask;
     event->t_ns = codec->tick << TICK_SHIFT;
-    /* Twice the logarithm, about. */
-    length = vt_bit_length(ticks & mask);
-    unsigned now = (length << 2 | (unsigned)(length > 2 ? ticks >> (length - 3) & 3 : ticks & 1)) << PACE_SHIFT;
+    /* Four times the logarithm, about. */
+    length -= length > 0;
+    const unsigned now = (length << 2 | (unsigned)(length > 2 ? ticks >> (length - 3) & 3 : 0)) << PACE_SHIFT;
     stack->pace = stack->stack_id == event->stack_id ? (stack->pace * 7 + now) / 8 : now;
     stack->stack_id = event->stack_id;
 }
@@ -292,7 +327,8 @@ static uint32_t candidate(struct vt_event_codec *codec, struct vt_past_thread *t
     return 0;
 }
 
-static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread, const struct vt_event *event, uint32_t like, uint64_t asked)
+static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread,
+                     const struct vt_event *event, uint32_t like, uint64_t asked)
 {
     const uint32_t number = codec->number;
     struct vt_past_event *now = past(codec, number);
@@ -303,28 +339,38 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
             *size_of(codec, like_bytes) = (struct vt_past_size){like_bytes, asked};
         codec->families[family % VT_PAST_EVENTS] = number;
         keep_block(codec, event, family);
-        vt_placement_take(&codec->placement, event->address, event->bytes);
+        vt_holes_take(&codec->holes, event->address, event->bytes);
     } else if (is_block(event, VT_EVENT_FREE)) {
         struct vt_past_block *block = find_block(codec, event->address);
         family = block ? block->family : 0;
         if (block)
             block->number = 0;
-        vt_placement_give(&codec->placement, event->address, event->bytes);
+        vt_holes_give(&codec->holes, event->address, event->bytes);
     } else {
         asked = event->bytes;
-        if (event->layer == VT_LAYER_DRIVER && (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_MAP) && !event->flags)
-            vt_placement_add_segment(&codec->placement, (uint8_t)event->device_index, event->address, event->bytes);
-        else if (event->layer == VT_LAYER_DRIVER && (event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_UNMAP))
-            vt_placement_end_segment(&codec->placement, event->address);
+        if (event->layer == VT_LAYER_DRIVER &&
+            (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_MAP) && !event->flags)
+            vt_holes_add_segment(&codec->holes, (uint8_t)event->device_index, event->address, event->bytes);
+        else if (event->layer == VT_LAYER_DRIVER &&
+                 (event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_UNMAP))
+            vt_holes_end_segment(&codec->holes, event->address);
     }
-    if (event->layer == VT_LAYER_FRAMEWORK && (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE)) {
+    if (event->layer == VT_LAYER_FRAMEWORK &&
+        (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE)) {
         unsigned device = (uint8_t)event->device_index % VT_MAX_DEVICES;
         codec->devices[device].reserved = event->detail;
         codec->devices[device].allocated = event->total_bytes;
     }
-    *kind_of(codec, event) = (struct vt_past_kind){event->address, event->bytes, event->detail, event->total_bytes};
-    *now = (struct vt_past_event){.stack_id = event->stack_id, .code = code_of(event), .family = family, .address = event->address, .detail = event->detail, .bytes = asked,
-        .sequence_step = event->sequence ? event->sequence - thread->sequence + 1 : 0};
+    *kind_of(codec, event) =
+        (struct vt_past_kind){event->address, event->bytes, event->detail, event->total_bytes};
+    *now =
+        (struct vt_past_event){.stack_id = event->stack_id,
+                               .code = code_of(event),
+                               .family = family,
+                               .address = event->address,
+                               .detail = event->detail,
+                               .bytes = asked,
+                               .sequence_step = event->sequence ? event->sequence - thread->sequence + 1 : 0};
     if (event->sequence)
         thread->sequence = event->sequence;
     stack_of(codec, event->stack_id)->number = number;
@@ -371,7 +417,8 @@ static bool is_same(const struct vt_event *event, const struct vt_event *other)
 }
 
 /* An event that is not as expected. */
-static void code_other(struct vt_event_codec *codec, struct guess *guess, struct vt_event *event, bool reading)
+static void code_other(struct vt_event_codec *codec, struct guess *guess, struct vt_event *event,
+                       bool reading)
 {
     struct vt_event_chances *chances = &codec->chances;
     const unsigned before = codec->thread;
@@ -379,14 +426,17 @@ static void code_other(struct vt_event_codec *codec, struct guess *guess, struct
     if (codec->thread != before || guess->event.thread_id != event->thread_id)
         guess_event(codec, guess);
     struct vt_past_thread *thread = &codec->threads[codec->thread];
-    const bool matched = vt_code_bit(&codec->coder, &chances->stack[guess->context], guess->number && is_like(event, &guess->event), reading);
+    const bool matched = vt_code_bit(&codec->coder, &chances->stack[guess->context],
+                                     guess->number && is_like(event, &guess->event), reading);
     if (matched) {
         event->stack_id = guess->event.stack_id;
         set_code(event, code_of(&guess->event));
     } else {
         code_stack(codec, event, reading);
         const struct vt_past_stack *stack = stack_of(codec, event->stack_id);
-        const struct vt_past_event *like = stack->stack_id == event->stack_id && is_known(codec, stack->number) ? past(codec, stack->number) : &nothing;
+        const struct vt_past_event *like =
+            stack->stack_id == event->stack_id && is_known(codec, stack->number) ? past(codec, stack->number)
+                                                                                 : &nothing;
         code_code(codec, event, like->code, reading);
         if (like->code != code_of(event))
             like = &nothing;
@@ -404,7 +454,8 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
     codec->number++;
     past(codec, codec->number)->next = 0;
     guess_event(codec, &guess);
-    if (!vt_code_bit(&codec->coder, &codec->chances.all[guess.context], !reading && guess.number && is_same(event, &guess.event), reading)) {
+    if (!vt_code_bit(&codec->coder, &codec->chances.all[guess.context],
+                     !reading && guess.number && is_same(event, &guess.event), reading)) {
         code_other(codec, &guess, event, reading);
     } else if (reading) {
         const uint64_t t_ns = 0;
@@ -421,18 +472,19 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
 
 void vt_events_begin_chain(struct vt_event_codec *codec)
 {
-    const size_t before = offsetof(struct vt_event_codec, placement), chances = offsetof(struct vt_event_codec, chances);
+    const size_t before = offsetof(struct vt_event_codec, holes),
+                 chances = offsetof(struct vt_event_codec, chances);
     vt_chance *chance = (vt_chance *)(void *)((char *)codec + chances);
     memset(codec, 0, before);
     for (size_t i = 0; i < sizeof codec->chances / sizeof *chance; i++)
         chance[i] = VT_CHANCE_EVEN;
 }
 
-void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, bool first)
+void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first)
 {
-    vt_coder_write(&codec->coder, out);
+    vt_coder_write(&codec->coder, out, end);
     if (first)
-        vt_placement_code(&codec->placement, &codec->coder, false);
+        vt_holes_code(&codec->holes, &codec->coder, false);
 }
 
 void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event)
@@ -441,16 +493,17 @@ void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event)
     code_event(codec, &copy, false);
 }
 
-uint8_t *vt_events_end(struct vt_event_codec *codec)
+uint8_t *vt_events_end(struct vt_event_codec *codec, const uint8_t *end, const uint8_t *least)
 {
-    return vt_coder_end(&codec->coder);
+    return vt_coder_end(&codec->coder, end, least);
 }
 
-void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, const uint8_t *end, bool first, struct vt_event *events, size_t count)
+void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, const uint8_t *end, bool first,
+                          struct vt_event *events, size_t count)
 {
     vt_coder_read(&codec->coder, bytes, end);
     if (first)
-        vt_placement_code(&codec->placement, &codec->coder, true);
+        vt_holes_code(&codec->holes, &codec->coder, true);
     memset(events, 0, count * sizeof *events);
     for (size_t i = 0; i < count; i++)
         code_event(codec, &events[i], true);

@@ -1,10 +1,11 @@
-/* The events of a chain of chunks to bytes and back (format.h, "Events of a chain"): the recorder and the analyzer are both
- * built from this, so that their predictions are the same. No memory, file or clock of its own. Threads: one at a time. */
+/* The events of a chain of chunks to bytes and back (format.h, "Events of a chain"): the recorder and the
+ * analyzer are both built from this, so that their predictions are the same. No memory, file or clock of its
+ * own. Threads: one at a time. */
 #ifndef VT_EVENTS_H
 #define VT_EVENTS_H
 
 #include "format/coder.h"
-#include "format/placement.h"
+#include "format/holes.h"
 #include "vramtrace/format.h"
 
 enum {
@@ -16,7 +17,10 @@ enum {
     VT_PAST_SIZES = 1024,
     VT_PAST_THREADS = 15,
     VT_PAST_KINDS = 256,
-    VT_EVENT_BYTES_MAXIMUM = 1024, /* that one event may take */
+    VT_TIME_PACES = 64,
+    VT_LENGTH_STEPS = 8,
+    VT_EVENT_BYTES_MAXIMUM = 512,     /* that one event may take */
+    VT_CHAIN_START_BYTES = 128 << 10, /* that the segments and holes may take */
 };
 
 /* What an event was, for those that do the same again. */
@@ -26,7 +30,7 @@ struct vt_past_event {
     uint32_t next;   /* number of the next event of its thread */
     uint32_t family; /* of a block: what was made here each time, and what frees it */
     uint64_t address, detail;
-    uint64_t bytes; /* of a block: as asked for, as far as we know */
+    uint64_t bytes;         /* of a block: as asked for, as far as we know */
     uint64_t sequence_step; /* 0 = none, else 1 + the difference to the thread's last one */
 };
 
@@ -61,7 +65,7 @@ struct vt_event_codec {
     struct {
         uint64_t reserved, allocated;
     } devices[VT_MAX_DEVICES];
-    struct vt_placement placement;
+    struct vt_holes holes;
     struct vt_event_chances {
         vt_chance all[16], stack[16]; /* by how often it was as expected so far */
         vt_chance is_new_stack, is_same_code, other_stack[VT_NUMBER_CHANCES], code[4][256];
@@ -70,18 +74,25 @@ struct vt_event_codec {
             vt_chance expected[5][16], differences[5][VT_NUMBER_CHANCES];
         } fields[2][2];
         vt_chance age[VT_NUMBER_CHANCES], freed[VT_NUMBER_CHANCES];
-        vt_chance time[64][16], tails[16][8], long_time[VT_NUMBER_CHANCES]; /* by pace, by length */
+        vt_chance time[VT_TIME_PACES][2][VT_LENGTH_STEPS],
+            back_in_time[VT_NUMBER_CHANCES]; /* by pace; up and down */
     } chances;
 };
 
-/* A chain begins: nothing is known but, when writing, what the chain before knew of segments. */
+/* A chain begins: nothing is known but, when writing, what the chain before knew of segments and holes. */
 void vt_events_begin_chain(struct vt_event_codec *codec);
-/* A chunk begins; `first`: that of a chain. Then vt_events_write for each event, which leaves out + VT_EVENT_BYTES_MAXIMUM bytes
- * at most; vt_events_end returns the end of the bytes. `bytes` must have room for that, and for VT_PLACEMENT_BYTES more if first. */
-void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, bool first);
+
+/* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for VT_CHAIN_START_BYTES
+ * if no event of the chain was before it (`first`), then, between codec->coder.out and
+ * codec->coder.plain_out, for VT_EVENT_BYTES_MAXIMUM before each event; both may be moved. vt_events_end
+ * joins the two streams, and returns their end, `least` or later. */
+void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first);
 void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);
-uint8_t *vt_events_end(struct vt_event_codec *codec);
-/* All of a chunk. `events` are filled but for head_start, which becomes 0. Never fails: bytes that no writer wrote are some events too. */
-void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, const uint8_t *end, bool first, struct vt_event *events, size_t count);
+uint8_t *vt_events_end(struct vt_event_codec *codec, const uint8_t *end, const uint8_t *least);
+
+/* Reads all of a chunk. All of `events` is set; head_start becomes 0. Never fails: bytes that no writer wrote
+ * are some events, too. */
+void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, const uint8_t *end, bool first,
+                          struct vt_event *events, size_t count);
 
 #endif

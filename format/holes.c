@@ -1,9 +1,9 @@
-#include "format/placement.h"
+#include "format/holes.h"
 
 #include <string.h>
 
-/* PyTorch's allocator: blocks up to 1 MiB are cut from segments of 2 MiB, larger ones from others, of which it cuts
- * nothing off that is not larger than 1 MiB. */
+/* PyTorch's allocator: blocks up to 1 MiB are cut from segments of 2 MiB, larger ones from others, of which
+ * it cuts nothing off that is not larger than 1 MiB. */
 #define SMALL_BLOCK_BYTES (UINT64_C(1) << 20)
 #define SMALL_SEGMENT_BYTES (UINT64_C(2) << 20)
 enum { UNIT = 512, SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
@@ -46,9 +46,10 @@ static void set_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start
     ranges->size[at] = size_in_pool(ranges->pool[at], end - start);
 }
 
-static void insert_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end, uint8_t pool)
+static void insert_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end,
+                         uint8_t pool)
 {
-    if (ranges->count == VT_PLACEMENT_MAXIMUM)
+    if (ranges->count == VT_HOLES_MAXIMUM)
         return;
     const uint32_t after = ranges->count++ - at;
     memmove(ranges->start + at + 1, ranges->start + at, after * sizeof *ranges->start);
@@ -73,32 +74,29 @@ static void remove_range(struct vt_ranges_kept *ranges, uint32_t at)
 static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
 {
     typedef int32_t lanes __attribute__((vector_size(LANES * sizeof(int32_t))));
-    lanes least = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX};
-    const lanes wanted = {size, size, size, size};
-    uint32_t at = 0;
-    _Static_assert(VT_PLACEMENT_MAXIMUM % LANES == 0, "whole lanes");
-    for (; at < ranges->count; at += LANES) {
+    const lanes wanted = {size, size, size, size}, step = {LANES, LANES, LANES, LANES};
+    lanes least = {INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX}, found = {0}, now = {0, 1, 2, 3};
+    _Static_assert(VT_HOLES_MAXIMUM % LANES == 0, "whole lanes");
+    for (uint32_t at = 0; at < ranges->count; at += LANES, now += step) {
         lanes some;
         memcpy(&some, ranges->size + at, sizeof some);
         const lanes better = (some >= wanted) & (some < least);
         least = (some & better) | (least & ~better);
+        found = (now & better) | (found & ~better);
     }
-    int32_t found = least[0];
+    unsigned best = 0;
     for (unsigned i = 1; i < LANES; i++)
-        found = least[i] < found ? least[i] : found;
-    if (found == INT32_MAX)
-        return ranges->count;
-    for (at = 0; ranges->size[at] != found; at++)
-        ;
-    return at;
+        if (least[i] < least[best] || (least[i] == least[best] && found[i] < found[best]))
+            best = i;
+    return least[best] == INT32_MAX ? ranges->count : (uint32_t)found[best];
 }
 
 /* ---- segments ---- */
 
 /* The segment that holds all of start … end; segments.count if there is none. */
-static uint32_t segment_of(struct vt_placement *placement, uint64_t start, uint64_t end)
+static uint32_t segment_of(struct vt_holes *known, uint64_t start, uint64_t end)
 {
-    struct vt_ranges_kept *segments = &placement->segments;
+    struct vt_ranges_kept *segments = &known->segments;
     const uint32_t at = range_at(segments, start);
     if (at == segments->count || segments->start[at] > start || end > segments->end[at] || end <= start)
         return segments->count;
@@ -106,52 +104,52 @@ static uint32_t segment_of(struct vt_placement *placement, uint64_t start, uint6
     return at;
 }
 
-static void drop_segment(struct vt_placement *placement, uint32_t at)
+static void drop_segment(struct vt_holes *known, uint32_t at)
 {
-    const uint64_t start = placement->segments.start[at], end = placement->segments.end[at];
-    const uint32_t hole = range_at(&placement->holes, start);
-    if (start == placement->fresh)
-        placement->fresh = 0;
-    while (hole < placement->holes.count && placement->holes.start[hole] < end)
-        remove_range(&placement->holes, hole);
-    remove_range(&placement->segments, at);
+    const uint64_t start = known->segments.start[at], end = known->segments.end[at];
+    const uint32_t hole = range_at(&known->holes, start);
+    if (start == known->fresh)
+        known->fresh = 0;
+    while (hole < known->holes.count && known->holes.start[hole] < end)
+        remove_range(&known->holes, hole);
+    remove_range(&known->segments, at);
 }
 
-void vt_placement_add_segment(struct vt_placement *placement, unsigned device, uint64_t start, uint64_t bytes)
+void vt_holes_add_segment(struct vt_holes *known, unsigned device, uint64_t start, uint64_t bytes)
 {
     const uint64_t end = start + bytes;
-    struct vt_ranges_kept *segments = &placement->segments;
+    struct vt_ranges_kept *segments = &known->segments;
     if (end <= start)
         return;
     const uint32_t at = range_at(segments, start);
     while (at < segments->count && segments->start[at] < end)
-        drop_segment(placement, at);
-    if (segments->count < VT_PLACEMENT_MAXIMUM)
-        placement->fresh = start;
+        drop_segment(known, at);
+    if (segments->count < VT_HOLES_MAXIMUM)
+        known->fresh = start;
     insert_range(segments, at, start, end, pool_of(device, bytes == SMALL_SEGMENT_BYTES));
 }
 
-void vt_placement_end_segment(struct vt_placement *placement, uint64_t start)
+void vt_holes_end_segment(struct vt_holes *known, uint64_t start)
 {
-    const uint32_t at = range_at(&placement->segments, start);
-    if (at < placement->segments.count && placement->segments.start[at] == start)
-        drop_segment(placement, at);
+    const uint32_t at = range_at(&known->segments, start);
+    if (at < known->segments.count && known->segments.start[at] == start)
+        drop_segment(known, at);
 }
 
 /* ---- blocks ---- */
 
-void vt_placement_take(struct vt_placement *placement, uint64_t start, uint64_t bytes)
+void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
 {
-    struct vt_ranges_kept *holes = &placement->holes;
+    struct vt_ranges_kept *holes = &known->holes;
     const uint64_t end = start + bytes;
     if (end <= start)
         return;
-    if (placement->fresh) {
-        const uint32_t segment = segment_of(placement, start, end);
-        if (segment < placement->segments.count && placement->segments.start[segment] == placement->fresh) {
-            insert_range(holes, range_at(holes, placement->fresh), placement->fresh,
-                         placement->segments.end[segment], placement->segments.pool[segment]);
-            placement->fresh = 0;
+    if (known->fresh) {
+        const uint32_t segment = segment_of(known, start, end);
+        if (segment < known->segments.count && known->segments.start[segment] == known->fresh) {
+            insert_range(holes, range_at(holes, known->fresh), known->fresh, known->segments.end[segment],
+                         known->segments.pool[segment]);
+            known->fresh = 0;
         }
     }
     const uint32_t at = range_at(holes, start);
@@ -170,19 +168,19 @@ void vt_placement_take(struct vt_placement *placement, uint64_t start, uint64_t 
 }
 
 /* Joined with the holes next to it, of the same segment. */
-void vt_placement_give(struct vt_placement *placement, uint64_t start, uint64_t bytes)
+void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
 {
-    struct vt_ranges_kept *holes = &placement->holes;
+    struct vt_ranges_kept *holes = &known->holes;
     const uint64_t end = start + bytes;
-    const uint32_t segment = segment_of(placement, start, end), at = range_at(holes, start);
-    if (segment == placement->segments.count)
+    const uint32_t segment = segment_of(known, start, end), at = range_at(holes, start);
+    if (segment == known->segments.count)
         return;
-    if (placement->segments.start[segment] == placement->fresh)
-        placement->fresh = 0;
+    if (known->segments.start[segment] == known->fresh)
+        known->fresh = 0;
     if (at < holes->count && holes->start[at] < end)
         return; /* free already, as far as we know */
-    const bool before = at > 0 && holes->end[at - 1] == start && start > placement->segments.start[segment],
-               after = at < holes->count && holes->start[at] == end && end < placement->segments.end[segment];
+    const bool before = at > 0 && holes->end[at - 1] == start && start > known->segments.start[segment],
+               after = at < holes->count && holes->start[at] == end && end < known->segments.end[segment];
     if (before && after) {
         set_range(holes, at - 1, holes->start[at - 1], holes->end[at]);
         remove_range(holes, at);
@@ -191,24 +189,24 @@ void vt_placement_give(struct vt_placement *placement, uint64_t start, uint64_t 
     } else if (after) {
         set_range(holes, at, start, holes->end[at]);
     } else {
-        insert_range(holes, at, start, end, placement->segments.pool[segment]);
+        insert_range(holes, at, start, end, known->segments.pool[segment]);
     }
 }
 
-uint64_t vt_placement_guess(struct vt_placement *placement, unsigned device, uint64_t *bytes)
+uint64_t vt_holes_guess(struct vt_holes *known, unsigned device, uint64_t *bytes)
 {
-    struct vt_ranges_kept *holes = &placement->holes;
+    struct vt_ranges_kept *holes = &known->holes;
     const bool small = *bytes <= SMALL_BLOCK_BYTES;
     const unsigned pool = pool_of(device, small);
     const uint32_t at = smallest_from(holes, size_in_pool(pool, *bytes));
-    uint64_t start = placement->fresh, size = 0;
+    uint64_t start = known->fresh, size = 0;
     if (at < holes->count && holes->pool[at] == pool) {
         holes->hint = at;
         start = holes->start[at];
         size = holes->end[at] - start;
     } else if (start) {
-        const uint32_t segment = segment_of(placement, start, start + 1);
-        size = segment < placement->segments.count ? placement->segments.end[segment] - start : 0;
+        const uint32_t segment = segment_of(known, start, start + 1);
+        size = segment < known->segments.count ? known->segments.end[segment] - start : 0;
     }
     if (!small && size > *bytes && size - *bytes <= SMALL_BLOCK_BYTES)
         *bytes = size;
@@ -227,22 +225,23 @@ static bool code_range(struct vt_coder *coder, vt_chance *chances, uint64_t posi
     return *start >= position && *end > *start;
 }
 
-void vt_placement_code(struct vt_placement *placement, struct vt_coder *coder, bool reading)
+void vt_holes_code(struct vt_holes *known, struct vt_coder *coder, bool reading)
 {
-    struct vt_ranges_kept *const all[] = {&placement->segments, &placement->holes};
+    struct vt_ranges_kept *const all[] = {&known->segments, &known->holes};
     vt_chance chances[3 * VT_NUMBER_CHANCES];
     for (size_t i = 0; i < 3 * VT_NUMBER_CHANCES; i++)
         chances[i] = VT_CHANCE_EVEN;
     if (reading)
-        memset(placement, 0, sizeof *placement);
+        memset(known, 0, sizeof *known);
     for (unsigned holes = 0; holes < 2; holes++) {
         struct vt_ranges_kept *ranges = all[holes];
         const uint64_t count = vt_code_number(coder, chances, ranges->count, reading);
         uint64_t position = 0;
-        for (uint32_t i = 0; i < count && i < VT_PLACEMENT_MAXIMUM; i++) {
+        for (uint32_t i = 0; i < count && i < VT_HOLES_MAXIMUM; i++) {
             uint64_t start = ranges->start[i], end = ranges->end[i];
             const bool good = code_range(coder, chances, position, &start, &end, reading);
-            const unsigned pool = vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, POOL_BITS, ranges->pool[i], reading);
+            const unsigned pool =
+                vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, POOL_BITS, ranges->pool[i], reading);
             if (!good)
                 return;
             if (reading)
@@ -250,5 +249,5 @@ void vt_placement_code(struct vt_placement *placement, struct vt_coder *coder, b
             position = end;
         }
     }
-    placement->fresh = vt_code_number(coder, chances, placement->fresh, reading);
+    known->fresh = vt_code_number(coder, chances, known->fresh, reading);
 }
