@@ -275,7 +275,7 @@ VT_INLINE unsigned code_length(struct vt_event_codec *codec, unsigned pace, unsi
 {
     vt_chance(*chances)[VT_LENGTH_STEPS] =
         codec->chances.time[pace < VT_TIME_PACES ? pace : VT_TIME_PACES - 1];
-    unsigned at = pace / 4 + 1, step = 0;
+    unsigned at = pace / 4 + 1 < LENGTH_MAXIMUM ? pace / 4 + 1 : LENGTH_MAXIMUM - 1, step = 0;
     if (vt_code_bit(&codec->coder, &chances[0][0], length > at, reading)) {
         for (at++; at < LENGTH_MAXIMUM; at++) {
             step += step + 1 < VT_LENGTH_STEPS;

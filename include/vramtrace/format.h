@@ -34,7 +34,7 @@
 #define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
 #define VT_CHAINED_MAGIC 0x32435456u /* "VTC2" */
 #define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
-#define VT_CHAIN_EVENTS 262144u    /* a chain that has as many ends with its chunk */
+#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
 #define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
 #define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
 
