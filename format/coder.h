@@ -138,16 +138,26 @@ VT_INLINE bool vt_code_bit(struct vt_coder *coder, vt_chance *chance, bool bit, 
     return bit;
 }
 
+VT_INLINE void vt_coder_refill_plain(struct vt_coder *coder)
+{
+    uint32_t word;
+    if (coder->plain_in - coder->start >= 4) {
+        memcpy(&word, coder->plain_in -= 4, 4);
+        coder->plain |= (uint64_t)__builtin_bswap32(word) << coder->plain_bits;
+        coder->plain_bits += 32;
+        return;
+    }
+    coder->plain |= (uint64_t)(coder->plain_in > coder->start ? *--coder->plain_in : 0) << coder->plain_bits;
+    coder->plain_bits += 8;
+}
+
 /* The lowest `bits` bits of a value, at most 32, all equally likely. */
 VT_INLINE uint64_t vt_code_plain(struct vt_coder *coder, unsigned bits, uint64_t value, bool reading)
 {
     const uint64_t mask = (UINT64_C(1) << bits) - 1;
     if (reading) {
-        while (coder->plain_bits < bits) {
-            coder->plain |= (uint64_t)(coder->plain_in > coder->start ? *--coder->plain_in : 0)
-                            << coder->plain_bits;
-            coder->plain_bits += 8;
-        }
+        while (coder->plain_bits < bits)
+            vt_coder_refill_plain(coder);
         value = coder->plain & mask;
         coder->plain >>= bits;
         coder->plain_bits -= bits;

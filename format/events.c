@@ -46,10 +46,10 @@ static bool is_known(const struct vt_event_codec *codec, uint32_t number)
 static struct vt_past_block *find_block(struct vt_event_codec *codec, uint64_t address)
 {
     struct vt_past_block *set = codec->blocks[mix(address) % VT_PAST_BLOCKS];
-    for (unsigned i = 0; i < VT_PAST_WAYS; i++)
-        if (set[i].address == address && set[i].number)
-            return &set[i];
-    return NULL;
+    unsigned found = 0;
+    for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, since nobody can foresee it */
+        found |= (unsigned)((set[i].address == address) & (set[i].number != 0)) << i;
+    return found ? &set[__builtin_ctz(found)] : NULL;
 }
 
 static void keep_block(struct vt_event_codec *codec, const struct vt_event *event, uint32_t family)
@@ -398,6 +398,9 @@ static void guess_event(struct vt_event_codec *codec, struct guess *guess)
     const struct vt_past_event *like = guess->number ? past(codec, guess->number) : &nothing;
     const unsigned length = vt_bit_length(thread->matched);
     guess->context = !guess->number ? UNMATCHED : length < UNMATCHED ? length : UNMATCHED - 1;
+    guess->asked = 0;
+    guess->event.head_start = 0;
+    guess->event.t_ns = 0;
     guess->event.thread_id = thread->thread_id;
     guess->event.stack_id = like->stack_id;
     set_code(&guess->event, like->code);
@@ -454,18 +457,16 @@ VT_INLINE void code_event(struct vt_event_codec *codec, struct vt_event *event, 
     codec->number++;
     past(codec, codec->number)->next = 0;
     guess_event(codec, &guess);
-    if (!vt_code_bit(&codec->coder, &codec->chances.all[guess.context],
-                     !reading && guess.number && is_same(event, &guess.event), reading)) {
-        code_other(codec, &guess, event, reading);
-    } else if (reading) {
-        const uint64_t t_ns = 0;
+    const bool same = !reading && guess.number && is_same(event, &guess.event);
+    const bool as_expected = vt_code_bit(&codec->coder, &codec->chances.all[guess.context], same, reading);
+    if (reading)
         *event = guess.event;
-        event->t_ns = t_ns;
-        event->head_start = 0;
-    }
+    if (!as_expected)
+        code_other(codec, &guess, event, reading);
     code_time(codec, event, reading);
-    codec->threads[codec->thread].matched += guess.number != 0;
-    remember(codec, &codec->threads[codec->thread], event, guess.number, guess.asked);
+    struct vt_past_thread *thread = &codec->threads[codec->thread];
+    thread->matched += guess.number != 0;
+    remember(codec, thread, event, guess.number, guess.asked);
 }
 
 /* ---- chains and chunks ---- */
@@ -504,7 +505,6 @@ void vt_events_read_chunk(struct vt_event_codec *codec, const uint8_t *bytes, co
     vt_coder_read(&codec->coder, bytes, end);
     if (first)
         vt_holes_code(&codec->holes, &codec->coder, true);
-    memset(events, 0, count * sizeof *events);
     for (size_t i = 0; i < count; i++)
         code_event(codec, &events[i], true);
 }

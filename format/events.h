@@ -20,7 +20,7 @@ enum {
     VT_TIME_PACES = 64,
     VT_LENGTH_STEPS = 8,
     VT_EVENT_BYTES_MAXIMUM = 512,     /* that one event may take */
-    VT_CHAIN_START_BYTES = 128 << 10, /* that the segments and holes may take */
+    VT_CHAIN_START_BYTES = 192 << 10, /* that the segments and holes may take */
 };
 
 /* What an event was, for those that do the same again. */

@@ -9,9 +9,9 @@
 enum { UNIT = 512, SIZE_BITS = 26, POOL_BITS = 5, DEVICES = 1 << (POOL_BITS - 1), LANES = 4 };
 #define UNITS_MAXIMUM ((UINT64_C(1) << SIZE_BITS) - 1)
 
-static uint8_t pool_of(unsigned device, bool small)
+static unsigned pool_of(unsigned device, bool small)
 {
-    return (uint8_t)(device % DEVICES << 1 | small);
+    return device % DEVICES << 1 | small;
 }
 
 /* Sizes of one pool are apart from those of others; none is INT32_MAX. */
@@ -26,28 +26,30 @@ static int32_t size_in_pool(unsigned pool, uint64_t bytes)
 /* The first that ends after `address`. */
 static uint32_t range_at(const struct vt_ranges_kept *ranges, uint64_t address)
 {
-    if (ranges->hint < ranges->count && ranges->start[ranges->hint] <= address &&
-        address < ranges->end[ranges->hint])
-        return ranges->hint;
     const uint64_t *base = ranges->end;
     uint32_t count = ranges->count;
     while (count > 1) {
         const uint32_t half = count / 2;
-        base += base[half - 1] <= address ? half : 0;
+        base += half * (base[half - 1] <= address); /* without a branch, since nobody can foresee it */
         count -= half;
     }
     return (uint32_t)(base - ranges->end) + (count && *base <= address);
+}
+
+static unsigned pool_at(const struct vt_ranges_kept *ranges, uint32_t at)
+{
+    return (unsigned)ranges->size[at] >> SIZE_BITS;
 }
 
 static void set_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end)
 {
     ranges->start[at] = start;
     ranges->end[at] = end;
-    ranges->size[at] = size_in_pool(ranges->pool[at], end - start);
+    ranges->size[at] = size_in_pool(pool_at(ranges, at), end - start);
 }
 
 static void insert_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t start, uint64_t end,
-                         uint8_t pool)
+                         unsigned pool)
 {
     if (ranges->count == VT_HOLES_MAXIMUM)
         return;
@@ -55,9 +57,9 @@ static void insert_range(struct vt_ranges_kept *ranges, uint32_t at, uint64_t st
     memmove(ranges->start + at + 1, ranges->start + at, after * sizeof *ranges->start);
     memmove(ranges->end + at + 1, ranges->end + at, after * sizeof *ranges->end);
     memmove(ranges->size + at + 1, ranges->size + at, after * sizeof *ranges->size);
-    memmove(ranges->pool + at + 1, ranges->pool + at, after * sizeof *ranges->pool);
-    ranges->pool[at] = pool;
-    set_range(ranges, at, start, end);
+    ranges->start[at] = start;
+    ranges->end[at] = end;
+    ranges->size[at] = size_in_pool(pool, end - start);
 }
 
 static void remove_range(struct vt_ranges_kept *ranges, uint32_t at)
@@ -66,7 +68,6 @@ static void remove_range(struct vt_ranges_kept *ranges, uint32_t at)
     memmove(ranges->start + at, ranges->start + at + 1, after * sizeof *ranges->start);
     memmove(ranges->end + at, ranges->end + at + 1, after * sizeof *ranges->end);
     memmove(ranges->size + at, ranges->size + at + 1, after * sizeof *ranges->size);
-    memmove(ranges->pool + at, ranges->pool + at + 1, after * sizeof *ranges->pool);
     ranges->size[ranges->count] = 0; /* so that none in the last lanes counts */
 }
 
@@ -84,34 +85,41 @@ static uint32_t smallest_from(const struct vt_ranges_kept *ranges, int32_t size)
         least = (some & better) | (least & ~better);
         found = (now & better) | (found & ~better);
     }
-    unsigned best = 0;
-    for (unsigned i = 1; i < LANES; i++)
-        if (least[i] < least[best] || (least[i] == least[best] && found[i] < found[best]))
-            best = i;
-    return least[best] == INT32_MAX ? ranges->count : (uint32_t)found[best];
+    uint64_t best = (uint64_t)INT32_MAX << 32 | ranges->count;
+    for (unsigned i = 0; i < LANES; i++) {
+        const uint64_t other = (uint64_t)(uint32_t)least[i] << 32 | (uint32_t)found[i];
+        best = other < best ? other : best;
+    }
+    return best >> 32 == INT32_MAX ? ranges->count : (uint32_t)best;
 }
 
 /* ---- segments ---- */
 
 /* The segment that holds all of start … end; segments.count if there is none. */
-static uint32_t segment_of(struct vt_holes *known, uint64_t start, uint64_t end)
+static uint32_t segment_of(const struct vt_holes *known, uint64_t start, uint64_t end)
 {
-    struct vt_ranges_kept *segments = &known->segments;
+    const struct vt_ranges_kept *segments = &known->segments;
     const uint32_t at = range_at(segments, start);
-    if (at == segments->count || segments->start[at] > start || end > segments->end[at] || end <= start)
-        return segments->count;
-    segments->hint = at;
-    return at;
+    return at < segments->count && segments->start[at] <= start && end <= segments->end[at] && start < end
+               ? at
+               : segments->count;
+}
+
+/* The holes of segments of the same kind. */
+static struct vt_ranges_kept *holes_of(struct vt_holes *known, unsigned pool)
+{
+    return &known->holes[pool & 1];
 }
 
 static void drop_segment(struct vt_holes *known, uint32_t at)
 {
     const uint64_t start = known->segments.start[at], end = known->segments.end[at];
-    const uint32_t hole = range_at(&known->holes, start);
+    struct vt_ranges_kept *holes = holes_of(known, pool_at(&known->segments, at));
+    const uint32_t hole = range_at(holes, start);
     if (start == known->fresh)
         known->fresh = 0;
-    while (hole < known->holes.count && known->holes.start[hole] < end)
-        remove_range(&known->holes, hole);
+    while (hole < holes->count && holes->start[hole] < end)
+        remove_range(holes, hole);
     remove_range(&known->segments, at);
 }
 
@@ -138,23 +146,13 @@ void vt_holes_end_segment(struct vt_holes *known, uint64_t start)
 
 /* ---- blocks ---- */
 
-void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
+/* False if there is no such hole. */
+static bool take_from(struct vt_ranges_kept *holes, uint64_t start, uint64_t end)
 {
-    struct vt_ranges_kept *holes = &known->holes;
-    const uint64_t end = start + bytes;
-    if (end <= start)
-        return;
-    if (known->fresh) {
-        const uint32_t segment = segment_of(known, start, end);
-        if (segment < known->segments.count && known->segments.start[segment] == known->fresh) {
-            insert_range(holes, range_at(holes, known->fresh), known->fresh, known->segments.end[segment],
-                         known->segments.pool[segment]);
-            known->fresh = 0;
-        }
-    }
-    const uint32_t at = range_at(holes, start);
+    const bool guessed = holes->guessed < holes->count && holes->start[holes->guessed] == start;
+    const uint32_t at = guessed ? holes->guessed : range_at(holes, start);
     if (at == holes->count || holes->start[at] > start || holes->end[at] < end)
-        return;
+        return false;
     const uint64_t hole_start = holes->start[at], hole_end = holes->end[at];
     if (hole_start == start && hole_end == end) {
         remove_range(holes, at);
@@ -163,18 +161,39 @@ void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
     } else {
         set_range(holes, at, hole_start, start);
         if (end < hole_end)
-            insert_range(holes, at + 1, end, hole_end, holes->pool[at]);
+            insert_range(holes, at + 1, end, hole_end, pool_at(holes, at));
     }
+    return true;
+}
+
+void vt_holes_take(struct vt_holes *known, uint64_t start, uint64_t bytes)
+{
+    const uint64_t end = start + bytes;
+    const bool small = bytes <= SMALL_BLOCK_BYTES;
+    if (end <= start)
+        return;
+    if (known->fresh) {
+        const uint32_t segment = segment_of(known, start, end);
+        if (segment < known->segments.count && known->segments.start[segment] == known->fresh) {
+            struct vt_ranges_kept *holes = holes_of(known, pool_at(&known->segments, segment));
+            insert_range(holes, range_at(holes, known->fresh), known->fresh, known->segments.end[segment],
+                         pool_at(&known->segments, segment));
+            known->fresh = 0;
+        }
+    }
+    if (!take_from(&known->holes[small], start, end))
+        take_from(&known->holes[!small], start, end);
 }
 
 /* Joined with the holes next to it, of the same segment. */
 void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
 {
-    struct vt_ranges_kept *holes = &known->holes;
     const uint64_t end = start + bytes;
-    const uint32_t segment = segment_of(known, start, end), at = range_at(holes, start);
+    const uint32_t segment = segment_of(known, start, end);
     if (segment == known->segments.count)
         return;
+    struct vt_ranges_kept *holes = holes_of(known, pool_at(&known->segments, segment));
+    const uint32_t at = range_at(holes, start);
     if (known->segments.start[segment] == known->fresh)
         known->fresh = 0;
     if (at < holes->count && holes->start[at] < end)
@@ -189,19 +208,19 @@ void vt_holes_give(struct vt_holes *known, uint64_t start, uint64_t bytes)
     } else if (after) {
         set_range(holes, at, start, holes->end[at]);
     } else {
-        insert_range(holes, at, start, end, known->segments.pool[segment]);
+        insert_range(holes, at, start, end, pool_at(&known->segments, segment));
     }
 }
 
 uint64_t vt_holes_guess(struct vt_holes *known, unsigned device, uint64_t *bytes)
 {
-    struct vt_ranges_kept *holes = &known->holes;
     const bool small = *bytes <= SMALL_BLOCK_BYTES;
     const unsigned pool = pool_of(device, small);
+    struct vt_ranges_kept *holes = holes_of(known, pool);
     const uint32_t at = smallest_from(holes, size_in_pool(pool, *bytes));
     uint64_t start = known->fresh, size = 0;
-    if (at < holes->count && holes->pool[at] == pool) {
-        holes->hint = at;
+    if (at < holes->count && pool_at(holes, at) == pool) {
+        holes->guessed = at;
         start = holes->start[at];
         size = holes->end[at] - start;
     } else if (start) {
@@ -227,25 +246,25 @@ static bool code_range(struct vt_coder *coder, vt_chance *chances, uint64_t posi
 
 void vt_holes_code(struct vt_holes *known, struct vt_coder *coder, bool reading)
 {
-    struct vt_ranges_kept *const all[] = {&known->segments, &known->holes};
+    struct vt_ranges_kept *const all[] = {&known->segments, &known->holes[0], &known->holes[1]};
     vt_chance chances[3 * VT_NUMBER_CHANCES];
     for (size_t i = 0; i < 3 * VT_NUMBER_CHANCES; i++)
         chances[i] = VT_CHANCE_EVEN;
     if (reading)
         memset(known, 0, sizeof *known);
-    for (unsigned holes = 0; holes < 2; holes++) {
-        struct vt_ranges_kept *ranges = all[holes];
+    for (unsigned list = 0; list < 3; list++) {
+        struct vt_ranges_kept *ranges = all[list];
         const uint64_t count = vt_code_number(coder, chances, ranges->count, reading);
         uint64_t position = 0;
         for (uint32_t i = 0; i < count && i < VT_HOLES_MAXIMUM; i++) {
             uint64_t start = ranges->start[i], end = ranges->end[i];
             const bool good = code_range(coder, chances, position, &start, &end, reading);
             const unsigned pool =
-                vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, POOL_BITS, ranges->pool[i], reading);
+                vt_code_tree(coder, chances + 2 * VT_NUMBER_CHANCES, POOL_BITS, pool_at(ranges, i), reading);
             if (!good)
                 return;
             if (reading)
-                insert_range(ranges, i, start, end, (uint8_t)pool);
+                insert_range(ranges, i, start, end, pool);
             position = end;
         }
     }

@@ -12,16 +12,14 @@
 
 enum { VT_HOLES_MAXIMUM = 1024 };
 
-struct vt_ranges_kept {   /* by start; they do not overlap */
-    uint32_t count, hint; /* hint: perhaps the next one to be searched for; it changes no result */
+struct vt_ranges_kept {      /* by start; they do not overlap */
+    uint32_t count, guessed; /* guessed: where the last guess was, so that it need not be searched for */
     uint64_t start[VT_HOLES_MAXIMUM], end[VT_HOLES_MAXIMUM];
-    int32_t size[VT_HOLES_MAXIMUM]; /* of segments 0; of holes in units of 512 bytes, and above that the
-                                           pool */
-    uint8_t pool[VT_HOLES_MAXIMUM];
+    int32_t size[VT_HOLES_MAXIMUM]; /* in units of 512 bytes, and above that the pool */
 };
 struct vt_holes {
-    uint64_t fresh;                        /* start of the latest segment if no block was in it yet, else 0 */
-    struct vt_ranges_kept segments, holes; /* each hole is in a segment */
+    uint64_t fresh; /* start of the latest segment if no block was in it yet, else 0 */
+    struct vt_ranges_kept segments, holes[2]; /* each hole is in a segment; [1] in one for small blocks */
 };
 
 /* The driver gave memory, or took it back. */

@@ -142,7 +142,7 @@ struct vt_chained_chunk_header {
  * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
  * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
  *
- * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: two lists of ranges, each
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
  * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
  *
  * An event, in this order:
