@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <xxhash.h>
 #include <zstd.h>
 
+#include "format/checksum.h"
 #include "format/events.h"
 
 struct vt_chain {
@@ -45,10 +45,7 @@ bool vt_chain_is_plausible(const struct vt_chained_chunk_header *head)
 
 bool vt_chain_is_whole(const struct vt_chained_chunk_header *head, const uint8_t *stored)
 {
-    struct vt_chained_chunk_header copy = *head;
-    copy.chunk.checksum = 0;
-    return XXH3_64bits_withSeed(stored, head->chunk.stored_bytes, XXH3_64bits(&copy, sizeof copy)) ==
-           head->chunk.checksum;
+    return vt_chained_checksum(head, stored) == head->chunk.checksum;
 }
 
 static bool unpack(struct vt_chain *chain, const uint8_t *stored, size_t stored_bytes, uint8_t *out,

@@ -136,9 +136,12 @@ struct vt_chained_chunk_header {
  * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
  * code for it, format/events.c, which is the definition of this format; in outline:
  *
- * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions, each with a
- * chance that learns; from the end on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a
- * stream there are zeros. Each chunk begins both anew; what was learned stays through the chain.
+ * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
+ * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
+ * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
+ * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
+ * the count rises up to 60.
  * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
  * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
  *

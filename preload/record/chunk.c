@@ -7,8 +7,7 @@
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "format/checksum.h"
 #include "format/events.h"
 #include "memory.h"
 
@@ -159,6 +158,11 @@ static void begin_chain(struct vt_chunk *chunk, uint64_t ring_position)
     vt_events_begin_chain(chunk->codec);
 }
 
+void vt_chunk_end_chain(struct vt_chunk *chunk)
+{
+    chunk->place = 0;
+}
+
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
 {
     struct vt_chained_chunk_header head = {0};
@@ -182,8 +186,7 @@ int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
         .chain = chunk->chain,
         .place = chunk->place++,
     };
-    head.chunk.checksum = XXH3_64bits_withSeed(stored->data + sizeof head, head.chunk.stored_bytes,
-                                               XXH3_64bits(&head, sizeof head));
+    head.chunk.checksum = vt_chained_checksum(&head, stored->data + sizeof head);
     memcpy(stored->data, &head, sizeof head);
     chunk->chain_events += (uint32_t)chunk->event_count;
     return 0;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "format/events.h"
 #include "record/writer.h"
@@ -161,7 +160,7 @@ static struct file *record(uint64_t seed, unsigned chaos)
         }
         fill_definitions(&chunk.definitions, file->definitions[file->chunk_count]);
         if (!below(10))
-            chunk.chain_events = VT_CHAIN_EVENTS;
+            vt_chunk_end_chain(&chunk);
         cr_assert_eq(vt_chunk_pack(&chunk, 1 + file->event_count), 0);
         file->chunks[file->chunk_count] = malloc(chunk.stored.bytes);
         memcpy(file->chunks[file->chunk_count], chunk.stored.data, chunk.stored.bytes);
