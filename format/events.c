@@ -481,6 +481,14 @@ void vt_events_begin_chain(struct vt_event_codec *codec)
         chance[i] = VT_CHANCE_EVEN;
 }
 
+size_t vt_events_start_bytes(const struct vt_event_codec *codec)
+{
+    enum { RANGE_BYTES = 48, OTHER_BYTES = 128 };
+    const struct vt_holes *holes = &codec->holes;
+    return OTHER_BYTES +
+           RANGE_BYTES * ((size_t)holes->segments.count + holes->holes[0].count + holes->holes[1].count);
+}
+
 void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first)
 {
     vt_coder_write(&codec->coder, out, end);

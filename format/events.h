@@ -9,9 +9,9 @@
 #include "vramtrace/format.h"
 
 enum {
-    VT_PAST_EVENTS = 8192, /* how far back an event may be compared: a power of two */
-    VT_PAST_HASHES = 8192,
-    VT_PAST_BLOCKS = 2048, /* sets of VT_PAST_WAYS */
+    VT_PAST_EVENTS = 4096, /* how far back an event may be compared: a power of two */
+    VT_PAST_HASHES = 4096,
+    VT_PAST_BLOCKS = 1024, /* sets of VT_PAST_WAYS */
     VT_PAST_WAYS = 4,
     VT_PAST_STACKS = 4096,
     VT_PAST_SIZES = 1024,
@@ -19,8 +19,7 @@ enum {
     VT_PAST_KINDS = 256,
     VT_TIME_PACES = 64,
     VT_LENGTH_STEPS = 8,
-    VT_EVENT_BYTES_MAXIMUM = 512,     /* that one event may take */
-    VT_CHAIN_START_BYTES = 192 << 10, /* that the segments and holes may take */
+    VT_EVENT_BYTES_MAXIMUM = 512, /* that one event may take */
 };
 
 /* What an event was, for those that do the same again. */
@@ -82,10 +81,11 @@ struct vt_event_codec {
 /* A chain begins: nothing is known but, when writing, what the chain before knew of segments and holes. */
 void vt_events_begin_chain(struct vt_event_codec *codec);
 
-/* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for VT_CHAIN_START_BYTES
+/* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for vt_events_start_bytes
  * if no event of the chain was before it (`first`), then, between codec->coder.out and
  * codec->coder.plain_out, for VT_EVENT_BYTES_MAXIMUM before each event; both may be moved. vt_events_end
  * joins the two streams, and returns their end, `least` or later. */
+size_t vt_events_start_bytes(const struct vt_event_codec *codec);
 void vt_events_write_chunk(struct vt_event_codec *codec, uint8_t *out, uint8_t *end, bool first);
 void vt_events_write(struct vt_event_codec *codec, const struct vt_event *event);
 uint8_t *vt_events_end(struct vt_event_codec *codec, const uint8_t *end, const uint8_t *least);

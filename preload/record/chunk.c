@@ -109,10 +109,10 @@ static bool make_room(struct vt_buffer *stored, struct vt_coder *coder, size_t b
 
 static bool pack_events(struct vt_chunk *chunk, bool first)
 {
-    enum { ROOM_BYTES = 64 << 10 };
+    enum { ROOM_BYTES = 16 << 10 };
     struct vt_buffer *stored = &chunk->stored;
     struct vt_event_codec *codec = chunk->codec;
-    const size_t start = stored->bytes, room = ROOM_BYTES + (first ? VT_CHAIN_START_BYTES : 0);
+    const size_t start = stored->bytes, room = ROOM_BYTES + (first ? vt_events_start_bytes(codec) : 0);
     if (!chunk->event_count)
         return true;
     uint8_t *out = vt_buffer_add(stored, room);
