@@ -216,17 +216,19 @@ static int make_tables(struct vt_session *session)
     if (!result)
         result = vt_intern_make(&session->strings, 8);
     atomic_init(&session->free_deep, UINT32_MAX);
-    session->recent = vt_memory_make(VT_RECENT_BYTES); /* without it, nothing is remembered */
     return result;
 }
 
 struct vt_recent *vt_session_recent(struct vt_session *session, uint32_t thread_id)
 {
-    for (size_t i = 0; session->recent && i < VT_RECENT_THREADS; i++) {
+    for (size_t i = 0; i < VT_RECENT_THREADS; i++) {
         uint32_t none = 0;
-        if (atomic_load_explicit(&session->recent_owners[i], memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&session->recent_owners[i], &none, thread_id))
-            return &session->recent[i];
+        if (atomic_load_explicit(&session->recent_owners[i], memory_order_relaxed) != 0 ||
+            !atomic_compare_exchange_strong(&session->recent_owners[i], &none, thread_id))
+            continue;
+        if (!session->recent[i])
+            session->recent[i] = vt_memory_make(sizeof **session->recent);
+        return session->recent[i];
     }
     atomic_store_explicit(&session->recent_wanted, true, memory_order_relaxed);
     return NULL;
@@ -259,7 +261,6 @@ static void discard(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
-    vt_memory_free(session->recent, VT_RECENT_BYTES);
     if (session->mapped_bytes)
         munmap(session->ring.header, session->mapped_bytes);
     if (session->file >= 0) {
@@ -308,7 +309,8 @@ static void go_on_in_child(void)
     vt_live_replace_memory(&session->live);
     if (session->deep_buffers)
         vt_replace_memory(session->deep_buffers, VT_DEEP_BYTES);
-    vt_replace_memory(session->recent, VT_RECENT_BYTES);
+    for (size_t i = 0; i < VT_RECENT_THREADS; i++)
+        vt_replace_memory(session->recent[i], sizeof **session->recent);
 }
 
 int vt_session_open(struct vt_session *session)

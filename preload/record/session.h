@@ -27,8 +27,7 @@ enum {
     VT_PYTHON_DEPTH = 1024,
     VT_DEEP_BUFFERS = 32,
     VT_DEEP_BYTES = VT_DEEP_BUFFERS * VT_PYTHON_DEPTH * sizeof(struct vt_raw_python_frame),
-    VT_RECENT_THREADS = 64,
-    VT_RECENT_BYTES = VT_RECENT_THREADS * sizeof(struct vt_recent)
+    VT_RECENT_THREADS = 64
 };
 
 struct vt_session {
@@ -45,8 +44,8 @@ struct vt_session {
      * first of them. */
     _Atomic(struct vt_raw_python_frame *) deep_buffers;
     _Atomic uint32_t free_deep; /* bit per deep buffer */
-    /* VT_RECENT_THREADS of them, a thread's each, for as long as it runs. */
-    struct vt_recent *recent;
+    /* A thread's each, for as long as it runs; made at the first use, NULL before. The owner stores it. */
+    struct vt_recent *recent[VT_RECENT_THREADS];
     _Atomic uint32_t recent_owners[VT_RECENT_THREADS]; /* kernel's thread ids, 0 = free */
     _Atomic bool recent_wanted;                        /* a thread found none free */
     _Atomic uint64_t known_devices;                    /* bit per device index */
