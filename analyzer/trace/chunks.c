@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include "base/progress.h"
+#include "trace/chain.h"
 #include "trace/tables.h"
 
 /* A chunk is a few hundred KiB in practice. */
@@ -15,10 +16,9 @@
  * by 5 to 40. */
 #define UNPACKED_ALWAYS (4u << 20)
 #define UNPACKED_RATIO 256u
-/* An event takes at least as many bytes here as it has columns there, but several times that in memory: of
- * events there may be so many for each stored byte, and the first chunk's. The most regular traces have one
- * for three bytes, since the clock's last bits cannot be packed. */
-#define EVENTS_RATIO 8u
+/* An event of a chunk without a chain takes at least as many bytes here as it has columns there, but several
+ * times that in memory: of events there may be so many for each stored byte, and the first chunk's. */
+#define EVENTS_RATIO VT_EVENTS_PER_BYTE
 /* Places tried when the next chunk has to be searched for past a damaged one. */
 #define SEARCH_TRIES 256
 
@@ -30,6 +30,7 @@ struct chunk_reader {
     int file;
     uint64_t end; /* of what may hold chunks */
     ZSTD_DCtx *unpacker;
+    struct vt_chain *chain; /* the present one */
     uint8_t *stored, *payload;
     size_t stored_capacity, payload_capacity;
     int tries;
@@ -101,31 +102,47 @@ static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_even
     return true;
 }
 
-static bool chunk_is_plausible(const struct chunk_reader *reader, const struct vt_chunk_header *chunk,
+static bool is_chained(const struct vt_chained_chunk_header *head)
+{
+    return head->chunk.magic == VT_CHAINED_MAGIC;
+}
+
+/* What it holds besides events, or with them, once it is unpacked. */
+static uint64_t unpacked_bytes(const struct vt_chained_chunk_header *head)
+{
+    return is_chained(head) ? head->chunk.definitions_bytes : head->chunk.payload_bytes;
+}
+
+static bool columns_are_plausible(const struct chunk_reader *reader, const struct vt_chunk_header *chunk)
+{
+    return chunk->magic == VT_CHUNK_MAGIC && chunk->definitions_bytes <= chunk->payload_bytes &&
+           chunk->events <= VT_CHUNK_EVENTS &&
+           (uint64_t)chunk->events * COLUMN_COUNT <= chunk->payload_bytes - chunk->definitions_bytes &&
+           reader->trace->event_count + chunk->events <=
+               VT_CHUNK_EVENTS + EVENTS_RATIO * (reader->trace->tables->stored_bytes + chunk->stored_bytes);
+}
+
+static bool chunk_is_plausible(const struct chunk_reader *reader, const struct vt_chained_chunk_header *head,
                                uint64_t bytes_left)
 {
     const struct vt_trace_tables *tables = reader->trace->tables;
-    if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
+    const struct vt_chunk_header *chunk = &head->chunk;
+    if (chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
     if (chunk->stored_bytes > CHUNK_BYTES_LIMIT ||
         chunk->header_bytes + (uint64_t)chunk->stored_bytes > bytes_left)
         return false;
-    if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > chunk->payload_bytes)
+    if (chunk->payload_bytes > CHUNK_BYTES_LIMIT || chunk->definitions_bytes > CHUNK_BYTES_LIMIT)
         return false;
-    if (chunk->events > VT_CHUNK_EVENTS ||
-        (uint64_t)chunk->events * COLUMN_COUNT > chunk->payload_bytes - chunk->definitions_bytes)
-        return false;
-    if (reader->trace->event_count + chunk->events >
-        VT_CHUNK_EVENTS + EVENTS_RATIO * (tables->stored_bytes + chunk->stored_bytes))
-        return false;
-    return tables->payload_bytes + chunk->payload_bytes <=
-           UNPACKED_ALWAYS + UNPACKED_RATIO * (tables->stored_bytes + chunk->stored_bytes);
+    return (vt_chain_is_plausible(head) || columns_are_plausible(reader, chunk)) &&
+           tables->payload_bytes + unpacked_bytes(head) <=
+               UNPACKED_ALWAYS + UNPACKED_RATIO * (tables->stored_bytes + chunk->stored_bytes);
 }
 
-/* Unpacks the stored bytes and takes what they hold. -EBADMSG if they are damaged. */
-static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header *chunk)
+/* Unpacks the stored bytes of a chunk without a chain. -EBADMSG if they are damaged. */
+static int unpack_columns(struct chunk_reader *reader, const struct vt_chunk_header *chunk,
+                          uint8_t *definitions, struct vt_event *events)
 {
-    struct vt_trace *trace = reader->trace;
     int error = vt_reserve(&reader->payload, &reader->payload_capacity, chunk->payload_bytes, 1);
     if (error)
         return error;
@@ -134,67 +151,99 @@ static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header 
                                      chunk->stored_bytes);
     if (ZSTD_isError(got) || got != chunk->payload_bytes)
         return -EBADMSG;
-    error = vt_events_reserve(trace, chunk->events);
-    if (error)
-        return error;
-    struct vt_event *events = trace->events + trace->event_count;
     if (chunk->events > 0)
         memset(events, 0, chunk->events * sizeof *events);
-    if (!decode_columns(payload + chunk->definitions_bytes, payload + chunk->payload_bytes, events,
-                        chunk->events, trace->header.feature_bits & VT_FEATURE_EVENT_THREADS))
-        return -EBADMSG;
+    if (chunk->definitions_bytes > 0)
+        memcpy(definitions, payload, chunk->definitions_bytes);
+    return decode_columns(payload + chunk->definitions_bytes, payload + chunk->payload_bytes, events,
+                          chunk->events, reader->trace->header.feature_bits & VT_FEATURE_EVENT_THREADS)
+               ? 0
+               : -EBADMSG;
+}
+
+/* Takes what the stored bytes hold. */
+static int take_chunk(struct chunk_reader *reader, const struct vt_chained_chunk_header *head)
+{
+    struct vt_trace *trace = reader->trace;
+    const struct vt_chunk_header *chunk = &head->chunk;
+    int error = vt_events_reserve(trace, chunk->events);
+    if (error)
+        return error;
     /* Stacks and line tables point into the definitions: those are kept. */
     uint8_t *definitions = vt_arena_take(&trace->tables->arena, chunk->definitions_bytes);
     if (!definitions)
         return -ENOMEM;
-    if (chunk->definitions_bytes > 0)
-        memcpy(definitions, payload, chunk->definitions_bytes);
+    struct vt_event *events = trace->events + trace->event_count;
+    error = is_chained(head) ? vt_chain_read(reader->chain, head, reader->stored, definitions, events)
+                             : unpack_columns(reader, chunk, definitions, events);
+    if (error)
+        return error;
     error = vt_definitions_add(trace, definitions, chunk->definitions_bytes);
     if (error == -ENOMEM)
         return error;
     if (error)
         trace->truncated = true;
     trace->event_count += chunk->events;
-    trace->tables->payload_bytes += chunk->payload_bytes;
+    trace->tables->payload_bytes += unpacked_bytes(head);
     trace->tables->stored_bytes += chunk->stored_bytes;
     return 0;
+}
+
+/* The header at `offset`; what a chunk without a chain does not have of it is 0. */
+static int read_head(const struct chunk_reader *reader, uint64_t offset, struct vt_chained_chunk_header *head)
+{
+    *head = (struct vt_chained_chunk_header){0};
+    if (reader->end - offset < sizeof head->chunk)
+        return -EBADMSG;
+    int error = vt_read_at(reader->file, head, sizeof head->chunk, offset);
+    if (error || !is_chained(head))
+        return error;
+    if (reader->end - offset < sizeof *head)
+        return -EBADMSG;
+    return vt_read_at(reader->file, head, sizeof *head, offset);
+}
+
+static bool is_whole(const struct vt_chained_chunk_header *head, const uint8_t *stored)
+{
+    return is_chained(head) ? vt_chain_is_whole(head, stored)
+                            : XXH3_64bits(stored, head->chunk.stored_bytes) == head->chunk.checksum;
 }
 
 /* Reads the chunk at `offset`. *next is where the one after it should be, 0 if that is not known. */
 static int read_chunk(struct chunk_reader *reader, uint64_t offset, uint64_t *next, uint64_t *ring_position)
 {
-    struct vt_chunk_header chunk;
+    struct vt_chained_chunk_header head;
+    const struct vt_chunk_header *chunk = &head.chunk;
     *next = 0;
-    if (reader->end - offset < sizeof chunk)
-        return -EBADMSG;
-    int error = vt_read_at(reader->file, &chunk, sizeof chunk, offset);
+    int error = read_head(reader, offset, &head);
     if (error)
         return error;
-    if (!chunk_is_plausible(reader, &chunk, reader->end - offset))
+    if (!chunk_is_plausible(reader, &head, reader->end - offset))
         return -EBADMSG;
-    error = vt_reserve(&reader->stored, &reader->stored_capacity, chunk.stored_bytes, 1);
+    error = vt_reserve(&reader->stored, &reader->stored_capacity, chunk->stored_bytes, 1);
     if (!error)
-        error = vt_read_at(reader->file, reader->stored, chunk.stored_bytes, offset + chunk.header_bytes);
+        error = vt_read_at(reader->file, reader->stored, chunk->stored_bytes, offset + chunk->header_bytes);
     if (error)
         return error;
-    if (XXH3_64bits(reader->stored, chunk.stored_bytes) != chunk.checksum)
+    if (!is_whole(&head, reader->stored))
         return -EBADMSG;
-    if (offset >= reader->trace->header.chunks_end && chunk.ring_position < *ring_position)
+    if (offset >= reader->trace->header.chunks_end && chunk->ring_position < *ring_position)
         return -EBADMSG;
-    *next = offset + chunk.header_bytes + chunk.stored_bytes;
-    error = take_chunk(reader, &chunk);
-    if (!error && chunk.ring_position > *ring_position &&
-        (chunk.ring_position <= reader->trace->header.ring_reserved ||
+    *next = offset + chunk->header_bytes + chunk->stored_bytes;
+    error = take_chunk(reader, &head);
+    if (!error && chunk->ring_position > *ring_position &&
+        (chunk->ring_position <= reader->trace->header.ring_reserved ||
          reader->trace->header.format_version > 1))
-        *ring_position = chunk.ring_position;
+        *ring_position = chunk->ring_position;
     return error;
 }
 
 /* The next place after `offset` that may start a chunk, or the end. */
 static uint64_t search_chunk(struct chunk_reader *reader, uint64_t offset)
 {
+    enum { MAGIC_BYTES = 3 }; /* that both have */
     static const uint32_t magic = VT_CHUNK_MAGIC;
-    uint8_t window[65536 + sizeof magic];
+    uint8_t window[65536 + MAGIC_BYTES];
     if (reader->tries-- <= 0)
         return reader->end;
     while (offset < reader->end && reader->end - offset >= sizeof(struct vt_chunk_header)) {
@@ -202,10 +251,10 @@ static uint64_t search_chunk(struct chunk_reader *reader, uint64_t offset)
         size_t bytes = left < sizeof window ? (size_t)left : sizeof window;
         if (vt_read_at(reader->file, window, bytes, offset))
             return reader->end;
-        const uint8_t *found = memmem(window, bytes, &magic, sizeof magic);
+        const uint8_t *found = memmem(window, bytes, &magic, MAGIC_BYTES);
         if (found)
             return offset + (uint64_t)(found - window);
-        offset += bytes - (sizeof magic - 1);
+        offset += bytes - (MAGIC_BYTES - 1);
     }
     return reader->end;
 }
@@ -237,8 +286,10 @@ int vt_chunks_read(struct vt_trace *trace, int file, uint64_t end, uint64_t *off
 {
     struct chunk_reader reader = {.trace = trace, .file = file, .end = end, .tries = SEARCH_TRIES};
     reader.unpacker = ZSTD_createDCtx();
-    int error = reader.unpacker ? read_all(&reader, offset, ring_position) : -ENOMEM;
+    reader.chain = vt_chain_make();
+    int error = reader.unpacker && reader.chain ? read_all(&reader, offset, ring_position) : -ENOMEM;
     ZSTD_freeDCtx(reader.unpacker);
+    vt_chain_free(reader.chain);
     free(reader.stored);
     free(reader.payload);
     return error;

@@ -44,7 +44,11 @@
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
+#define VT_CHAINED_MAGIC 0x32435456u /* "VTC2" */
 #define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
+#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
+#define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
+#define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
 
 enum vt_file_state {
     VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
@@ -175,6 +179,57 @@ struct vt_chunk_header {
  * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
  * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
  * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last. */
+
+/* A chunk of a chain. In a trace there may be chunks of both kinds; the magic tells. What a chunk holds is packed by what the
+ * chunks before it in its chain held, so that chunks may be small: a reader takes a chain from its start, and if one of its
+ * chunks is lost, so are those after it. Chains need nothing of each other.
+ *
+ * The stored bytes are, one after the other,
+ *   1. chunk.payload_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
+ *      most 1 << VT_DEFINITIONS_WINDOW): definition records as above, chunk.definitions_bytes of them once unpacked;
+ *   2. the rest: chunk.events events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
+struct vt_chained_chunk_header {
+    struct vt_chunk_header chunk; /* magic: VT_CHAINED_MAGIC; checksum: XXH3-64 of the stored bytes, seeded with that of
+                                     this header, its own checksum being 0 */
+    uint64_t chain; /* chunk.ring_position of the chain's first chunk */
+    uint32_t place; /* in the chain, from 0 */
+    uint32_t reserved;
+};
+
+/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer and reader expect,
+ * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
+ * code for it, format/events.c, which is the definition of this format; in outline:
+ *
+ * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
+ * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
+ * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
+ * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
+ * the count rises up to 60.
+ * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
+ * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
+ *
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
+ * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
+ *
+ * An event, in this order:
+ *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier place of its own
+ *     events, which its latest events repeat: the one after that is expected to come again. If it is lost, it is
+ *     searched by the hash of the latest eleven, then of the latest four events. Of the expected event stack, kind, layer, device and
+ *     flags are repeated, and
+ *       a framework's alloc: as many bytes as were made last in the place of so many; the address of the smallest hole, or
+ *       all of the hole if PyTorch would not cut it; a free: the block that was made last where that one's block was
+ *       made; both: the allocator's allocated bytes change by the event's, the reserved bytes stay;
+ *       sequence: changes by as much as it did there, or is 0; all other fields: as there, total_bytes 0.
+ *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one), then one bit for
+ *     stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far + 1; else a difference to that) and
+ *     those four bytes (1 bit: as this stack had them last; else four trees); then, each one bit for "as expected" and else a
+ *     difference to the latest event of that kind, for events of blocks to what is expected: bytes, address, detail,
+ *     total_bytes, sequence. Of a free the address comes first, and an unexpected one is a number, how many events ago the block was
+ *     made, or 0 and a difference.
+ *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
+ *     bits below the highest. */
 
 /* First 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "format/checksum.h"
 #include "memory.h"
 #include "record/identity.h"
 #include "record/ring_memory.h"
@@ -117,19 +116,21 @@ static bool find(const struct vt_drain *own, bool claims, struct candidate *ring
 static void find_end(struct vt_trace_file *file, uint64_t reserved, struct vt_buffer *buffer)
 {
     struct vt_file_header *header = &file->header;
-    struct vt_chunk_header chunk;
-    while (pread(file->descriptor, &chunk, sizeof chunk, (off_t)header->chunks_end) == sizeof chunk &&
-           chunk.header_bytes == sizeof chunk && chunk.stored_bytes <= CHUNK_BYTES_LIMIT &&
-           chunk.ring_position >= header->ring_consumed && chunk.ring_position <= reserved) {
+    struct vt_chained_chunk_header head;
+    const struct vt_chunk_header *chunk = &head.chunk;
+    while (pread(file->descriptor, &head, sizeof head, (off_t)header->chunks_end) == sizeof head &&
+           chunk->magic == VT_CHAINED_MAGIC && chunk->header_bytes == sizeof head &&
+           chunk->stored_bytes <= CHUNK_BYTES_LIMIT && chunk->ring_position >= header->ring_consumed &&
+           chunk->ring_position <= reserved) {
         buffer->bytes = 0;
-        void *stored = vt_buffer_add(buffer, chunk.stored_bytes);
+        uint8_t *stored = vt_buffer_add(buffer, chunk->stored_bytes);
         if (!stored ||
-            pread(file->descriptor, stored, chunk.stored_bytes, (off_t)(header->chunks_end + sizeof chunk)) !=
-                (ssize_t)chunk.stored_bytes ||
-            XXH3_64bits(stored, chunk.stored_bytes) != chunk.checksum)
+            pread(file->descriptor, stored, chunk->stored_bytes, (off_t)(header->chunks_end + sizeof head)) !=
+                (ssize_t)chunk->stored_bytes ||
+            vt_chained_checksum(&head, stored) != chunk->checksum)
             return;
-        header->chunks_end += sizeof chunk + chunk.stored_bytes;
-        header->ring_consumed = chunk.ring_position;
+        header->chunks_end += sizeof head + chunk->stored_bytes;
+        header->ring_consumed = chunk->ring_position;
     }
 }
 
@@ -154,7 +155,7 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
 {
     struct vt_ring_header header = from->header;
     struct vt_file_header *trace = &drain->file->header;
-    find_end(drain->file, header.ring_reserved, &drain->chunk.payload);
+    find_end(drain->file, header.ring_reserved, &drain->chunk.stored);
     if (header.ring_consumed < trace->ring_consumed)
         header.ring_consumed = trace->ring_consumed;
     if (header.ring_reserved < header.ring_consumed)
@@ -183,12 +184,14 @@ static int merge(const struct candidate *from, struct vt_drain *own)
         return result == -ENOENT || result == -EBADMSG ? 0 : result;
     if (file.header.state == VT_STATE_RECORDING &&
         !memcmp(file.header.identity, from->header.identity, sizeof file.header.identity)) {
+        vt_chunk_end_chain(&drain.chunk); /* of the own trace; and below, of that one */
         ring.slots = vt_memory_make(bytes);
         result = ring.slots ? append_rest(from, &drain, &ring) : -ENOMEM;
         vt_memory_free(ring.slots, bytes);
         vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
         drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
-        drain.chunk.definitions.failed = drain.chunk.payload.failed = drain.chunk.stored.failed = false;
+        drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
+        vt_chunk_end_chain(&drain.chunk);
         own->chunk = drain.chunk;
     }
     vt_trace_file_close(&file);

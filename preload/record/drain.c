@@ -55,6 +55,8 @@ static int append_chunk(struct vt_drain *drain)
     struct vt_chunk *chunk = &drain->chunk;
     if (!chunk->event_count && !chunk->definitions.bytes && drain->position == vt_ring_consumed(drain->ring))
         return 0;
+    if (vt_trace_file_was_cut(drain->file))
+        vt_chunk_end_chain(chunk); /* its beginning may be gone */
     int result = vt_chunk_pack(chunk, drain->position);
     if (result)
         return result;

@@ -157,6 +157,13 @@ int vt_trace_file_write_header(struct vt_trace_file *file)
     return descriptor < 0 ? descriptor : write_all(descriptor, page, sizeof page, 0);
 }
 
+bool vt_trace_file_was_cut(struct vt_trace_file *file)
+{
+    struct stat status;
+    int descriptor = descriptor_of(file);
+    return descriptor >= 0 && !fstat(descriptor, &status) && status.st_size < (off_t)file->header.chunks_end;
+}
+
 int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t bytes, uint64_t ring_position)
 {
     int descriptor = descriptor_of(file);

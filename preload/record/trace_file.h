@@ -3,6 +3,7 @@
 #ifndef VT_TRACE_FILE_H
 #define VT_TRACE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
 int vt_trace_file_open(struct vt_trace_file *file, const char *path);
 
 int vt_trace_file_write_header(struct vt_trace_file *file);
+
+/* True if somebody has cut the file: what was appended is gone, wholly or in part. */
+bool vt_trace_file_was_cut(struct vt_trace_file *file);
 
 /* Appends a chunk, then writes the header, which says so. A chunk that is not whole is none. Returns 0 or
  * -errno. */

@@ -8,6 +8,7 @@
 #include <zstd.h>
 
 #include "attribute/attribute.h"
+#include "trace/chain.h"
 #include "trace_builder.h"
 
 #define SEGMENT UINT64_C(0x7f0000000000)
@@ -304,7 +305,8 @@ static void put_inspection(struct run *run, struct text *text)
         builder_end_chunk(run->builder);
     }
     free(part);
-    put_event(run, (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = run->inspection, .device_index = -1});
+    put_event(run,
+              (struct vt_event){.kind = VT_EVENT_INSPECTION, .detail = run->inspection, .device_index = -1});
     text->bytes = 0;
 }
 
@@ -523,26 +525,40 @@ static void frees(struct run *run)
 
 /* ---- A recorded trace ---- */
 
+static void copy_chunk_definitions(struct run *run, const uint8_t *definitions, size_t bytes)
+{
+    for (size_t at = 0; at + sizeof(struct vt_record_head) <= bytes;) {
+        const struct vt_record_head *head = (const struct vt_record_head *)(definitions + at);
+        builder_raw(run->builder, head->kind, head + 1, head->bytes - (uint32_t)sizeof *head);
+        at += ((size_t)head->bytes + 7) & ~(size_t)7;
+    }
+}
+
 /* Definitions, from the chunks as they stand in the file. */
 static void copy_definitions(struct run *run, const struct vt_trace *trace)
 {
     FILE *file = fopen(trace->path, "rb");
-    struct vt_chunk_header chunk;
-    REQUIRE(file && !fseek(file, (long)trace->header.chunks_offset, SEEK_SET));
-    while ((uint64_t)ftell(file) < trace->header.chunks_end && fread(&chunk, sizeof chunk, 1, file) == 1) {
-        uint8_t *stored = malloc(chunk.stored_bytes), *payload = malloc(chunk.payload_bytes);
-        REQUIRE(chunk.magic == VT_CHUNK_MAGIC && chunk.header_bytes == sizeof chunk && stored && payload);
-        REQUIRE(fread(stored, 1, chunk.stored_bytes, file) == chunk.stored_bytes);
-        REQUIRE(ZSTD_decompress(payload, chunk.payload_bytes, stored, chunk.stored_bytes) ==
-                chunk.payload_bytes);
-        for (size_t at = 0; at + sizeof(struct vt_record_head) <= chunk.definitions_bytes;) {
-            const struct vt_record_head *head = (const struct vt_record_head *)(payload + at);
-            builder_raw(run->builder, head->kind, head + 1, head->bytes - (uint32_t)sizeof *head);
-            at += ((size_t)head->bytes + 7) & ~(size_t)7;
-        }
+    struct vt_chained_chunk_header head = {0};
+    struct vt_chunk_header *chunk = &head.chunk;
+    struct vt_chain *chain = vt_chain_make();
+    struct vt_event *events = calloc(VT_CHUNK_EVENTS, sizeof *events);
+    REQUIRE(chain && events && file && !fseek(file, (long)trace->header.chunks_offset, SEEK_SET));
+    while ((uint64_t)ftell(file) < trace->header.chunks_end && fread(chunk, sizeof *chunk, 1, file) == 1) {
+        REQUIRE(fread(chunk + 1, chunk->header_bytes - sizeof *chunk, 1, file) ==
+                (chunk->header_bytes > sizeof *chunk));
+        size_t bytes = chunk->magic == VT_CHAINED_MAGIC ? chunk->definitions_bytes : chunk->payload_bytes;
+        uint8_t *stored = malloc(chunk->stored_bytes), *payload = malloc(bytes + 1);
+        REQUIRE(stored && payload && fread(stored, 1, chunk->stored_bytes, file) == chunk->stored_bytes);
+        if (chunk->magic == VT_CHAINED_MAGIC)
+            REQUIRE(vt_chain_read(chain, &head, stored, payload, events) == 0);
+        else
+            REQUIRE(ZSTD_decompress(payload, bytes, stored, chunk->stored_bytes) == bytes);
+        copy_chunk_definitions(run, payload, chunk->definitions_bytes);
         free(stored);
         free(payload);
     }
+    vt_chain_free(chain);
+    free(events);
     fclose(file);
 }
 

@@ -3,9 +3,10 @@
 
     mutate.py TRACE... [--count 200] [--seed 1]
 
-Some of the files are damaged as they lie there, which checksums tell. Others are damaged within: a chunk is
-unpacked, its definitions or its events are changed, and it is packed again with the right checksum, as by a recorder
-gone mad or someone who means harm. Of a killed process whose ring is still in memory, the ring is damaged too.
+Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within, with the right
+checksum, as by a recorder gone mad or someone who means harm: a chunk without a chain (tests/bench/recode makes such traces) is
+unpacked, its definitions or its events are changed, and it is packed again; of a chunk in a chain the packed bytes or the
+header are changed. Of a killed process whose ring is still in memory, the ring is damaged too.
 
 Long form: build with `meson setup build-asan -Db_sanitize=address,undefined`, set VRAMTRACE_BUILD to it, and give
 --count 20000. A status other than 0, 1 and 3, a signal, or more than 20 s is a failure; the file that made it is kept.
@@ -37,9 +38,10 @@ FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
 COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
 CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
 CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
+CHAINED, CHAINED_MAGIC = struct.Struct("<QII"), 0x32435456  # what struct vt_chained_chunk_header adds
 EXTREMES = (0, 1, 2, 511, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**47, 2**63 - 1, 2**63, 2**64 - 512, 2**64 - 1)
 ZSTD, XXHASH = (ctypes.CDLL(ctypes.util.find_library(name)) for name in ("zstd", "xxhash"))
-for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits):
+for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits, XXHASH.XXH3_64bits_withSeed):
     function.restype = ctypes.c_uint64
 
 
@@ -208,6 +210,26 @@ def mutate_within(original, choose):
     return data[:CHUNKS_END] + end.to_bytes(8, "little") + data[CHUNKS_END + 8:]
 
 
+def mutate_chained(original, choose):
+    """Packed bytes that no recorder writes, and headers that say something else than what follows."""
+    data = bytearray(original)
+    for _ in range(choose.choice((1, 1, 3))):
+        offset, fields = choose.choice(chunks_of(original))
+        start, size = offset + fields[1], fields[2]
+        if choose.randrange(3):
+            flip(data, choose, start, start + size)
+        if choose.randrange(3) == 0:  # payload, definitions, events, chain, place
+            at = offset + choose.choice((12, 16, 20, CHUNK.size, CHUNK.size + 8))
+            value = choose.choice((choose.choice(EXTREMES) % 2**32, choose.randrange(size + 2), choose.randrange(8 * size + 9)))
+            data[at:at + 4] = value.to_bytes(4, "little")
+        data[offset + CHUNK.size - 8:offset + CHUNK.size] = bytes(8)
+        packed, header = bytes(data[start:start + size]), bytes(data[offset:offset + CHUNK.size + CHAINED.size])
+        seed = XXHASH.XXH3_64bits(header, ctypes.c_size_t(len(header)))
+        checksum = XXHASH.XXH3_64bits_withSeed(packed, ctypes.c_size_t(size), ctypes.c_uint64(seed))
+        data[offset + CHUNK.size - 8:offset + CHUNK.size] = checksum.to_bytes(8, "little")
+    return bytes(data)
+
+
 def failure_of(path):
     for command in COMMANDS:
         try:
@@ -233,7 +255,9 @@ def main():
         path = pathlib.Path(folder) / "damaged.vrt"
         for number in range(arguments.count):
             original = choose.choice(originals)
-            way = mutate_within if choose.randrange(2) and chunks_of(original) else mutate
+            chunks = choose.randrange(2) and chunks_of(original)
+            within = mutate_chained if chunks and chunks[0][1][0] == CHAINED_MAGIC else mutate_within
+            way = within if chunks else mutate
             if choose.randrange(2) and ring_of(original):
                 way = mutate_ring
             path.write_bytes(way(original, choose))

@@ -51,6 +51,12 @@ def test_a_folder_includes_those_before_it(folder):
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_shared_coding_includes_nothing_of_either_half():
+    wrong = [f"{path.name} includes {other}" for path in (ANALYZER.parent / "format").iterdir()
+             for other in INCLUDE.findall(path.read_text()) if not re.match(r"(format|vramtrace)/", other)]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("folder", ONLY)
 def test_a_folder_reaches_nothing_else(folder):
     wrong = [f"{name} reaches {other}" for name in sorted(FILES) if folder_of(name) == folder
