@@ -1,5 +1,6 @@
 /* Compressed chunks: find them, check them, decode their columns. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <zstd.h>
 
 #include "base/progress.h"
+#include "base/task.h"
 #include "trace/tables.h"
 
 /* A chunk is a few hundred KiB in practice. */
@@ -25,13 +27,34 @@
 #define COLUMN_COUNT_ONE(field) +1
 #define COLUMN_COUNT (0 VT_EVENT_COLUMNS(COLUMN_COUNT_ONE))
 
+/* A chunk whose header is plausible, if those before it in its batch are whole. */
+struct found {
+    struct vt_chunk_header header;
+    uint64_t offset, end_offset; /* in the file */
+    struct vt_event *events;     /* where its events go; of header.events */
+    uint8_t *payload;
+    bool stored_whole; /* the stored bytes are as they were written, so the next chunk follows them */
+    int error;
+};
+
+/* Chunks that follow each other, decoded in parallel. */
+#define BATCH 16u
+#define BATCH_EVENTS (8u * VT_CHUNK_EVENTS)
+struct batch {
+    struct found items[BATCH];
+    size_t count;
+    uint64_t events, stored_bytes, payload_bytes; /* of all */
+    int file;
+    bool threads;     /* events have their threads */
+    atomic_uint next; /* item to decode */
+};
+
 struct chunk_reader {
     struct vt_trace *trace;
     int file;
     uint64_t end; /* of what may hold chunks */
-    ZSTD_DCtx *unpacker;
-    uint8_t *stored, *payload;
-    size_t stored_capacity, payload_capacity;
+    struct batch batch;
+    size_t limit; /* of the next batch: one chunk after a damaged one */
     int tries;
 };
 
@@ -104,7 +127,10 @@ static bool decode_columns(const uint8_t *at, const uint8_t *end, struct vt_even
 static bool chunk_is_plausible(const struct chunk_reader *reader, const struct vt_chunk_header *chunk,
                                uint64_t bytes_left)
 {
-    const struct vt_trace_tables *tables = reader->trace->tables;
+    const struct batch *batch = &reader->batch;
+    uint64_t stored = reader->trace->tables->stored_bytes + batch->stored_bytes + chunk->stored_bytes;
+    uint64_t payload = reader->trace->tables->payload_bytes + batch->payload_bytes + chunk->payload_bytes;
+    uint64_t events = reader->trace->event_count + batch->events + chunk->events;
     if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
     if (chunk->stored_bytes > CHUNK_BYTES_LIMIT ||
@@ -115,41 +141,117 @@ static bool chunk_is_plausible(const struct chunk_reader *reader, const struct v
     if (chunk->events > VT_CHUNK_EVENTS ||
         (uint64_t)chunk->events * COLUMN_COUNT > chunk->payload_bytes - chunk->definitions_bytes)
         return false;
-    if (reader->trace->event_count + chunk->events >
-        VT_CHUNK_EVENTS + EVENTS_RATIO * (tables->stored_bytes + chunk->stored_bytes))
-        return false;
-    return tables->payload_bytes + chunk->payload_bytes <=
-           UNPACKED_ALWAYS + UNPACKED_RATIO * (tables->stored_bytes + chunk->stored_bytes);
+    return events <= VT_CHUNK_EVENTS + EVENTS_RATIO * stored &&
+           payload <= UNPACKED_ALWAYS + UNPACKED_RATIO * stored;
 }
 
-/* Unpacks the stored bytes and takes what they hold. -EBADMSG if they are damaged. */
-static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header *chunk)
+/* Adds the chunk at `offset` to the batch. -EBADMSG if there is none. */
+static int find_chunk(struct chunk_reader *reader, uint64_t offset)
 {
-    struct vt_trace *trace = reader->trace;
-    int error = vt_reserve(&reader->payload, &reader->payload_capacity, chunk->payload_bytes, 1);
-    if (error)
-        return error;
-    uint8_t *payload = reader->payload;
-    size_t got = ZSTD_decompressDCtx(reader->unpacker, payload, chunk->payload_bytes, reader->stored,
-                                     chunk->stored_bytes);
-    if (ZSTD_isError(got) || got != chunk->payload_bytes)
+    struct batch *batch = &reader->batch;
+    struct found *found = &batch->items[batch->count];
+    *found = (struct found){.offset = offset};
+    if (reader->end - offset < sizeof found->header)
         return -EBADMSG;
-    error = vt_events_reserve(trace, chunk->events);
+    int error = vt_read_at(reader->file, &found->header, sizeof found->header, offset);
     if (error)
         return error;
-    struct vt_event *events = trace->events + trace->event_count;
+    if (!chunk_is_plausible(reader, &found->header, reader->end - offset))
+        return -EBADMSG;
+    found->end_offset = offset + found->header.header_bytes + found->header.stored_bytes;
+    batch->count++;
+    batch->events += found->header.events;
+    batch->stored_bytes += found->header.stored_bytes;
+    batch->payload_bytes += found->header.payload_bytes;
+    return 0;
+}
+
+/* Finds chunks from `offset` on. Returns what is wrong with the first. */
+static int find_batch(struct chunk_reader *reader, uint64_t offset)
+{
+    struct batch *batch = &reader->batch;
+    batch->count = batch->events = batch->stored_bytes = batch->payload_bytes = 0;
+    int error = find_chunk(reader, offset);
+    while (!error && batch->count < reader->limit && batch->events < BATCH_EVENTS &&
+           batch->payload_bytes < CHUNK_BYTES_LIMIT &&
+           batch->items[batch->count - 1].end_offset < reader->end)
+        if (find_chunk(reader, batch->items[batch->count - 1].end_offset))
+            break;
+    return error;
+}
+
+/* Reads the chunk, unpacks it and decodes its events. -EBADMSG if it is damaged. */
+static int decode_chunk(const struct batch *batch, struct found *found, ZSTD_DCtx *unpacker)
+{
+    const struct vt_chunk_header *chunk = &found->header;
+    uint8_t *stored = malloc(chunk->stored_bytes + 1);
+    found->payload = malloc(chunk->payload_bytes + 1);
+    int error = stored && found->payload ? vt_read_at(batch->file, stored, chunk->stored_bytes,
+                                                      found->offset + chunk->header_bytes)
+                                         : -ENOMEM;
+    if (!error && XXH3_64bits(stored, chunk->stored_bytes) != chunk->checksum)
+        error = -EBADMSG;
+    found->stored_whole = !error;
+    size_t got = error ? 0
+                       : ZSTD_decompressDCtx(unpacker, found->payload, chunk->payload_bytes, stored,
+                                             chunk->stored_bytes);
+    free(stored);
+    if (!error && (ZSTD_isError(got) || got != chunk->payload_bytes))
+        error = -EBADMSG;
+    if (error)
+        return error;
     if (chunk->events > 0)
-        memset(events, 0, chunk->events * sizeof *events);
-    if (!decode_columns(payload + chunk->definitions_bytes, payload + chunk->payload_bytes, events,
-                        chunk->events, trace->header.feature_bits & VT_FEATURE_EVENT_THREADS))
-        return -EBADMSG;
+        memset(found->events, 0, chunk->events * sizeof *found->events);
+    return decode_columns(found->payload + chunk->definitions_bytes, found->payload + chunk->payload_bytes,
+                          found->events, chunk->events, batch->threads)
+               ? 0
+               : -EBADMSG;
+}
+
+static int decode_some(void *context)
+{
+    struct batch *batch = context;
+    ZSTD_DCtx *unpacker = ZSTD_createDCtx();
+    for (unsigned i; (i = atomic_fetch_add(&batch->next, 1)) < batch->count;)
+        batch->items[i].error = unpacker ? decode_chunk(batch, &batch->items[i], unpacker) : -ENOMEM;
+    ZSTD_freeDCtx(unpacker);
+    return 0;
+}
+
+/* Decodes the batch's chunks, on as many threads as there are processors. */
+static int decode_batch(struct chunk_reader *reader)
+{
+    struct batch *batch = &reader->batch;
+    struct vt_trace *trace = reader->trace;
+    struct vt_task tasks[VT_PROCESSORS_MAXIMUM] = {0};
+    unsigned others = vt_processors() - 1;
+    int error = vt_events_reserve(trace, batch->events);
+    if (error)
+        return error;
+    for (size_t i = 0, events = trace->event_count; i < batch->count; i++) {
+        batch->items[i].events = trace->events + events;
+        events += batch->items[i].header.events;
+    }
+    atomic_store(&batch->next, 0);
+    for (unsigned i = 0; i < others && i + 1 < batch->count; i++)
+        vt_task_begin(&tasks[i], decode_some, batch);
+    decode_some(batch);
+    for (unsigned i = 0; i < others; i++)
+        vt_task_end(&tasks[i]);
+    return 0;
+}
+
+/* Takes what a decoded chunk holds. */
+static int take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
+{
+    const struct vt_chunk_header *chunk = &found->header;
     /* Stacks and line tables point into the definitions: those are kept. */
     uint8_t *definitions = vt_arena_take(&trace->tables->arena, chunk->definitions_bytes);
     if (!definitions)
         return -ENOMEM;
     if (chunk->definitions_bytes > 0)
-        memcpy(definitions, payload, chunk->definitions_bytes);
-    error = vt_definitions_add(trace, definitions, chunk->definitions_bytes);
+        memcpy(definitions, found->payload, chunk->definitions_bytes);
+    int error = vt_definitions_add(trace, definitions, chunk->definitions_bytes);
     if (error == -ENOMEM)
         return error;
     if (error)
@@ -157,33 +259,29 @@ static int take_chunk(struct chunk_reader *reader, const struct vt_chunk_header 
     trace->event_count += chunk->events;
     trace->tables->payload_bytes += chunk->payload_bytes;
     trace->tables->stored_bytes += chunk->stored_bytes;
+    if (chunk->ring_position > *ring_position && chunk->ring_position <= trace->header.ring_reserved)
+        *ring_position = chunk->ring_position;
     return 0;
 }
 
-/* Reads the chunk at `offset`. *next is where the one after it should be, 0 if that is not known. */
-static int read_chunk(struct chunk_reader *reader, uint64_t offset, uint64_t *next, uint64_t *ring_position)
+/* Reads chunks from *offset on, in their order up to the first that is damaged, whose offset *offset then is.
+ * *next is where the one after it should be, 0 if that is not known. */
+static int read_batch(struct chunk_reader *reader, uint64_t *offset, uint64_t *next, uint64_t *ring_position)
 {
-    struct vt_chunk_header chunk;
+    struct batch *batch = &reader->batch;
     *next = 0;
-    if (reader->end - offset < sizeof chunk)
-        return -EBADMSG;
-    int error = vt_read_at(reader->file, &chunk, sizeof chunk, offset);
-    if (error)
-        return error;
-    if (!chunk_is_plausible(reader, &chunk, reader->end - offset))
-        return -EBADMSG;
-    error = vt_reserve(&reader->stored, &reader->stored_capacity, chunk.stored_bytes, 1);
+    int error = find_batch(reader, *offset);
     if (!error)
-        error = vt_read_at(reader->file, reader->stored, chunk.stored_bytes, offset + chunk.header_bytes);
-    if (error)
-        return error;
-    if (XXH3_64bits(reader->stored, chunk.stored_bytes) != chunk.checksum)
-        return -EBADMSG;
-    *next = offset + chunk.header_bytes + chunk.stored_bytes;
-    error = take_chunk(reader, &chunk);
-    if (!error && chunk.ring_position > *ring_position &&
-        chunk.ring_position <= reader->trace->header.ring_reserved)
-        *ring_position = chunk.ring_position;
+        error = decode_batch(reader);
+    for (size_t i = 0; i < batch->count && !error; i++) {
+        *offset = batch->items[i].offset;
+        *next = batch->items[i].stored_whole ? batch->items[i].end_offset : 0;
+        error = batch->items[i].error;
+        if (!error)
+            error = take_chunk(reader->trace, &batch->items[i], ring_position);
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        free(batch->items[i].payload);
     return error;
 }
 
@@ -215,9 +313,10 @@ static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
         uint64_t next;
         vt_progress_tell(VT_WORK_READ, offset - trace->header.chunks_offset,
                          reader->end - trace->header.chunks_offset);
-        int error = read_chunk(reader, offset, &next, ring_position);
+        int error = read_batch(reader, &offset, &next, ring_position);
         if (error && error != -EBADMSG)
             return error;
+        reader->limit = error ? 1 : BATCH;
         if (error) {
             if (!next)
                 next = search_chunk(reader, offset + 1);
@@ -231,16 +330,13 @@ static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
 
 int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position)
 {
-    struct chunk_reader reader = {.trace = trace, .file = file, .tries = SEARCH_TRIES};
+    struct chunk_reader reader = {
+        .trace = trace, .file = file, .limit = BATCH, .tries = SEARCH_TRIES, .batch.file = file};
+    reader.batch.threads = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
     reader.end = trace->header.chunks_end;
     if (reader.end > file_bytes) {
         reader.end = file_bytes;
         trace->truncated = true;
     }
-    reader.unpacker = ZSTD_createDCtx();
-    int error = reader.unpacker ? read_all(&reader, ring_position) : -ENOMEM;
-    ZSTD_freeDCtx(reader.unpacker);
-    free(reader.stored);
-    free(reader.payload);
-    return error;
+    return read_all(&reader, ring_position);
 }
