@@ -33,6 +33,7 @@ struct vt_trace_facts {
     size_t argument_count;
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
+    uint64_t omitted_events; /* of these, not looked at one by one: blocks that come and go between shown moments */
     const char *state;    /* of the file: "recording", "complete", "stopped", "unknown" */
     const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
     char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */

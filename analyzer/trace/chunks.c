@@ -84,6 +84,17 @@ int vt_events_reserve(struct vt_trace *trace, size_t more)
     return vt_reserve(&trace->events, &trace->tables->event_capacity, needed, sizeof *trace->events);
 }
 
+int vt_events_hand_over(struct vt_trace *trace)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    if (!tables->take_events)
+        return 0;
+    int error = tables->take_events(tables->take_context, trace->events, trace->event_count);
+    tables->taken_events += trace->event_count;
+    trace->event_count = 0;
+    return error;
+}
+
 /* One LEB128 value. Returns NULL if it runs over the end or is too long. */
 static inline const uint8_t *take_leb128(const uint8_t *at, const uint8_t *end, uint64_t *value)
 {
@@ -130,7 +141,8 @@ static bool chunk_is_plausible(const struct chunk_reader *reader, const struct v
     const struct batch *batch = &reader->batch;
     uint64_t stored = reader->trace->tables->stored_bytes + batch->stored_bytes + chunk->stored_bytes;
     uint64_t payload = reader->trace->tables->payload_bytes + batch->payload_bytes + chunk->payload_bytes;
-    uint64_t events = reader->trace->event_count + batch->events + chunk->events;
+    uint64_t events = reader->trace->tables->taken_events + reader->trace->event_count + batch->events +
+                      chunk->events;
     if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
     if (chunk->stored_bytes > CHUNK_BYTES_LIMIT ||
@@ -241,8 +253,7 @@ static int decode_batch(struct chunk_reader *reader)
     return 0;
 }
 
-/* Takes what a decoded chunk holds. */
-static int take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
+static int take_definitions(struct vt_trace *trace, const struct found *found)
 {
     const struct vt_chunk_header *chunk = &found->header;
     /* Stacks and line tables point into the definitions: those are kept. */
@@ -252,10 +263,18 @@ static int take_chunk(struct vt_trace *trace, const struct found *found, uint64_
     if (chunk->definitions_bytes > 0)
         memcpy(definitions, found->payload, chunk->definitions_bytes);
     int error = vt_definitions_add(trace, definitions, chunk->definitions_bytes);
-    if (error == -ENOMEM)
-        return error;
-    if (error)
+    if (error && error != -ENOMEM)
         trace->truncated = true;
+    return error == -ENOMEM ? error : 0;
+}
+
+/* Takes what a decoded chunk holds. */
+static int take_chunk(struct vt_trace *trace, const struct found *found, uint64_t *ring_position)
+{
+    const struct vt_chunk_header *chunk = &found->header;
+    int error = trace->tables->definitions_known ? 0 : take_definitions(trace, found);
+    if (error)
+        return error;
     trace->event_count += chunk->events;
     trace->tables->payload_bytes += chunk->payload_bytes;
     trace->tables->stored_bytes += chunk->stored_bytes;
@@ -282,7 +301,8 @@ static int read_batch(struct chunk_reader *reader, uint64_t *offset, uint64_t *n
     }
     for (size_t i = 0; i < batch->count; i++)
         free(batch->items[i].payload);
-    return error;
+    int taken = vt_events_hand_over(reader->trace);
+    return taken ? taken : error;
 }
 
 /* The next place after `offset` that may start a chunk, or the end. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "trace/tables.h"
+#include "trace/thin.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
 /* A live process may move records from the ring to a chunk between our reading the two. */
@@ -281,7 +282,110 @@ static int new_trace(const char *path, struct vt_trace **made)
     return 0;
 }
 
-static int read_once(const char *path, int file, struct vt_trace **made, const struct message *message)
+/* ---- Long traces: read twice, and thinned. ---- */
+
+struct long_reading {
+    struct vt_trace *trace;
+    struct vt_survey survey;
+    struct vt_thinner thinner;
+};
+
+static int take_for_survey(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    int error = vt_survey_reach(&reading->survey, reading->trace->stack_count);
+    return error ? error : vt_survey_take(&reading->survey, events, count);
+}
+
+static int take_for_thinner(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    return vt_thin_take(&reading->thinner, events, count);
+}
+
+/* Reads the chunks once more for their events alone, then those of the ring, which has been copied. */
+static int read_again(struct long_reading *reading, int file, uint64_t file_bytes,
+                      const struct vt_event *ring, size_t ring_count)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    uint64_t ring_position = 0, first_events = tables->taken_events;
+    tables->take_events = take_for_thinner;
+    tables->definitions_known = true;
+    tables->taken_events = tables->payload_bytes = tables->stored_bytes = 0;
+    trace->damaged_bytes = 0;
+    int error = vt_chunks_read(trace, file, file_bytes, &ring_position);
+    if (!error && tables->taken_events != first_events)
+        error = -EAGAIN; /* the file was changed meanwhile */
+    if (!error)
+        error = vt_thin_take(&reading->thinner, ring, ring_count);
+    return error ? error : vt_thin_end(&reading->thinner);
+}
+
+static int read_long(struct long_reading *reading, int file, uint64_t file_bytes,
+                     const struct vt_thinning *thinning)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    struct vt_window *windows = NULL;
+    uint8_t *kinds = NULL;
+    struct vt_event *ring = NULL;
+    size_t ring_count = 0;
+    uint64_t ring_position = 0;
+    tables->take_events = take_for_survey;
+    tables->take_context = reading;
+    int error = vt_chunks_read(trace, file, file_bytes, &ring_position);
+    if (!error)
+        error = read_ring(trace, file, file_bytes, ring_position);
+    if (!error)
+        error = take_for_survey(reading, trace->events, trace->event_count);
+    if (!error) {
+        ring = trace->events;
+        ring_count = trace->event_count;
+        trace->events = NULL;
+        trace->event_count = tables->event_capacity = 0;
+        vt_definitions_finish(trace);
+        error = vt_survey_windows(&reading->survey, &windows, &reading->thinner.window_count);
+    }
+    reading->thinner.kind_count = trace->stack_count;
+    reading->thinner.windows = windows;
+    if (!error)
+        error = thinning->find_kinds(trace, &kinds);
+    reading->thinner.kinds = kinds;
+    trace->recorded_events = reading->survey.events;
+    vt_survey_free(&reading->survey);
+    if (!error)
+        error = read_again(reading, file, file_bytes, ring, ring_count);
+    free(ring);
+    free(windows);
+    free(kinds);
+    free(trace->events);
+    trace->events = reading->thinner.events;
+    trace->event_count = reading->thinner.count;
+    tables->event_capacity = reading->thinner.capacity;
+    trace->gaps = reading->thinner.gaps;
+    trace->gap_count = reading->thinner.gap_count;
+    trace->omitted_events = reading->thinner.omitted_events;
+    vt_thin_free(&reading->thinner);
+    return error;
+}
+
+static int read_events(struct vt_trace *trace, int file, uint64_t file_bytes,
+                       const struct vt_thinning *thinning)
+{
+    struct long_reading reading = {.trace = trace};
+    uint64_t ring_position = 0;
+    if (thinning && trace->header.events > thinning->above_events)
+        return read_long(&reading, file, file_bytes, thinning);
+    int error = vt_chunks_read(trace, file, file_bytes, &ring_position);
+    if (!error)
+        error = read_ring(trace, file, file_bytes, ring_position);
+    trace->recorded_events = trace->event_count;
+    return error;
+}
+
+static int read_once(const char *path, int file, const struct vt_thinning *thinning, struct vt_trace **made,
+                     const struct message *message)
 {
     struct stat status;
     struct vt_trace *trace;
@@ -298,10 +402,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
         return error;
     if (fstat(file, &status) < 0) /* again: the file may grow, and the header is of its present size */
         return fail(message, -errno, "%s", strerror(errno));
-    uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
-    error = vt_chunks_read(trace, file, file_bytes, &ring_position);
-    if (!error)
-        error = read_ring(trace, file, file_bytes, ring_position);
+    error = read_events(trace, file, (uint64_t)status.st_size, thinning);
     if (error)
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
@@ -319,7 +420,8 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     return 0;
 }
 
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                          char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
@@ -332,7 +434,7 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
-        error = read_once(path, file, trace, &message);
+        error = read_once(path, file, thinning, trace, &message);
         if (error || (*trace)->header.state != VT_STATE_RECORDING ||
             vt_read_at(file, &after, sizeof after, 0) ||
             (after.ring_consumed == (*trace)->header.ring_consumed && after.state == VT_STATE_RECORDING))
@@ -344,6 +446,11 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         *trace = NULL;
     }
     return error;
+}
+
+int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+{
+    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
 }
 
 void vt_trace_close(struct vt_trace *trace)
@@ -367,6 +474,7 @@ void vt_trace_close(struct vt_trace *trace)
     vt_arena_free(&tables->arena);
     free(tables);
     free(trace->events);
+    free(trace->gaps);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

@@ -37,6 +37,11 @@ struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
     uint64_t payload_bytes, stored_bytes;
+    /* Where events go as they are read, instead of staying in `events`; NULL = nowhere. */
+    int (*take_events)(void *context, const struct vt_event *events, size_t count);
+    void *take_context;
+    uint64_t taken_events;
+    bool definitions_known; /* a second reading: only events are taken */
     bool process_known;
 
     struct vt_index strings, functions; /* id → texts */
@@ -89,6 +94,8 @@ int vt_stacks_end_at_loop(struct vt_trace *trace);
 /* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
 int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
+/* Hands the events at hand to tables->take_events, if there is one. Returns what that returns. */
+int vt_events_hand_over(struct vt_trace *trace);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 

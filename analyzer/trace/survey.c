@@ -1,0 +1,221 @@
+#include "trace/survey.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sort.h"
+
+#define FIRST_PART_NS (UINT64_C(1) << 20)
+/* Instants of each kind that are kept; more would be all there is. */
+#define INSTANTS_MAXIMUM 1024u
+/* Steps that are kept on each side of an instant, and of the run's ends; then also in so many windows between. */
+#define STEPS_AROUND 2u
+#define SAMPLES 24u
+#define LEAST_AROUND 2048u
+#define MOST_AROUND 65536u
+
+void vt_survey_free(struct vt_survey *survey)
+{
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
+        free(survey->devices[i]);
+    vt_index_free(&survey->live);
+    free(survey->blocks);
+    free(survey->instants);
+    free(survey->stack_events);
+    memset(survey, 0, sizeof *survey);
+}
+
+/* Halves the number of parts, each of which then covers twice the time. */
+static void widen_parts(struct vt_survey *survey)
+{
+    survey->part_ns *= 2;
+    for (size_t d = 0; d < VT_MAX_DEVICES; d++) {
+        struct vt_survey_device *device = survey->devices[d];
+        for (size_t i = 0; device && i < VT_SURVEY_PARTS; i++) {
+            size_t left = 2 * i, right = 2 * i + 1;
+            bool inside = right < VT_SURVEY_PARTS;
+            size_t larger = inside && device->part_peaks[right] > device->part_peaks[left] ? right : left;
+            device->part_events[i] = inside ? device->part_events[larger] : 0;
+            device->part_peaks[i] = inside ? device->part_peaks[larger] : 0;
+        }
+    }
+}
+
+static void note_bytes(struct vt_survey *survey, struct vt_survey_device *device, uint64_t t_ns)
+{
+    uint64_t after_ns = t_ns > survey->start_ns ? t_ns - survey->start_ns : 0;
+    while (after_ns / survey->part_ns >= VT_SURVEY_PARTS)
+        widen_parts(survey);
+    size_t part = (size_t)(after_ns / survey->part_ns);
+    if (device->bytes + 1 > device->part_peaks[part]) {
+        device->part_peaks[part] = device->bytes + 1;
+        device->part_events[part] = survey->events;
+    }
+    if (device->bytes > device->peak_bytes) {
+        device->peak_bytes = device->bytes;
+        device->peak_event = survey->events;
+    }
+}
+
+static int take_block(struct vt_survey *survey, const struct vt_event *event)
+{
+    uint32_t at = vt_index_get(&survey->live, event->address);
+    bool makes = event->kind == VT_EVENT_ALLOC;
+    int device_index = event->device_index;
+    if (at == VT_INDEX_NONE) {
+        at = (uint32_t)survey->block_count;
+        if (!makes)
+            return 0;
+        if (VT_APPEND(survey->blocks, survey->block_count, survey->block_capacity,
+                      (struct vt_survey_block){0}) ||
+            vt_index_put(&survey->live, event->address, at))
+            return -ENOMEM;
+    }
+    struct vt_survey_block *block = &survey->blocks[at];
+    if (block->bytes) {
+        survey->devices[block->device_index]->bytes -= block->bytes;
+        device_index = block->device_index;
+        block->bytes = 0;
+    }
+    if (makes) {
+        device_index = event->device_index;
+        if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES || event->bytes >> 48)
+            return 0;
+        if (!survey->devices[device_index])
+            survey->devices[device_index] = calloc(1, sizeof *survey->devices[device_index]);
+        if (!survey->devices[device_index])
+            return -ENOMEM;
+        *block = (struct vt_survey_block){event->bytes, (int8_t)device_index};
+        survey->devices[device_index]->bytes += event->bytes;
+    }
+    if (device_index >= 0 && device_index < (int)VT_MAX_DEVICES && survey->devices[device_index])
+        note_bytes(survey, survey->devices[device_index], event->t_ns);
+    return 0;
+}
+
+static int take_one(struct vt_survey *survey, const struct vt_event *event)
+{
+    bool is_instant = event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED ||
+                      event->kind == VT_EVENT_INSPECTION;
+    if (survey->events == 0) {
+        survey->start_ns = event->t_ns;
+        survey->part_ns = FIRST_PART_NS;
+    }
+    if (event->layer == VT_LAYER_FRAMEWORK &&
+        (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE)) {
+        if (event->stack_id < survey->stack_capacity)
+            survey->stack_events[event->stack_id]++;
+        return take_block(survey, event);
+    }
+    return is_instant && survey->instant_count < INSTANTS_MAXIMUM
+               ? VT_APPEND(survey->instants, survey->instant_count, survey->instant_capacity, survey->events)
+               : 0;
+}
+
+int vt_survey_reach(struct vt_survey *survey, size_t stacks)
+{
+    if (stacks <= survey->stack_capacity)
+        return 0;
+    size_t old = survey->stack_capacity;
+    int error = vt_reserve(&survey->stack_events, &survey->stack_capacity, stacks, sizeof *survey->stack_events);
+    if (!error)
+        memset(survey->stack_events + old, 0, (survey->stack_capacity - old) * sizeof *survey->stack_events);
+    return error;
+}
+
+int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++) {
+        error = take_one(survey, &events[i]);
+        survey->events++;
+    }
+    return error;
+}
+
+static uint64_t number_of(const void *number)
+{
+    return *(const uint32_t *)number;
+}
+
+/* Events of a step, about: most events are on a stack that a step uses once or a few times. */
+static uint64_t events_of_step(const struct vt_survey *survey)
+{
+    uint64_t all = 0, seen = 0;
+    size_t count = survey->stack_capacity;
+    uint32_t *numbers = malloc((count + 1) * sizeof *numbers), median = 1;
+    if (!numbers)
+        return LEAST_AROUND;
+    for (size_t i = 0; i < count; i++)
+        all += numbers[i] = survey->stack_events[i];
+    if (!vt_sort_by_key(numbers, count, sizeof *numbers, number_of))
+        for (size_t i = 0; i < count && seen * 2 < all; i++) {
+            seen += numbers[i];
+            median = numbers[i] ? numbers[i] : 1;
+        }
+    free(numbers);
+    return survey->events / median + 1;
+}
+
+struct windows {
+    struct vt_window *items;
+    size_t count, capacity;
+    uint64_t events;
+};
+
+static int add_window(struct windows *windows, uint64_t event, uint64_t before, uint64_t after)
+{
+    uint64_t end = event + after + 1 < windows->events ? event + after + 1 : windows->events;
+    return event < windows->events
+               ? VT_APPEND(windows->items, windows->count, windows->capacity,
+                           (struct vt_window){event > before ? event - before : 0, end})
+               : 0;
+}
+
+static uint64_t first_of(const void *window)
+{
+    return ((const struct vt_window *)window)->first;
+}
+
+static int join_windows(struct windows *windows)
+{
+    int error = vt_sort_by_key(windows->items, windows->count, sizeof *windows->items, first_of);
+    size_t kept = 0;
+    for (size_t i = 1; i < windows->count && !error; i++) {
+        struct vt_window *last = &windows->items[kept], *next = &windows->items[i];
+        if (next->first <= last->end)
+            last->end = next->end > last->end ? next->end : last->end;
+        else
+            windows->items[++kept] = *next;
+    }
+    windows->count = windows->count ? kept + 1 : 0;
+    return error;
+}
+
+int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, size_t *count)
+{
+    struct windows windows = {.events = survey->events};
+    uint64_t around = STEPS_AROUND * events_of_step(survey);
+    around = around < LEAST_AROUND ? LEAST_AROUND : around > MOST_AROUND ? MOST_AROUND : around;
+    int error = add_window(&windows, 0, 0, 4 * around);
+    if (!error && survey->events)
+        error = add_window(&windows, survey->events - 1, 2 * around, 0);
+    for (uint64_t i = 1; i < SAMPLES && !error; i++)
+        error = add_window(&windows, survey->events / SAMPLES * i, around / 2, around);
+    for (size_t i = 0; i < survey->instant_count && !error; i++)
+        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : 0, i < SAMPLES ? around / 2 : 0);
+    for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
+        const struct vt_survey_device *device = survey->devices[d];
+        if (!device)
+            continue;
+        error = add_window(&windows, device->peak_event, around, around);
+        for (size_t i = 0; i < VT_SURVEY_PARTS && !error; i++)
+            if (device->part_peaks[i])
+                error = add_window(&windows, device->part_events[i], 0, 0);
+    }
+    if (!error)
+        error = join_windows(&windows);
+    *made = windows.items;
+    *count = windows.count;
+    return error;
+}

@@ -1,0 +1,162 @@
+#include "trace/thin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Empty events are taken out of the result when a gap has so many. */
+#define DROPPED_MAXIMUM (1u << 18)
+
+/* The block that an address has, or had last. */
+struct vt_thin_block {
+    size_t event; /* in the result: the one that made it */
+    uint32_t run;
+    uint32_t gap; /* number of the gap that made it; 0 = it stays */
+    bool alive;
+};
+
+void vt_thin_free(struct vt_thinner *thinner)
+{
+    vt_index_free(&thinner->live);
+    free(thinner->blocks);
+}
+
+/* Takes the empty events out of the gap at hand. */
+static void close_up(struct vt_thinner *thinner)
+{
+    size_t first = thinner->gaps[thinner->gap_count - 1].first, kept = first;
+    for (size_t i = first; i < thinner->count && thinner->dropped > 0; i++) {
+        const struct vt_event *event = &thinner->events[i];
+        if (event->kind == VT_EVENT_NONE)
+            continue;
+        if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC) {
+            uint32_t at = vt_index_get(&thinner->live, event->address);
+            if (at != VT_INDEX_NONE && thinner->blocks[at].event == i)
+                thinner->blocks[at].event = kept;
+        }
+        thinner->events[kept++] = *event;
+    }
+    if (thinner->dropped > 0)
+        thinner->count = kept;
+    thinner->dropped = 0;
+}
+
+static int keep(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    if (thinner->count >= UINT32_MAX - 1)
+        return -E2BIG;
+    return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
+}
+
+/* Says in the result what the gap left out. */
+static int end_gap(struct vt_thinner *thinner)
+{
+    close_up(thinner);
+    struct vt_gap *gap = &thinner->gaps[thinner->gap_count - 1];
+    gap->end = (uint32_t)thinner->count;
+    thinner->omitted_events += gap->omitted_events;
+    thinner->in_gap = false;
+    return 0;
+}
+
+static int begin_gap(struct vt_thinner *thinner)
+{
+    thinner->in_gap = true;
+    return VT_APPEND(thinner->gaps, thinner->gap_count, thinner->gap_capacity,
+                     (struct vt_gap){.first = (uint32_t)thinner->count});
+}
+
+static uint8_t kind_of(const struct vt_thinner *thinner, uint32_t stack_id)
+{
+    return stack_id < thinner->kind_count ? thinner->kinds[stack_id] : VT_STACK_OTHER;
+}
+
+static int make_block(struct vt_thinner *thinner, const struct vt_event *event, bool begins_run)
+{
+    uint32_t at = vt_index_get(&thinner->live, event->address);
+    if (at == VT_INDEX_NONE) {
+        at = (uint32_t)thinner->block_count;
+        if (VT_APPEND(thinner->blocks, thinner->block_count, thinner->block_capacity,
+                      (struct vt_thin_block){0}) ||
+            vt_index_put(&thinner->live, event->address, at))
+            return -ENOMEM;
+    }
+    struct vt_thin_block *block = &thinner->blocks[at];
+    /* the free of one that is alive here was lost: the replay is to see that */
+    bool stays = !thinner->in_gap || begins_run || block->alive;
+    *block = (struct vt_thin_block){.event = thinner->count,
+                                    .run = thinner->run,
+                                    .gap = stays ? 0 : (uint32_t)thinner->gap_count,
+                                    .alive = true};
+    return keep(thinner, event);
+}
+
+/* Leaves out the block that the event frees, with its own event, if nothing needs it. */
+static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    uint32_t at = vt_index_get(&thinner->live, event->address);
+    struct vt_thin_block *block = at == VT_INDEX_NONE ? NULL : &thinner->blocks[at];
+    if (!block || !block->alive)
+        return false;
+    block->alive = false;
+    if (!thinner->in_gap || block->gap != thinner->gap_count)
+        return false;
+    struct vt_event *made = &thinner->events[block->event];
+    if (kind_of(thinner, made->stack_id) == VT_STACK_BACKWARD && block->run != thinner->run &&
+        block->run > thinner->kept_run) {
+        thinner->kept_run = block->run;
+        return false;
+    }
+    thinner->omitted_blocks++;
+    thinner->omitted_bytes += made->bytes;
+    thinner->gaps[thinner->gap_count - 1].omitted_events += 2;
+    made->kind = VT_EVENT_NONE;
+    thinner->dropped++;
+    return true;
+}
+
+static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    bool is_block = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC;
+    bool frees = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_FREE;
+    uint8_t kind = is_block ? kind_of(thinner, event->stack_id) : (uint8_t)VT_STACK_OTHER;
+    bool begins_run = kind != VT_STACK_OTHER && kind != thinner->kind;
+    if (begins_run) {
+        thinner->kind = kind;
+        thinner->run++;
+    }
+    if (frees && drop_block(thinner, event))
+        return 0;
+    if (thinner->in_gap && event->kind == VT_EVENT_NODE) {
+        thinner->gaps[thinner->gap_count - 1].omitted_events++;
+        return 0;
+    }
+    int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
+    /* the framework's own counts are of all blocks */
+    if (!error && thinner->in_gap && (is_block || frees))
+        thinner->events[thinner->count - 1].total_bytes = thinner->events[thinner->count - 1].detail = 0;
+    return error;
+}
+
+int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count)
+{
+    int error = 0;
+    for (size_t i = 0; i < count && !error; i++, thinner->next++) {
+        while (thinner->window_count > 0 && thinner->windows->end <= thinner->next) {
+            thinner->windows++;
+            thinner->window_count--;
+        }
+        bool inside = thinner->window_count > 0 && thinner->windows->first <= thinner->next;
+        if (inside == thinner->in_gap)
+            error = inside ? end_gap(thinner) : begin_gap(thinner);
+        if (!error && thinner->dropped >= DROPPED_MAXIMUM)
+            close_up(thinner);
+        if (!error)
+            error = take_one(thinner, &events[i]);
+    }
+    return error;
+}
+
+int vt_thin_end(struct vt_thinner *thinner)
+{
+    return thinner->in_gap ? end_gap(thinner) : 0;
+}
