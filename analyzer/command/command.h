@@ -78,7 +78,7 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all;                /* steps, annotate */
+    bool all; /* steps, annotate */
     bool all_events;
     struct vt_limits limits; /* check */
     const char *baseline;

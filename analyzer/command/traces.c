@@ -260,7 +260,7 @@ static const char *advice(int error)
 
 /* The commands that a thinned trace is enough for. */
 #define THINNED                                                                                              \
-    (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM |    \
+    (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM |   \
      1u << VT_COMMAND_FRAG)
 
 /* How a command's traces are thinned; NULL = not at all. The variable is for tests. */
@@ -272,7 +272,10 @@ static const struct vt_thinning *thinning_for(const struct vt_command *command,
 
     if (above && *above)
         thinning.above_events = strtoull(above, NULL, 10);
-    return command->bit & THINNED && !arguments->all_events ? &thinning : NULL;
+    return command->bit & THINNED && !arguments->all_events && !arguments->at && !arguments->from &&
+                   !arguments->to
+               ? &thinning
+               : NULL;
 }
 
 int vt_open(const char *path, const char *rules, const struct vt_thinning *thinning, struct vt_loaded *loaded,

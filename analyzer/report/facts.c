@@ -93,6 +93,26 @@ static void add_damage(struct vt_trace_facts *facts)
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
+/* Not lost, but not looked at. */
+static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    char events[32], recorded[32], moments[32];
+    struct vt_loss *loss;
+
+    if (!trace->omitted_events)
+        return;
+    loss = add_loss(
+        facts, VT_LOSS_OMITTED, trace->omitted_events, "%s of %s events were not looked at one by one",
+        vt_format_count(trace->omitted_events, events), vt_format_count(trace->recorded_events, recorded));
+    snprintf(loss->detail, sizeof loss->detail,
+             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments "
+             "over the run. The peak, the "
+             "end, refusals and what stays alive are exact; the chart and largest temporaries are those of "
+             "these moments. "
+             "--all-events looks at all.",
+             events, recorded, vt_format_count(trace->window_count, moments));
+}
+
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
 {
     char count[32];
@@ -165,6 +185,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
+    add_omitted(facts, trace);
     if (!facts->loss_count && !facts->complete)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
 }

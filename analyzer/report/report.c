@@ -249,6 +249,13 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     return 0;
 }
 
+uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)
+{
+    return event_index < report->trace->event_count
+               ? vt_trace_event_number(report->trace, (uint32_t)event_index)
+               : event_index;
+}
+
 static void free_instant(struct vt_instant *instant)
 {
     for (int by = 0; by < VT_BY_COUNT; by++)

@@ -141,8 +141,8 @@ static bool chunk_is_plausible(const struct chunk_reader *reader, const struct v
     const struct batch *batch = &reader->batch;
     uint64_t stored = reader->trace->tables->stored_bytes + batch->stored_bytes + chunk->stored_bytes;
     uint64_t payload = reader->trace->tables->payload_bytes + batch->payload_bytes + chunk->payload_bytes;
-    uint64_t events = reader->trace->tables->taken_events + reader->trace->event_count + batch->events +
-                      chunk->events;
+    uint64_t events =
+        reader->trace->tables->taken_events + reader->trace->event_count + batch->events + chunk->events;
     if (chunk->magic != VT_CHUNK_MAGIC || chunk->header_bytes < sizeof *chunk || chunk->header_bytes > 4096)
         return false;
     if (chunk->stored_bytes > CHUNK_BYTES_LIMIT ||

@@ -284,6 +284,9 @@ static int new_trace(const char *path, struct vt_trace **made)
 
 /* ---- Long traces: read twice, and thinned. ---- */
 
+/* At least this part of what is not thinned is kept around each shown moment. */
+#define AROUND_PART 1024u
+
 struct long_reading {
     struct vt_trace *trace;
     struct vt_survey survey;
@@ -328,6 +331,7 @@ static int read_long(struct long_reading *reading, int file, uint64_t file_bytes
     struct vt_trace *trace = reading->trace;
     struct vt_trace_tables *tables = trace->tables;
     struct vt_window *windows = NULL;
+    size_t window_count = 0;
     uint8_t *kinds = NULL;
     struct vt_event *ring = NULL;
     size_t ring_count = 0;
@@ -345,10 +349,12 @@ static int read_long(struct long_reading *reading, int file, uint64_t file_bytes
         trace->events = NULL;
         trace->event_count = tables->event_capacity = 0;
         vt_definitions_finish(trace);
-        error = vt_survey_windows(&reading->survey, &windows, &reading->thinner.window_count);
+        error = vt_survey_windows(&reading->survey, thinning->above_events / AROUND_PART, &windows,
+                                  &window_count);
     }
     reading->thinner.kind_count = trace->stack_count;
     reading->thinner.windows = windows;
+    reading->thinner.window_count = trace->window_count = window_count;
     if (!error)
         error = thinning->find_kinds(trace, &kinds);
     reading->thinner.kinds = kinds;
@@ -363,6 +369,7 @@ static int read_long(struct long_reading *reading, int file, uint64_t file_bytes
     trace->events = reading->thinner.events;
     trace->event_count = reading->thinner.count;
     tables->event_capacity = reading->thinner.capacity;
+    trace->event_numbers = reading->thinner.numbers;
     trace->gaps = reading->thinner.gaps;
     trace->gap_count = reading->thinner.gap_count;
     trace->omitted_events = reading->thinner.omitted_events;
@@ -474,6 +481,7 @@ void vt_trace_close(struct vt_trace *trace)
     vt_arena_free(&tables->arena);
     free(tables);
     free(trace->events);
+    free(trace->event_numbers);
     free(trace->gaps);
     free(trace->stacks);
     free(trace->codes);

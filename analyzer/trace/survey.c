@@ -8,10 +8,10 @@
 #define FIRST_PART_NS (UINT64_C(1) << 20)
 /* Instants of each kind that are kept; more would be all there is. */
 #define INSTANTS_MAXIMUM 1024u
-/* Steps that are kept on each side of an instant, and of the run's ends; then also in so many windows between. */
+/* Steps that are kept on each side of an instant, and of the run's ends; then also in so many windows
+ * between. */
 #define STEPS_AROUND 2u
 #define SAMPLES 24u
-#define LEAST_AROUND 2048u
 #define MOST_AROUND 65536u
 
 void vt_survey_free(struct vt_survey *survey)
@@ -117,7 +117,8 @@ int vt_survey_reach(struct vt_survey *survey, size_t stacks)
     if (stacks <= survey->stack_capacity)
         return 0;
     size_t old = survey->stack_capacity;
-    int error = vt_reserve(&survey->stack_events, &survey->stack_capacity, stacks, sizeof *survey->stack_events);
+    int error =
+        vt_reserve(&survey->stack_events, &survey->stack_capacity, stacks, sizeof *survey->stack_events);
     if (!error)
         memset(survey->stack_events + old, 0, (survey->stack_capacity - old) * sizeof *survey->stack_events);
     return error;
@@ -145,7 +146,7 @@ static uint64_t events_of_step(const struct vt_survey *survey)
     size_t count = survey->stack_capacity;
     uint32_t *numbers = malloc((count + 1) * sizeof *numbers), median = 1;
     if (!numbers)
-        return LEAST_AROUND;
+        return 1;
     for (size_t i = 0; i < count; i++)
         all += numbers[i] = survey->stack_events[i];
     if (!vt_sort_by_key(numbers, count, sizeof *numbers, number_of))
@@ -166,10 +167,9 @@ struct windows {
 static int add_window(struct windows *windows, uint64_t event, uint64_t before, uint64_t after)
 {
     uint64_t end = event + after + 1 < windows->events ? event + after + 1 : windows->events;
-    return event < windows->events
-               ? VT_APPEND(windows->items, windows->count, windows->capacity,
-                           (struct vt_window){event > before ? event - before : 0, end})
-               : 0;
+    return event < windows->events ? VT_APPEND(windows->items, windows->count, windows->capacity,
+                                               (struct vt_window){event > before ? event - before : 0, end})
+                                   : 0;
 }
 
 static uint64_t first_of(const void *window)
@@ -192,18 +192,19 @@ static int join_windows(struct windows *windows)
     return error;
 }
 
-int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, size_t *count)
+int vt_survey_windows(const struct vt_survey *survey, uint64_t least, struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
     uint64_t around = STEPS_AROUND * events_of_step(survey);
-    around = around < LEAST_AROUND ? LEAST_AROUND : around > MOST_AROUND ? MOST_AROUND : around;
+    around = around < least ? least : around > MOST_AROUND ? MOST_AROUND : around;
     int error = add_window(&windows, 0, 0, 4 * around);
     if (!error && survey->events)
         error = add_window(&windows, survey->events - 1, 2 * around, 0);
     for (uint64_t i = 1; i < SAMPLES && !error; i++)
         error = add_window(&windows, survey->events / SAMPLES * i, around / 2, around);
     for (size_t i = 0; i < survey->instant_count && !error; i++)
-        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : 0, i < SAMPLES ? around / 2 : 0);
+        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : 0,
+                           i < SAMPLES ? around / 2 : 0);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)

@@ -33,6 +33,7 @@ static void close_up(struct vt_thinner *thinner)
             if (at != VT_INDEX_NONE && thinner->blocks[at].event == i)
                 thinner->blocks[at].event = kept;
         }
+        thinner->numbers[kept] = thinner->numbers[i];
         thinner->events[kept++] = *event;
     }
     if (thinner->dropped > 0)
@@ -44,6 +45,11 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
 {
     if (thinner->count >= UINT32_MAX - 1)
         return -E2BIG;
+    int error = vt_reserve(&thinner->numbers, &thinner->number_capacity, thinner->count + 1,
+                           sizeof *thinner->numbers);
+    if (error)
+        return error;
+    thinner->numbers[thinner->count] = thinner->next;
     return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
 }
 
