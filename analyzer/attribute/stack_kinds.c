@@ -12,7 +12,9 @@ static uint8_t kind_of(uint64_t traits)
         return VT_STACK_BACKWARD;
     if (traits & VT_TRAIT(OPTIMIZER))
         return VT_STACK_OPTIMIZER;
-    return traits & VT_TRAIT(MODULE) ? VT_STACK_FORWARD : VT_STACK_OTHER;
+    if (traits & VT_TRAIT(MODULE))
+        return VT_STACK_FORWARD;
+    return traits & (VT_TRAIT(DATA) | VT_TRAIT(SOURCE) | VT_TRAIT(ROWS)) ? VT_STACK_DATA : VT_STACK_OTHER;
 }
 
 int vt_stack_kinds_find(const struct vt_trace *trace, uint8_t **kinds)

@@ -284,9 +284,6 @@ static int new_trace(const char *path, struct vt_trace **made)
 
 /* ---- Long traces: read twice, and thinned. ---- */
 
-/* At least this part of what is not thinned is kept around each shown moment. */
-#define AROUND_PART 1024u
-
 struct long_reading {
     struct vt_trace *trace;
     struct vt_survey survey;
@@ -325,6 +322,15 @@ static int read_again(struct long_reading *reading, int file, uint64_t file_byte
     return error ? error : vt_thin_end(&reading->thinner);
 }
 
+/* Steps of other programs are not recognised among a part of their events. */
+static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, size_t stacks)
+{
+    for (size_t id = 0; id < stacks && id < survey->stack_capacity; id++)
+        if (kinds[id] == VT_STACK_BACKWARD && survey->stack_events[id])
+            return true;
+    return false;
+}
+
 static int read_long(struct long_reading *reading, int file, uint64_t file_bytes,
                      const struct vt_thinning *thinning)
 {
@@ -336,6 +342,7 @@ static int read_long(struct long_reading *reading, int file, uint64_t file_bytes
     struct vt_event *ring = NULL;
     size_t ring_count = 0;
     uint64_t ring_position = 0;
+    reading->survey.budget = thinning->above_events;
     tables->take_events = take_for_survey;
     tables->take_context = reading;
     int error = vt_chunks_read(trace, file, file_bytes, &ring_position);
@@ -349,15 +356,18 @@ static int read_long(struct long_reading *reading, int file, uint64_t file_bytes
         trace->events = NULL;
         trace->event_count = tables->event_capacity = 0;
         vt_definitions_finish(trace);
-        error = vt_survey_windows(&reading->survey, thinning->above_events / AROUND_PART, &windows,
-                                  &window_count);
+        error = vt_survey_windows(&reading->survey, &windows, &window_count);
     }
     reading->thinner.kind_count = trace->stack_count;
-    reading->thinner.windows = windows;
-    reading->thinner.window_count = trace->window_count = window_count;
     if (!error)
         error = thinning->find_kinds(trace, &kinds);
+    if (!error && !goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
+        windows[0] = (struct vt_window){0, UINT64_MAX};
+        window_count = 1;
+    }
     reading->thinner.kinds = kinds;
+    reading->thinner.windows = windows;
+    reading->thinner.window_count = trace->window_count = window_count;
     trace->recorded_events = reading->survey.events;
     vt_survey_free(&reading->survey);
     if (!error)

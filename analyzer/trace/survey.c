@@ -14,6 +14,13 @@
 #define SAMPLES 24u
 #define MOST_AROUND 65536u
 
+/* Parts of the run are fewer where less may be kept; windows too. */
+static size_t part_count(const struct vt_survey *survey)
+{
+    uint64_t count = survey->budget / 1000;
+    return count < 16 ? 16 : count > VT_SURVEY_PARTS ? VT_SURVEY_PARTS : (size_t)count;
+}
+
 void vt_survey_free(struct vt_survey *survey)
 {
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)
@@ -31,9 +38,9 @@ static void widen_parts(struct vt_survey *survey)
     survey->part_ns *= 2;
     for (size_t d = 0; d < VT_MAX_DEVICES; d++) {
         struct vt_survey_device *device = survey->devices[d];
-        for (size_t i = 0; device && i < VT_SURVEY_PARTS; i++) {
+        for (size_t i = 0; device && i < part_count(survey); i++) {
             size_t left = 2 * i, right = 2 * i + 1;
-            bool inside = right < VT_SURVEY_PARTS;
+            bool inside = right < part_count(survey);
             size_t larger = inside && device->part_peaks[right] > device->part_peaks[left] ? right : left;
             device->part_events[i] = inside ? device->part_events[larger] : 0;
             device->part_peaks[i] = inside ? device->part_peaks[larger] : 0;
@@ -44,7 +51,7 @@ static void widen_parts(struct vt_survey *survey)
 static void note_bytes(struct vt_survey *survey, struct vt_survey_device *device, uint64_t t_ns)
 {
     uint64_t after_ns = t_ns > survey->start_ns ? t_ns - survey->start_ns : 0;
-    while (after_ns / survey->part_ns >= VT_SURVEY_PARTS)
+    while (after_ns / survey->part_ns >= part_count(survey))
         widen_parts(survey);
     size_t part = (size_t)(after_ns / survey->part_ns);
     if (device->bytes + 1 > device->part_peaks[part]) {
@@ -192,16 +199,18 @@ static int join_windows(struct windows *windows)
     return error;
 }
 
-int vt_survey_windows(const struct vt_survey *survey, uint64_t least, struct vt_window **made, size_t *count)
+int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
     uint64_t around = STEPS_AROUND * events_of_step(survey);
+    uint64_t least = survey->budget / 1024, samples = survey->budget / 80000;
+    samples = samples > SAMPLES ? SAMPLES : samples;
     around = around < least ? least : around > MOST_AROUND ? MOST_AROUND : around;
     int error = add_window(&windows, 0, 0, 4 * around);
     if (!error && survey->events)
         error = add_window(&windows, survey->events - 1, 2 * around, 0);
-    for (uint64_t i = 1; i < SAMPLES && !error; i++)
-        error = add_window(&windows, survey->events / SAMPLES * i, around / 2, around);
+    for (uint64_t i = 1; i < samples && !error; i++)
+        error = add_window(&windows, survey->events / samples * i, around / 2, around);
     for (size_t i = 0; i < survey->instant_count && !error; i++)
         error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : 0,
                            i < SAMPLES ? around / 2 : 0);
@@ -210,7 +219,7 @@ int vt_survey_windows(const struct vt_survey *survey, uint64_t least, struct vt_
         if (!device)
             continue;
         error = add_window(&windows, device->peak_event, around, around);
-        for (size_t i = 0; i < VT_SURVEY_PARTS && !error; i++)
+        for (size_t i = 0; i < part_count(survey) && !error; i++)
             if (device->part_peaks[i])
                 error = add_window(&windows, device->part_events[i], 0, 0);
     }

@@ -16,7 +16,7 @@ struct vt_window {
 };
 
 /* The largest amount of framework memory of a device in each part of the run. */
-#define VT_SURVEY_PARTS 2048u
+#define VT_SURVEY_PARTS 2048u /* at most */
 struct vt_survey_device {
     uint64_t bytes, peak_bytes;
     uint64_t peak_event;                   /* the first with these bytes */
@@ -25,6 +25,7 @@ struct vt_survey_device {
 };
 
 struct vt_survey {
+    uint64_t budget; /* set by the caller: about so many events may be kept */
     uint64_t events;
     uint64_t start_ns, part_ns; /* parts cover this much time each, from the first event on */
     struct vt_survey_device *devices[VT_MAX_DEVICES];
@@ -44,10 +45,8 @@ struct vt_survey {
 int vt_survey_reach(struct vt_survey *survey, size_t stacks);
 /* Takes the next events. 0 or -ENOMEM. */
 int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count);
-/* What to keep: windows in order that neither overlap nor touch, of so many events at least on each side of
- * what is shown. The caller frees them. */
-int vt_survey_windows(const struct vt_survey *survey, uint64_t least, struct vt_window **windows,
-                      size_t *count);
+/* What to keep: windows in order that neither overlap nor touch. The caller frees them. */
+int vt_survey_windows(const struct vt_survey *survey, struct vt_window **windows, size_t *count);
 void vt_survey_free(struct vt_survey *survey);
 
 #endif

@@ -6,6 +6,10 @@
 /* Empty events are taken out of the result when a gap has so many. */
 #define DROPPED_MAXIMUM (1u << 18)
 
+/* Driver memory is looked at in pages; beyond so many of one allocation, as one. */
+#define PAGE_BYTES (UINT64_C(2) << 20)
+#define PAGES_MAXIMUM 4096u
+
 /* The block that an address has, or had last. */
 struct vt_thin_block {
     size_t event; /* in the result: the one that made it */
@@ -17,6 +21,8 @@ struct vt_thin_block {
 void vt_thin_free(struct vt_thinner *thinner)
 {
     vt_index_free(&thinner->live);
+    vt_index_free(&thinner->pages);
+    free(thinner->largest);
     free(thinner->blocks);
 }
 
@@ -76,6 +82,35 @@ static uint8_t kind_of(const struct vt_thinner *thinner, uint32_t stack_id)
     return stack_id < thinner->kind_count ? thinner->kinds[stack_id] : VT_STACK_OTHER;
 }
 
+/* Driver memory that no block has been kept of yet. */
+static int note_memory(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    uint64_t first = event->address / PAGE_BYTES, last = (event->address + event->bytes - 1) / PAGE_BYTES;
+    int error = 0;
+    if (event->bytes == 0 || event->address + event->bytes < event->address)
+        return 0;
+    for (uint64_t page = first; page <= last && page - first < PAGES_MAXIMUM && !error; page++)
+        error = vt_index_put(&thinner->pages, page, 1);
+    return error;
+}
+
+/* Whether the block is the first to be kept in its page of driver memory: that it holds blocks must show. */
+static bool opens_page(struct vt_thinner *thinner, uint64_t address)
+{
+    return vt_index_get(&thinner->pages, address / PAGE_BYTES) == 1 &&
+           !vt_index_put(&thinner->pages, address / PAGE_BYTES, 0);
+}
+
+/* Whether it is larger than all that its code made before: what grows is made anew each time. */
+static bool is_larger(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    uint64_t *largest = event->stack_id < thinner->kind_count ? &thinner->largest[event->stack_id] : NULL;
+    bool larger = largest && event->bytes > *largest;
+    if (larger)
+        *largest = event->bytes;
+    return larger;
+}
+
 static int make_block(struct vt_thinner *thinner, const struct vt_event *event, bool begins_run)
 {
     uint32_t at = vt_index_get(&thinner->live, event->address);
@@ -89,6 +124,8 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
     struct vt_thin_block *block = &thinner->blocks[at];
     /* the free of one that is alive here was lost: the replay is to see that */
     bool stays = !thinner->in_gap || begins_run || block->alive;
+    stays |= opens_page(thinner, event->address);
+    stays |= is_larger(thinner, event);
     *block = (struct vt_thin_block){.event = thinner->count,
                                     .run = thinner->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
@@ -107,8 +144,8 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     if (!thinner->in_gap || block->gap != thinner->gap_count)
         return false;
     struct vt_event *made = &thinner->events[block->event];
-    if (kind_of(thinner, made->stack_id) == VT_STACK_BACKWARD && block->run != thinner->run &&
-        block->run > thinner->kept_run) {
+    bool outlives = block->run != thinner->run || made->thread_id != event->thread_id;
+    if (kind_of(thinner, made->stack_id) == VT_STACK_BACKWARD && outlives && block->run > thinner->kept_run) {
         thinner->kept_run = block->run;
         return false;
     }
@@ -136,6 +173,9 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
         thinner->gaps[thinner->gap_count - 1].omitted_events++;
         return 0;
     }
+    if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
+        if (note_memory(thinner, event))
+            return -ENOMEM;
     int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
     /* the framework's own counts are of all blocks */
     if (!error && thinner->in_gap && (is_block || frees))
@@ -146,6 +186,10 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
 int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count)
 {
     int error = 0;
+    if (!thinner->largest)
+        thinner->largest = calloc(thinner->kind_count + 1, sizeof *thinner->largest);
+    if (!thinner->largest)
+        return -ENOMEM;
     for (size_t i = 0; i < count && !error; i++, thinner->next++) {
         while (thinner->window_count > 0 && thinner->windows->end <= thinner->next) {
             thinner->windows++;
