@@ -105,11 +105,11 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
         facts, VT_LOSS_OMITTED, trace->omitted_events, "%s of %s events were not looked at one by one",
         vt_format_count(trace->omitted_events, events), vt_format_count(trace->recorded_events, recorded));
     snprintf(loss->detail, sizeof loss->detail,
-             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments "
-             "over the run. The peak, the "
-             "end, refusals and what stays alive are exact; the chart and largest temporaries are those of "
-             "these moments. "
-             "--all-events looks at all.",
+             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+             "the run. "
+             "The peak, the end, out of memory and what stays alive are complete; the chart and the largest "
+             "temporaries are "
+             "those of these moments. --all-events looks at each event.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 

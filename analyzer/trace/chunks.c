@@ -328,11 +328,14 @@ static uint64_t search_chunk(struct chunk_reader *reader, uint64_t offset)
 static int read_all(struct chunk_reader *reader, uint64_t *ring_position)
 {
     struct vt_trace *trace = reader->trace;
+    const struct vt_trace_tables *tables = trace->tables;
     uint64_t offset = trace->header.chunks_offset;
     while (offset < reader->end) {
         uint64_t next;
-        vt_progress_tell(VT_WORK_READ, offset - trace->header.chunks_offset,
-                         reader->end - trace->header.chunks_offset);
+        uint64_t whole = reader->end - trace->header.chunks_offset;
+        vt_progress_tell(VT_WORK_READ,
+                         offset - trace->header.chunks_offset + (tables->definitions_known ? whole : 0),
+                         tables->take_events ? 2 * whole : whole);
         int error = read_batch(reader, &offset, &next, ring_position);
         if (error && error != -EBADMSG)
             return error;

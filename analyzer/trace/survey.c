@@ -10,9 +10,8 @@
 #define INSTANTS_MAXIMUM 1024u
 /* Steps that are kept on each side of an instant, and of the run's ends; then also in so many windows
  * between. */
-#define STEPS_AROUND 2u
+#define STEPS_AROUND 4u
 #define SAMPLES 24u
-#define MOST_AROUND 65536u
 
 /* Parts of the run are fewer where less may be kept; windows too. */
 static size_t part_count(const struct vt_survey *survey)
@@ -146,23 +145,23 @@ static uint64_t number_of(const void *number)
     return *(const uint32_t *)number;
 }
 
-/* Events of a step, about: most events are on a stack that a step uses once or a few times. */
+/* Events of a step, about: an eighth of all events are on stacks that a step uses once at most. */
 static uint64_t events_of_step(const struct vt_survey *survey)
 {
     uint64_t all = 0, seen = 0;
     size_t count = survey->stack_capacity;
-    uint32_t *numbers = malloc((count + 1) * sizeof *numbers), median = 1;
+    uint32_t *numbers = malloc((count + 1) * sizeof *numbers), uses = 1;
     if (!numbers)
         return 1;
     for (size_t i = 0; i < count; i++)
         all += numbers[i] = survey->stack_events[i];
     if (!vt_sort_by_key(numbers, count, sizeof *numbers, number_of))
-        for (size_t i = 0; i < count && seen * 2 < all; i++) {
+        for (size_t i = 0; i < count && seen * 8 < all; i++) {
             seen += numbers[i];
-            median = numbers[i] ? numbers[i] : 1;
+            uses = numbers[i] ? numbers[i] : 1;
         }
     free(numbers);
-    return survey->events / median + 1;
+    return survey->events / uses + 1;
 }
 
 struct windows {
@@ -203,12 +202,13 @@ int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, s
 {
     struct windows windows = {.events = survey->events};
     uint64_t around = STEPS_AROUND * events_of_step(survey);
-    uint64_t least = survey->budget / 1024, samples = survey->budget / 80000;
+    uint64_t least = survey->budget / 1024 + 1, most = survey->budget / 16 + 1;
+    around = around < least ? least : around > most ? most : around;
+    uint64_t samples = survey->budget < SAMPLES * 1000 ? 0 : survey->budget / 4 / around;
     samples = samples > SAMPLES ? SAMPLES : samples;
-    around = around < least ? least : around > MOST_AROUND ? MOST_AROUND : around;
-    int error = add_window(&windows, 0, 0, 4 * around);
+    int error = add_window(&windows, 0, 0, 2 * around);
     if (!error && survey->events)
-        error = add_window(&windows, survey->events - 1, 2 * around, 0);
+        error = add_window(&windows, survey->events - 1, around, 0);
     for (uint64_t i = 1; i < samples && !error; i++)
         error = add_window(&windows, survey->events / samples * i, around / 2, around);
     for (size_t i = 0; i < survey->instant_count && !error; i++)

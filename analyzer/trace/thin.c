@@ -6,9 +6,10 @@
 /* Empty events are taken out of the result when a gap has so many. */
 #define DROPPED_MAXIMUM (1u << 18)
 
-/* Driver memory is looked at in pages; beyond so many of one allocation, as one. */
+/* Driver memory is looked at in pages, the first of each allocation: that is where a framework begins to cut
+ * it up. */
 #define PAGE_BYTES (UINT64_C(2) << 20)
-#define PAGES_MAXIMUM 4096u
+#define PAGES_MAXIMUM 16u
 
 /* The block that an address has, or had last. */
 struct vt_thin_block {
