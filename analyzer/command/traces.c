@@ -260,8 +260,7 @@ static const char *advice(int error)
 
 /* The commands that a thinned trace is enough for. */
 #define THINNED                                                                                              \
-    (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM |   \
-     1u << VT_COMMAND_FRAG)
+    (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM)
 
 /* How a command's traces are thinned; NULL = not at all. The variable is for tests. */
 static const struct vt_thinning *thinning_for(const struct vt_command *command,

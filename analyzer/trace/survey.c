@@ -12,6 +12,8 @@
  * between. */
 #define STEPS_AROUND 4u
 #define SAMPLES 24u
+/* Events around each of very many refusals: what their thread does next tells what came of them. */
+#define FEW_AROUND 64u
 
 /* Parts of the run are fewer where less may be kept; windows too. */
 static size_t part_count(const struct vt_survey *survey)
@@ -99,10 +101,18 @@ static int take_block(struct vt_survey *survey, const struct vt_event *event)
     return 0;
 }
 
+/* Of very many, the first and the last are kept. */
+static int add_instant(struct vt_survey *survey)
+{
+    if (survey->instant_count < INSTANTS_MAXIMUM)
+        return VT_APPEND(survey->instants, survey->instant_count, survey->instant_capacity, survey->events);
+    survey->instants[INSTANTS_MAXIMUM / 2 + survey->events % (INSTANTS_MAXIMUM / 2)] = survey->events;
+    return 0;
+}
+
 static int take_one(struct vt_survey *survey, const struct vt_event *event)
 {
-    bool is_instant = event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED ||
-                      event->kind == VT_EVENT_INSPECTION;
+    bool is_refusal = event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED;
     if (survey->events == 0) {
         survey->start_ns = event->t_ns;
         survey->part_ns = FIRST_PART_NS;
@@ -113,9 +123,9 @@ static int take_one(struct vt_survey *survey, const struct vt_event *event)
             survey->stack_events[event->stack_id]++;
         return take_block(survey, event);
     }
-    return is_instant && survey->instant_count < INSTANTS_MAXIMUM
-               ? VT_APPEND(survey->instants, survey->instant_count, survey->instant_capacity, survey->events)
-               : 0;
+    if (is_refusal)
+        survey->last_refusal = survey->events + 1;
+    return is_refusal || event->kind == VT_EVENT_INSPECTION ? add_instant(survey) : 0;
 }
 
 int vt_survey_reach(struct vt_survey *survey, size_t stacks)
@@ -211,9 +221,11 @@ int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, s
         error = add_window(&windows, survey->events - 1, around, 0);
     for (uint64_t i = 1; i < samples && !error; i++)
         error = add_window(&windows, survey->events / samples * i, around / 2, around);
+    if (!error && survey->last_refusal)
+        error = add_window(&windows, survey->last_refusal - 1, around, around);
     for (size_t i = 0; i < survey->instant_count && !error; i++)
-        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : 0,
-                           i < SAMPLES ? around / 2 : 0);
+        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : FEW_AROUND,
+                           i < SAMPLES ? around / 2 : FEW_AROUND);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)
