@@ -6,6 +6,8 @@
 #include "attribute/rules.h"
 #include "attribute/sites.h"
 
+#define STEPS_LEAST 8 /* fewer prove nothing */
+
 static uint8_t kind_of(uint64_t traits)
 {
     if (traits & VT_TRAIT(BACKWARD))
@@ -15,6 +17,31 @@ static uint8_t kind_of(uint64_t traits)
     if (traits & VT_TRAIT(MODULE))
         return VT_STACK_FORWARD;
     return traits & (VT_TRAIT(DATA) | VT_TRAIT(SOURCE) | VT_TRAIT(ROWS)) ? VT_STACK_DATA : VT_STACK_OTHER;
+}
+
+/* How many steps begin in the events [first, end), which have no gap; *events more of them, as recorded. */
+static uint64_t steps_between(const struct vt_attribution *attribution, uint32_t first, uint32_t end,
+                              uint64_t *events)
+{
+    if (end <= first)
+        return 0;
+    *events += end - first;
+    return vt_span_at(attribution, end - 1)->step - vt_span_at(attribution, first)->step;
+}
+
+bool vt_steps_agree(const struct vt_attribution *attribution)
+{
+    const struct vt_trace *trace = attribution->trace;
+    uint64_t steps = 0, events = 0;
+    uint32_t first = 0;
+    for (size_t i = 0; i < trace->gap_count; i++) {
+        steps += steps_between(attribution, first, trace->gaps[i].first, &events);
+        first = trace->gaps[i].end;
+    }
+    steps += steps_between(attribution, first, (uint32_t)trace->event_count, &events);
+    double expected = events ? (double)steps / (double)events * (double)trace->recorded_events : 0;
+    return attribution->step_count * 2 + STEPS_LEAST > expected &&
+           attribution->step_count < expected * 2 + STEPS_LEAST;
 }
 
 int vt_stack_kinds_find(const struct vt_trace *trace, uint8_t **kinds)
