@@ -409,7 +409,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
     static const struct vt_span none = {.phase = VT_PHASE_OTHER};
     if (attribution->span_count == 0)
         return &none;
-    return &attribution->spans[vt_span_index(attribution->spans, attribution->span_count, event_index)];
+    return &attribution->spans[vt_span_index(&attribution->tables->phases, event_index)];
 }
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)

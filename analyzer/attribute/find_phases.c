@@ -249,6 +249,8 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
         error = find_recomputes(&finder);
     if (!error)
         error = make_spans(&finder);
+    if (!error)
+        error = vt_phases_settle(phases, count);
     vt_index_free(&finder.thread_index);
     vt_index_free(&finder.captured.graphs);
     vt_index_free(&finder.captured.execs);

@@ -80,7 +80,8 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all;                /* steps, annotate */
+    bool all; /* steps, annotate */
+    bool all_events;
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export */
@@ -235,7 +236,8 @@ struct vt_loaded {
 };
 /* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `rules` NULL =
  * the built-in ones only. */
-int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes);
+int vt_open(const char *path, const char *rules, const struct vt_thinning *thinning, struct vt_loaded *loaded,
+            char *error, size_t error_bytes);
 /* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
  * bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,

@@ -282,7 +282,7 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
         free(path);
     } else {
         drop(kept);
-        if (vt_open(path, NULL, &kept->loaded, error, error_bytes)) {
+        if (vt_open(path, NULL, NULL, &kept->loaded, error, error_bytes)) {
             free(path);
             return NULL;
         }

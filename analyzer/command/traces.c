@@ -1,4 +1,5 @@
 /* Which trace is meant (the newest of a folder where none is named), and opening it. */
+#include "attribute/stack_kinds.h"
 #include "command/command.h"
 #include "diagnose/diagnose.h"
 
@@ -254,13 +255,36 @@ static const char *advice(int error)
     }
 }
 
-int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes)
+/* Traces with more events than this are thinned, unless all are asked for. */
+#define THIN_ABOVE_EVENTS UINT64_C(2000000)
+
+/* The commands that a thinned trace is enough for. */
+#define THINNED                                                                                              \
+    (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM)
+
+/* How a command's traces are thinned; NULL = not at all. The variable is for tests. */
+static const struct vt_thinning *thinning_for(const struct vt_command *command,
+                                              const struct vt_arguments *arguments)
+{
+    static struct vt_thinning thinning = {THIN_ABOVE_EVENTS, vt_stack_kinds_find};
+    const char *above = getenv("VRAMTRACE_THIN_ABOVE");
+
+    if (above && *above)
+        thinning.above_events = strtoull(above, NULL, 10);
+    return command->bit & THINNED && !arguments->all_events && !arguments->at && !arguments->from &&
+                   !arguments->to
+               ? &thinning
+               : NULL;
+}
+
+int vt_open(const char *path, const char *rules, const struct vt_thinning *thinning, struct vt_loaded *loaded,
+            char *error, size_t error_bytes)
 {
     char reason[PATH_MAX + 512] = "";
     int result;
 
     *loaded = (struct vt_loaded){0};
-    result = vt_trace_open(path, &loaded->trace, reason, sizeof reason);
+    result = vt_trace_open_thinned(path, thinning, &loaded->trace, reason, sizeof reason);
     if (result) {
         snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
         return VT_EXIT_UNREADABLE;
@@ -269,6 +293,10 @@ int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char 
     if (!result)
         result =
             vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, reason, sizeof reason);
+    if (!result && loaded->trace->gap_count && !vt_steps_agree(loaded->attribution)) {
+        vt_unload(loaded);
+        return vt_open(path, rules, NULL, loaded, error, error_bytes);
+    }
     if (!result)
         return 0;
     snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
@@ -292,7 +320,7 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
     }
     warn_of_newer(command, arguments, path);
     vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, loaded, error, sizeof error);
+    result = vt_open(path, arguments->rules, thinning_for(command, arguments), loaded, error, sizeof error);
     vt_progress_end();
     if (result)
         vt_say(command, "%s", error);

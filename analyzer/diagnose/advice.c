@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/task.h"
 #include "diagnose/adviser.h"
 #include "diagnose/finders.h"
 #include "diagnose/leaks/verdicts.h"
@@ -84,23 +85,58 @@ static int compare_advice(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 
-int vt_advice_find(const struct vt_report *report, int device_index, struct vt_advices *advices)
-{
-    static int (*const finders[])(struct vt_adviser *) = {
+static int (*const finders[])(struct vt_adviser *) = {
 #define X(id, name, find) find,
-        VT_ADVICE_KINDS(X)
+    VT_ADVICE_KINDS(X)
 #undef X
-    };
+};
+
+/* All advice but that on leaks, which are found meanwhile. */
+struct vt_advice_search {
     struct vt_adviser adviser;
-    int error = vt_adviser_make(report, device_index, advices, &adviser);
-    for (size_t i = 0; !error && advices->peak_bytes && i < sizeof finders / sizeof *finders; i++)
-        error = finders[i](&adviser);
-    vt_adviser_free(&adviser);
-    if (error) {
-        free(advices->items);
-        *advices = (struct vt_advices){0};
-        return error;
-    }
+    struct vt_advices advices; /* where it goes in the end: `target` */
+    struct vt_advices *target;
+    struct vt_task task;
+};
+
+static int find_others(void *context)
+{
+    struct vt_advice_search *search = context;
+    int error = 0;
+    for (size_t i = VT_ADVICE_LEAK + 1; !error && i < sizeof finders / sizeof *finders; i++)
+        error = search->advices.peak_bytes ? finders[i](&search->adviser) : 0;
+    return error;
+}
+
+int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_advices *advices,
+                    struct vt_advice_search **begun)
+{
+    struct vt_advice_search *search = *begun = calloc(1, sizeof *search);
+    if (!search)
+        return -ENOMEM;
+    search->target = advices;
+    int error = vt_adviser_make(report, device_index, &search->advices, &search->adviser);
+    if (!error)
+        vt_task_begin(&search->task, find_others, search);
+    return error;
+}
+
+/* Advice on leaks comes first. */
+static int find_leaks(struct vt_advice_search *search)
+{
+    const struct vt_advices others = search->advices;
+    int error;
+    search->advices.count = 0;
+    search->advices.items = calloc(VT_ADVICE_LIMIT, sizeof *others.items);
+    error = !search->advices.items ? -ENOMEM : others.peak_bytes ? vt_advise_leak(&search->adviser) : 0;
+    for (size_t i = 0; i < others.count && !error && search->advices.count < VT_ADVICE_LIMIT; i++)
+        search->advices.items[search->advices.count++] = others.items[i];
+    free(others.items);
+    return error;
+}
+
+static void settle(const struct vt_report *report, struct vt_advices *advices)
+{
     qsort(advices->items, advices->count, sizeof *advices->items, compare_advice);
     for (size_t i = 0; i < advices->count; i++) {
         struct vt_advice *advice = &advices->items[i];
@@ -108,5 +144,23 @@ int vt_advice_find(const struct vt_report *report, int device_index, struct vt_a
             advice->stack_id ? vt_place_of(report->places, advice->stack_id) : NULL;
         advice->where = place ? place->name : advice->module;
     }
-    return 0;
+}
+
+int vt_advice_end(struct vt_advice_search *search)
+{
+    int error;
+    if (!search)
+        return 0;
+    error = vt_task_end(&search->task);
+    if (!error)
+        error = find_leaks(search);
+    if (error) {
+        free(search->advices.items);
+    } else {
+        settle(search->adviser.report, &search->advices);
+        *search->target = search->advices;
+    }
+    vt_adviser_free(&search->adviser);
+    free(search);
+    return error;
 }

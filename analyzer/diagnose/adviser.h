@@ -8,6 +8,8 @@
 #include "diagnose/whatif.h"
 #include "report/parts.h"
 
+#define VT_ADVICE_LIMIT 16 /* pieces */
+
 struct vt_adviser {
     const struct vt_report *report;
     const struct vt_attribution *attribution;

@@ -69,8 +69,8 @@ void vt_build_end(struct vt_build *build, uint32_t index)
     allocation->free_event = build->event_index;
     account(build, allocation, false);
     if (allocation->kind == VT_ALLOCATION_BLOCK) {
-        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->block_root,
-                                                             allocation->address, allocation->address + 1);
+        const struct vt_range_node *node =
+            vt_ranges_at(&build->ranges, device->block_root, allocation->address);
         if (node && node->value == index)
             vt_ranges_remove(&build->ranges, &device->block_root, allocation->address);
     } else if (is_direct_range(allocation)) {

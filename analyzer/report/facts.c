@@ -99,6 +99,26 @@ static void add_damage(struct vt_trace_facts *facts)
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
+/* Not lost, but not looked at. */
+static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    char events[32], recorded[32], moments[32];
+    struct vt_loss *loss;
+
+    if (!trace->omitted_events)
+        return;
+    loss = add_loss(
+        facts, VT_LOSS_OMITTED, trace->omitted_events, "%s of %s events were not looked at one by one",
+        vt_format_count(trace->omitted_events, events), vt_format_count(trace->recorded_events, recorded));
+    snprintf(loss->detail, sizeof loss->detail,
+             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+             "the run. "
+             "The peak, the end, out of memory and what stays alive are complete; the chart and the largest "
+             "temporaries are "
+             "those of these moments. --all-events looks at each event.",
+             events, recorded, vt_format_count(trace->window_count, moments));
+}
+
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
 {
     char count[32];
@@ -173,7 +193,8 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .argument_count = (size_t)trace->argument_count,
                                      .pid = header->pid,
                                      .start_realtime_ns = header->start_realtime_ns,
-                                     .event_count = trace->event_count,
+                                     .event_count = trace->recorded_events,
+                                     .omitted_events = trace->omitted_events,
                                      .state = state_name(trace),
                                      .complete = trace->complete,
                                      .truncated = trace->truncated,
@@ -197,6 +218,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
+    add_omitted(facts, trace);
     if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/module_names.h"
+#include "base/sort.h"
 
 static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
@@ -86,14 +87,29 @@ struct change {
     uint64_t bytes; /* modulo 2^64 */
 };
 
-/* What an event frees comes before what it makes. */
+/* At one event: what it frees comes before what it makes. */
 static int compare_changes(const void *left, const void *right)
 {
     const struct change *a = left, *b = right;
 
-    if (a->event != b->event)
-        return a->event < b->event ? -1 : 1;
     return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+}
+
+static uint64_t event_of_change(const void *change)
+{
+    return ((const struct change *)change)->event;
+}
+
+static int sort_changes(struct change *changes, size_t count)
+{
+    int error = vt_sort_by_key(changes, count, sizeof *changes, event_of_change);
+    for (size_t i = 0, end; i < count && !error; i = end) {
+        for (end = i + 1; end < count && changes[end].event == changes[i].event; end++)
+            ;
+        if (end - i > 1)
+            qsort(changes + i, end - i, sizeof *changes, compare_changes);
+    }
+    return error;
 }
 
 int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
@@ -101,7 +117,7 @@ int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned d
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
-    struct change *changes = calloc(replay->allocation_count * 2 + 1, sizeof *changes);
+    struct change *changes = malloc((replay->allocation_count * 2 + 1) * sizeof *changes);
     uint64_t *now = NULL;
     size_t count = 0;
     int result = changes ? 0 : -ENOMEM;
@@ -123,7 +139,7 @@ int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned d
     now = calloc(peaks->count + 1, sizeof *now);
     result = result || now ? result : -ENOMEM;
     if (!result)
-        qsort(changes, count, sizeof *changes, compare_changes);
+        result = sort_changes(changes, count);
     for (size_t i = 0; !result && i < count; i++) {
         struct vt_group *group = &peaks->items[changes[i].group];
         uint64_t bytes = now[changes[i].group] += changes[i].bytes;

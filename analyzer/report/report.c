@@ -1,5 +1,6 @@
 /* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
 #include "base/progress.h"
+#include "base/task.h"
 #include "report/diff.h"
 #include "report/parts.h"
 
@@ -36,14 +37,33 @@ struct wanted {
     size_t error_bytes;
 };
 
+/* A timeline is made while the instants are described. */
+struct timeline_work {
+    const struct vt_report *report;
+    const struct wanted *wanted;
+    struct vt_device_report *device;
+    char error[256];
+};
+
+static int make_timeline(void *context)
+{
+    struct timeline_work *work = context;
+    const struct vt_report_options *options = work->wanted->options;
+    size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
+
+    return vt_timeline_make(work->report, &work->wanted->range, options->axis, columns, work->device,
+                            work->error, sizeof work->error);
+}
+
 static int make_device(struct vt_report *report, const struct wanted *wanted, struct vt_grouper *grouper,
                        struct vt_device_report *device)
 {
     const struct vt_report_options *options = wanted->options;
     const struct vt_trace *trace = report->trace;
-    size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
+    struct timeline_work work = {.report = report, .wanted = wanted, .device = device};
+    struct vt_task timeline = {0};
     uint64_t free_bytes, total_bytes;
-    int result;
+    int result, timeline_result;
 
     device->name = "";
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -53,16 +73,19 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
         device->total_bytes = trace->devices[i].total_bytes;
     }
     result = vt_walk_device(report, wanted->at, device);
-    if (!result && columns != VT_NO_TIMELINE)
-        result = vt_timeline_make(report, &wanted->range, options->axis, columns, device, wanted->error,
-                                  wanted->error_bytes);
+    if (!result && options->timeline_columns != VT_NO_TIMELINE)
+        vt_task_begin(&timeline, make_timeline, &work);
     device->shown = device->at.state.present ? &device->at : &device->peak;
     if (!result &&
         vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
         device->card_free_bytes = free_bytes;
         device->card_total_bytes = total_bytes;
     }
-    return result ? result : describe(report, options, grouper, device);
+    result = result ? result : describe(report, options, grouper, device);
+    timeline_result = vt_task_end(&timeline);
+    if (timeline_result && work.error[0])
+        snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
+    return timeline_result ? timeline_result : result;
 }
 
 /* A device is reported if it ever held memory, or if it is asked for. */
@@ -224,6 +247,13 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     }
     *made = report;
     return 0;
+}
+
+uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)
+{
+    return event_index < report->trace->event_count
+               ? vt_trace_event_number(report->trace, (uint32_t)event_index)
+               : event_index;
 }
 
 static void free_instant(struct vt_instant *instant)

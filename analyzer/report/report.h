@@ -133,6 +133,8 @@ struct vt_report_options {
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);
+/* The number that an event has in the file, of its index. */
+uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index);
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);

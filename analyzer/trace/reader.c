@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "trace/tables.h"
+#include "trace/thin.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
 /* A live process may end while we read, and the ring of one that was killed may be adopted. */
@@ -199,7 +200,115 @@ static int new_trace(const char *path, struct vt_trace **made)
     return 0;
 }
 
-static int read_once(const char *path, int file, struct vt_trace **made, const struct message *message)
+/* ---- Long traces: read twice, and thinned. ---- */
+
+struct long_reading {
+    struct vt_trace *trace;
+    struct vt_survey survey;
+    struct vt_thinner thinner;
+};
+
+static int take_for_survey(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    int error = vt_survey_reach(&reading->survey, reading->trace->stack_count);
+    return error ? error : vt_survey_take(&reading->survey, events, count);
+}
+
+static int take_for_thinner(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    return vt_thin_take(&reading->thinner, events, count);
+}
+
+/* Reads the chunks once more, then the events of the ring, which were kept. */
+static int read_again(struct long_reading *reading, int file, const struct vt_event *ring, size_t ring_count)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    const uint64_t first_events = tables->taken_events;
+    tables->take_events = take_for_thinner;
+    int error = vt_records_read_again(trace, file);
+    if (!error && tables->taken_events != first_events)
+        error = -EAGAIN; /* the file was changed meanwhile */
+    if (!error)
+        error = vt_thin_take(&reading->thinner, ring, ring_count);
+    return error ? error : vt_thin_end(&reading->thinner);
+}
+
+/* Steps of other programs are not recognised among a part of their events. */
+static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, size_t stacks)
+{
+    for (size_t id = 0; id < stacks && id < survey->stack_capacity; id++)
+        if (kinds[id] == VT_STACK_BACKWARD && survey->stack_events[id])
+            return true;
+    return false;
+}
+
+static int read_long(struct long_reading *reading, int file, const struct vt_thinning *thinning)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    struct vt_window *windows = NULL;
+    size_t window_count = 0;
+    uint8_t *kinds = NULL;
+    struct vt_event *ring = NULL;
+    size_t ring_count = 0;
+    reading->survey.budget = thinning->above_events;
+    tables->take_events = take_for_survey;
+    tables->take_context = reading;
+    int error = vt_records_read(trace, file);
+    if (!error)
+        error = take_for_survey(reading, trace->events, trace->event_count);
+    if (!error) {
+        ring = trace->events;
+        ring_count = trace->event_count;
+        trace->events = NULL;
+        trace->event_count = tables->event_capacity = 0;
+        vt_definitions_finish(trace);
+        error = vt_survey_windows(&reading->survey, &windows, &window_count);
+    }
+    reading->thinner.kind_count = trace->stack_count;
+    if (!error)
+        error = thinning->find_kinds(trace, &kinds);
+    if (!error && !goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
+        windows[0] = (struct vt_window){0, UINT64_MAX};
+        window_count = 1;
+    }
+    reading->thinner.kinds = kinds;
+    reading->thinner.windows = windows;
+    reading->thinner.window_count = trace->window_count = window_count;
+    trace->recorded_events = reading->survey.events;
+    vt_survey_free(&reading->survey);
+    if (!error)
+        error = read_again(reading, file, ring, ring_count);
+    free(ring);
+    free(windows);
+    free(kinds);
+    free(trace->events);
+    trace->events = reading->thinner.events;
+    trace->event_count = reading->thinner.count;
+    tables->event_capacity = reading->thinner.capacity;
+    trace->event_numbers = reading->thinner.numbers;
+    trace->gaps = reading->thinner.gaps;
+    trace->gap_count = reading->thinner.gap_count;
+    trace->omitted_events = reading->thinner.omitted_events;
+    vt_thin_free(&reading->thinner);
+    return error;
+}
+
+static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
+{
+    struct long_reading reading = {.trace = trace};
+    if (thinning && trace->header.counters.events > thinning->above_events)
+        return read_long(&reading, file, thinning);
+    int error = vt_records_read(trace, file);
+    trace->recorded_events = trace->event_count;
+    return error;
+}
+
+static int read_once(const char *path, int file, const struct vt_thinning *thinning, struct vt_trace **made,
+                     const struct message *message)
 {
     struct stat status;
     struct vt_trace *trace;
@@ -214,7 +323,7 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     error = read_header(trace, file, message);
     if (error)
         return error;
-    error = vt_records_read(trace, file);
+    error = read_events(trace, file, thinning);
     if (error)
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
@@ -232,7 +341,8 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     return 0;
 }
 
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                          char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
@@ -245,7 +355,7 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
-        error = read_once(path, file, trace, &message);
+        error = read_once(path, file, thinning, trace, &message);
         if (error || (*trace)->header.state != VT_STATE_RECORDING)
             break;
         if (vt_read_at(file, &after, sizeof after, 0) || after.state == VT_STATE_RECORDING)
@@ -257,6 +367,11 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
         *trace = NULL;
     }
     return error;
+}
+
+int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+{
+    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
 }
 
 void vt_trace_close(struct vt_trace *trace)
@@ -280,6 +395,8 @@ void vt_trace_close(struct vt_trace *trace)
     vt_arena_free(&tables->arena);
     free(tables);
     free(trace->events);
+    free(trace->event_numbers);
+    free(trace->gaps);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

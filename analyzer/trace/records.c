@@ -255,14 +255,15 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
 }
 
 /* Chunks and ring until nothing has moved from the one to the other meanwhile. */
-static int read_both(struct vt_trace *trace, int file, struct ring *ring)
+static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *chunks, struct ring *ring)
 {
     uint64_t offset = trace->header.chunks_offset, position = 0, end = 0, start = 0, count = 0;
     uint8_t *slots = NULL;
     for (int tries = 0; tries < MOVING_TRIES; tries++) {
         int error = chunks_end(trace, file, tries == 0, &end);
         if (!error)
-            error = vt_chunks_read(trace, file, end, &offset, &position);
+            error = vt_chunks_read(chunks, end, &offset, &position);
+        trace->tables->chunks_read_end = offset;
         if (error || ring->file < 0)
             return error;
         error = read_positions(ring);
@@ -299,11 +300,26 @@ int vt_records_read(struct vt_trace *trace, int file)
     trace->unfinished_records = header->unfinished_records;
     if (!inside && header->state == VT_STATE_RECORDING)
         trace->ring_missing = !find_ring(trace, file, &ring);
-    int error = read_both(trace, file, &ring);
+    struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
+    int error = chunks ? read_both(trace, file, chunks, &ring) : -ENOMEM;
+    vt_chunks_end(chunks);
     if (!inside && ring.file >= 0) {
         if (!error)
             error = count_losses(trace, &ring);
         close(ring.file);
     }
+    return error;
+}
+
+int vt_records_read_again(struct vt_trace *trace, int file)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    uint64_t offset = trace->header.chunks_offset, position = 0;
+    struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
+    tables->definitions_known = true;
+    tables->taken_events = tables->payload_bytes = tables->stored_bytes = 0;
+    trace->damaged_bytes = 0;
+    int error = chunks ? vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position) : -ENOMEM;
+    vt_chunks_end(chunks);
     return error;
 }

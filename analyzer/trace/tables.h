@@ -37,6 +37,11 @@ struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
     uint64_t payload_bytes, stored_bytes;
+    /* Where events go as they are read, instead of staying in `events`; NULL = nowhere. */
+    int (*take_events)(void *context, const struct vt_event *events, size_t count);
+    void *take_context;
+    uint64_t taken_events, chunks_read_end;
+    bool definitions_known; /* a second reading: only events are taken */
     bool process_known;
 
     struct vt_index strings, functions; /* id → texts */
@@ -86,13 +91,19 @@ const struct vt_written_line *vt_written_find(const struct vt_trace *trace, cons
  * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);
 
-/* records.c: all chunks, then what the ring still holds. */
+/* records.c: all chunks, then what the ring still holds. again: the events of the same chunks once more. */
 int vt_records_read(struct vt_trace *trace, int file);
+int vt_records_read_again(struct vt_trace *trace, int file);
 
-/* chunks.c: reads the chunks of the open file from *offset up to `end`. Beyond header.chunks_end one that is not whole
- * ends them, and is no damage. *offset and *ring_position are raised past what was read. */
-int vt_chunks_read(struct vt_trace *trace, int file, uint64_t end, uint64_t *offset, uint64_t *ring_position);
+/* chunks.c: reads chunks of the open file from *offset up to `end`; a later call goes on where the one before
+ * it ended. Beyond header.chunks_end one that is not whole ends them, and is no damage. *offset and
+ * *ring_position are raised past what was read. begin: NULL without memory. */
+struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
+int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
+void vt_chunks_end(struct vt_chunk_reader *reader);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
+/* Hands the events at hand to tables->take_events, if there is one. Returns what that returns. */
+int vt_events_hand_over(struct vt_trace *trace);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 

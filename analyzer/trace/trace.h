@@ -122,6 +122,13 @@ struct vt_trace {
     struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
     size_t event_count;
 
+    uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
+    uint64_t omitted_events;
+    uint64_t *event_numbers; /* of each event, as recorded; NULL: its index */
+    size_t window_count;     /* runs of events without gaps */
+    struct vt_gap *gaps;     /* thin.h: where events are missing; in order */
+    size_t gap_count;
+
     struct vt_trace_stack
         *stacks; /* index = stack id; 0 is the empty stack; ids without a record are empty */
     size_t stack_count;
@@ -143,7 +150,22 @@ struct vt_trace {
  * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
  * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
+/* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
+ * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+struct vt_thinning {
+    uint64_t above_events;
+    int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
+};
+int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                          char *error, size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
+
+/* The number that an event has in the file. */
+static inline uint64_t vt_trace_event_number(const struct vt_trace *trace, uint32_t event_index)
+{
+    return trace->event_numbers && event_index < trace->event_count ? trace->event_numbers[event_index]
+                                                                    : event_index;
+}
 
 /* Text of a string id (marks, ranges), or NULL; name of a function id, or NULL. */
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);

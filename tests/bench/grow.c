@@ -34,6 +34,7 @@ struct run {
     uint64_t addmm;
     uint64_t next_address, t_ns, node, allocated;
     uint32_t random, inspection, codes;
+    bool threads; /* events have theirs */
 };
 
 static void put_event(struct run *run, struct vt_event event)
@@ -612,10 +613,36 @@ static uint64_t last_node(const struct vt_trace *trace, uint32_t end)
     return most & ~UINT64_C(1);
 }
 
+/* The source, and the ids that its stacks have in the file: the reader gives each of their threads a copy. */
+struct source {
+    const struct vt_trace *trace;
+    uint32_t *ids;
+};
+
+static struct source source_of(const struct vt_trace *trace)
+{
+    struct source source = {trace, calloc(trace->stack_count, sizeof *source.ids)};
+    struct vt_index known = {0}; /* frames → id */
+    REQUIRE(source.ids);
+    for (uint32_t id = 1; id < trace->stack_count; id++) {
+        uint64_t frames = (uintptr_t)trace->stacks[id].native;
+        source.ids[id] = frames ? vt_index_get(&known, frames) : id;
+        if (source.ids[id] == VT_INDEX_NONE)
+            REQUIRE(!vt_index_put(&known, frames, source.ids[id] = id));
+    }
+    vt_index_free(&known);
+    return source;
+}
+
 /* An event as it is so many rounds later. */
-static void put_again(struct run *run, const struct vt_event *event, uint64_t t_ns, uint64_t node)
+static void put_again(struct run *run, const struct source *source, const struct vt_event *event,
+                      uint64_t t_ns, uint64_t node)
 {
     struct vt_event again = *event;
+    if (run->threads) {
+        again.thread_id = source->trace->stacks[event->stack_id].thread_id;
+        again.stack_id = source->ids[event->stack_id];
+    }
     again.t_ns += t_ns;
     if (again.sequence > VT_SEQUENCE_NO_NUMBER)
         again.sequence += node;
@@ -643,17 +670,21 @@ static void steps(struct run *run, const char *source)
     uint64_t node = last_node(trace, end) - last_node(trace, first);
     struct vt_file_header *header = builder_header(run->builder = builder_new(64));
     rounds = rounds ? rounds : 1;
+    header->feature_bits = trace->header.feature_bits;
+    run->threads = header->feature_bits & VT_FEATURE_EVENT_THREADS;
+    const struct source own = source_of(trace);
     header->start_monotonic_ns = trace->header.start_monotonic_ns;
     header->end_monotonic_ns = trace->header.end_monotonic_ns + t_ns * (rounds - 1);
     copy_definitions(run, trace);
     for (uint32_t i = 0; i < end; i++)
-        put_again(run, &trace->events[i], 0, 0);
+        put_again(run, &own, &trace->events[i], 0, 0);
     for (uint64_t round = 1; round < rounds; round++)
         for (uint32_t i = first; i < end; i++)
             if (trace->events[i].kind != VT_EVENT_INSPECTION)
-                put_again(run, &trace->events[i], t_ns * round, node * round);
+                put_again(run, &own, &trace->events[i], t_ns * round, node * round);
     for (uint32_t i = end; i < trace->event_count; i++)
-        put_again(run, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));
+        put_again(run, &own, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));
+    free(own.ids);
     vt_attribution_free(attribution);
     vt_replay_free(replay);
     vt_trace_close(trace);

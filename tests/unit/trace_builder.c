@@ -224,13 +224,13 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
 }
 
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
-                       const char *text)
+                             const char *text)
 {
     struct vt_inspection_part fixed = {.inspection_id = inspection_id,
-                                 .reason = VT_INSPECTION_PEAK,
-                                 .part = part,
-                                 .parts = parts,
-                                 .duration_ns = 1000 * (part + 1)};
+                                       .reason = VT_INSPECTION_PEAK,
+                                       .part = part,
+                                       .parts = parts,
+                                       .duration_ns = 1000 * (part + 1)};
     put_parts(builder, VT_RECORD_INSPECTION, &fixed, sizeof fixed, text, strlen(text));
 }
 
@@ -279,6 +279,8 @@ void builder_end_chunk(struct builder *builder)
         }                                                                                                    \
     }
     VT_EVENT_COLUMNS(COLUMN)
+    if (builder->header.feature_bits & VT_FEATURE_EVENT_THREADS)
+        VT_EVENT_THREAD_COLUMN(COLUMN)
     size_t room = ZSTD_compressBound(payload.bytes);
     void *stored = malloc(room);
     REQUIRE(stored);
