@@ -89,8 +89,8 @@ int vt_stacks_end_at_loop(struct vt_trace *trace);
 /* records.c: all chunks, then what the ring still holds. */
 int vt_records_read(struct vt_trace *trace, int file);
 
-/* chunks.c: reads the chunks of the open file from *offset up to `end`. Beyond header.chunks_end one that is not whole
- * ends them, and is no damage. *offset and *ring_position are raised past what was read. */
+/* chunks.c: reads the chunks of the open file from *offset up to `end`. Beyond header.chunks_end one that is
+ * not whole ends them, and is no damage. *offset and *ring_position are raised past what was read. */
 int vt_chunks_read(struct vt_trace *trace, int file, uint64_t end, uint64_t *offset, uint64_t *ring_position);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */

@@ -227,7 +227,8 @@ static void finish(struct vt_session *session)
             close_file(session);
     } else {
         header->counters = session->ring.header->counters; /* more has come since */
-        vt_trace_file_write_header(&session->file);
+        if (!vt_trace_file_write_header(&session->file))
+            vt_ring_release(&session->ring, header->ring_path);
     }
     vt_session_say_goodbye(session);
 }
