@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -201,7 +202,9 @@ static int merge(const struct candidate *from, struct vt_drain *own)
 bool vt_adopt_any(const struct vt_drain *own)
 {
     struct candidate ring;
-    const bool found = find(own, false, &ring);
+    struct rlimit space; /* a ring takes as much of it for a moment: the host may need it then */
+    const bool found =
+        !getrlimit(RLIMIT_AS, &space) && space.rlim_cur == RLIM_INFINITY && find(own, false, &ring);
     if (found)
         close(ring.file);
     return found;

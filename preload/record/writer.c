@@ -228,9 +228,13 @@ static void finish(struct vt_session *session)
             fail(session->writer, result);
         else
             close_file(session);
+        /* Those of its own children, for instance, that ended without exit handlers. */
+        if (!result && vt_adopt_any(&session->writer->drain))
+            adopt_for_a_while(&session->writer->drain);
     } else {
         header->counters = session->ring.header->counters; /* more has come since */
-        vt_trace_file_write_header(&session->file);
+        if (!vt_trace_file_write_header(&session->file))
+            vt_ring_release(&session->ring, header->ring_path);
     }
     vt_session_say_goodbye(session);
 }
