@@ -489,7 +489,8 @@ void vt_events_begin_chain(struct vt_event_codec *codec)
     const size_t before = offsetof(struct vt_event_codec, holes),
                  chances = offsetof(struct vt_event_codec, chances);
     vt_chance *chance = (vt_chance *)(void *)((char *)codec + chances);
-    memset(codec, 0, before);
+    if (codec->number) /* else all of it is zero, and none of its pages need be touched */
+        memset(codec, 0, before);
     for (size_t i = 0; i < sizeof codec->chances / sizeof *chance; i++)
         chance[i] = VT_CHANCE_EVEN;
 }

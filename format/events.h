@@ -79,7 +79,8 @@ struct vt_event_codec {
     } chances;
 };
 
-/* A chain begins: nothing is known but, when writing, what the chain before knew of segments and holes. */
+/* A chain begins (a codec is all zero before its first): nothing is known but, when writing, what the chain
+ * before knew of segments and holes. */
 void vt_events_begin_chain(struct vt_event_codec *codec);
 
 /* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for
