@@ -62,7 +62,26 @@ static void keep_block(struct vt_event_codec *codec, const struct vt_event *even
             if (set[i].number < block->number)
                 block = &set[i];
     }
-    *block = (struct vt_past_block){event->address, event->bytes, codec->number, family};
+    uint64_t *latest = &codec->families[family % VT_PAST_EVENTS];
+    *block = (struct vt_past_block){.address = event->address,
+                                    .bytes = event->bytes,
+                                    .before = *latest == event->address ? 0 : *latest,
+                                    .number = codec->number,
+                                    .family = family};
+    *latest = event->address;
+}
+
+/* The block is no more: the one before it is the latest of its family. Returns the family. */
+static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
+{
+    struct vt_past_block *block = find_block(codec, address);
+    if (!block)
+        return 0;
+    uint64_t *latest = &codec->families[block->family % VT_PAST_EVENTS];
+    if (*latest == address)
+        *latest = block->before;
+    block->number = 0;
+    return block->family;
 }
 
 static struct vt_past_size *size_of(struct vt_event_codec *codec, uint64_t bytes)
@@ -106,12 +125,9 @@ static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_even
 static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like,
                          struct vt_event *event)
 {
-    uint32_t number = codec->families[like->family % VT_PAST_EVENTS];
-    const struct vt_past_block *block = NULL;
+    const struct vt_past_block *block = find_block(codec, codec->families[like->family % VT_PAST_EVENTS]);
     event->address = event->bytes = 0;
-    if (is_known(codec, number))
-        block = find_block(codec, past(codec, number)->address);
-    if (!block || block->number != number)
+    if (!block || block->family != like->family)
         block = find_block(codec, like->address);
     if (!block)
         return;
@@ -341,10 +357,7 @@ static void remember(struct vt_event_codec *codec, struct vt_past_thread *thread
         keep_block(codec, event, family);
         vt_holes_take(&codec->holes, event->address, event->bytes);
     } else if (is_block(event, VT_EVENT_FREE)) {
-        struct vt_past_block *block = find_block(codec, event->address);
-        family = block ? block->family : 0;
-        if (block)
-            block->number = 0;
+        family = forget_block(codec, event->address);
         vt_holes_give(&codec->holes, event->address, event->bytes);
     } else {
         asked = event->bytes;
@@ -476,7 +489,8 @@ void vt_events_begin_chain(struct vt_event_codec *codec)
     const size_t before = offsetof(struct vt_event_codec, holes),
                  chances = offsetof(struct vt_event_codec, chances);
     vt_chance *chance = (vt_chance *)(void *)((char *)codec + chances);
-    memset(codec, 0, before);
+    if (codec->number) /* else all of it is zero, and none of its pages need be touched */
+        memset(codec, 0, before);
     for (size_t i = 0; i < sizeof codec->chances / sizeof *chance; i++)
         chance[i] = VT_CHANCE_EVEN;
 }

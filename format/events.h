@@ -9,11 +9,11 @@
 #include "vramtrace/format.h"
 
 enum {
-    VT_PAST_EVENTS = 4096, /* how far back an event may be compared: a power of two */
-    VT_PAST_HASHES = 4096,
-    VT_PAST_BLOCKS = 1024, /* sets of VT_PAST_WAYS */
+    VT_PAST_EVENTS = 16384, /* how far back an event may be compared: a power of two */
+    VT_PAST_HASHES = 16384,
+    VT_PAST_BLOCKS = 2048, /* sets of VT_PAST_WAYS */
     VT_PAST_WAYS = 4,
-    VT_PAST_STACKS = 4096,
+    VT_PAST_STACKS = 8192,
     VT_PAST_SIZES = 1024,
     VT_PAST_THREADS = 15,
     VT_PAST_KINDS = 256,
@@ -46,9 +46,10 @@ struct vt_event_codec {
     } threads[VT_PAST_THREADS];
     struct vt_past_event events[VT_PAST_EVENTS]; /* by number % VT_PAST_EVENTS */
     uint32_t hashed[2][VT_PAST_HASHES];
-    uint32_t families[VT_PAST_EVENTS]; /* the latest block of each */
+    uint64_t families[VT_PAST_EVENTS]; /* the address of the latest block of each that is not freed */
     struct vt_past_block {
         uint64_t address, bytes;
+        uint64_t before; /* address of the block of its family that was the latest */
         uint32_t number, family;
     } blocks[VT_PAST_BLOCKS][VT_PAST_WAYS];
     struct vt_past_size {
@@ -78,11 +79,12 @@ struct vt_event_codec {
     } chances;
 };
 
-/* A chain begins: nothing is known but, when writing, what the chain before knew of segments and holes. */
+/* A chain begins (a codec is all zero before its first): nothing is known but, when writing, what the chain
+ * before knew of segments and holes. */
 void vt_events_begin_chain(struct vt_event_codec *codec);
 
-/* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for vt_events_start_bytes
- * if no event of the chain was before it (`first`), then, between codec->coder.out and
+/* Writes a chunk: begins, writes events, ends. Between `out` and `end` there is room for
+ * vt_events_start_bytes if no event of the chain was before it (`first`), then, between codec->coder.out and
  * codec->coder.plain_out, for VT_EVENT_BYTES_MAXIMUM before each event; both may be moved. vt_events_end
  * joins the two streams, and returns their end, `least` or later. */
 size_t vt_events_start_bytes(const struct vt_event_codec *codec);

@@ -339,3 +339,49 @@ Test(chain, bounds_the_events_of_a_byte)
     vt_chain_free(chain);
     free(events);
 }
+
+/* ---- the coder by itself ---- */
+
+/* Decisions and plain bits, the same when they are read; `unlikely`: nearly all are what their chance says
+ * they are not. */
+static void check_bits(uint8_t *bytes, size_t room, uint64_t seed, size_t count, bool unlikely)
+{
+    struct vt_coder coder;
+    uint8_t *end = bytes;
+    for (int reading = 0; reading < 2; reading++) {
+        state = seed;
+        if (reading)
+            vt_coder_read(&coder, bytes, end);
+        else
+            vt_coder_write(&coder, bytes, bytes + room);
+        for (size_t i = 0; i < count; i++) {
+            const uint64_t word = draw();
+            const bool bit = word & 1;
+            const vt_chance least = UINT32_C(1) << 20, most = UINT32_C(4095) << 20;
+            vt_chance chance = unlikely ? (bit ? least : most) : (uint32_t)(word >> 32) | least;
+            const unsigned plain = unlikely ? 0 : word >> 1 & 31;
+            const bool got = vt_code_bit(&coder, &chance, bit, reading);
+            const uint64_t rest = plain ? vt_code_plain(&coder, plain, word >> 8, reading) : 0;
+            if (got != bit || rest != (plain ? word >> 8 & ((UINT64_C(1) << plain) - 1) : 0))
+                cr_assert_fail("seed %lu, %zu of %zu", (unsigned long)seed, i, count);
+        }
+        if (!reading)
+            end = vt_coder_end(&coder, bytes + room, bytes);
+    }
+}
+
+Test(coder, is_exact_for_few_bits)
+{
+    static uint8_t bytes[4096];
+    for (uint64_t seed = 0; seed < 200000; seed++)
+        check_bits(bytes, sizeof bytes, seed, seed % 40, seed % 3 == 0);
+}
+
+Test(coder, is_exact_for_many_bits)
+{
+    enum { COUNT = 5000000 };
+    uint8_t *bytes = malloc((size_t)COUNT * 2);
+    cr_assert(bytes);
+    check_bits(bytes, (size_t)COUNT * 2, 1, COUNT, true);
+    free(bytes);
+}
