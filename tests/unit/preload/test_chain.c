@@ -358,7 +358,8 @@ static void check_bits(uint8_t *bytes, size_t room, uint64_t seed, size_t count,
             const uint64_t word = draw();
             const bool bit = word & 1;
             const vt_chance least = UINT32_C(1) << 20, most = UINT32_C(4095) << 20;
-            vt_chance chance = unlikely ? (bit ? least : most) : (uint32_t)(word >> 32) | least;
+            vt_chance chance =
+                unlikely ? (bit ? least : most) : ((uint32_t)(word >> 32) | least) & ~UINT32_C(1023);
             const unsigned plain = unlikely ? 0 : word >> 1 & 31;
             const bool got = vt_code_bit(&coder, &chance, bit, reading);
             const uint64_t rest = plain ? vt_code_plain(&coder, plain, word >> 8, reading) : 0;
