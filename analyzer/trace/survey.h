@@ -37,7 +37,7 @@ struct vt_survey {
     size_t block_count, block_capacity;
     uint64_t *instants; /* events around which more is kept: refusals, inspections, marks of the program */
     size_t instant_count, instant_capacity;
-    uint64_t last_refusal; /* event + 1, 0 = none: the one that is shown */
+    uint64_t last_refusal;  /* event + 1, 0 = none: the one that is shown */
     uint32_t *stack_events; /* by stack id */
     size_t stack_capacity;
 };

@@ -1,4 +1,5 @@
-/* The ring under several producers: nothing lost, nothing doubled, each producer's records in its own order. */
+/* The ring under several producers: nothing lost, nothing doubled, each producer's records in its own order.
+ */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
