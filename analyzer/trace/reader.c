@@ -131,10 +131,12 @@ static void settle_events(struct vt_trace *trace)
         }
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
-        trace->paused_events += pause && event->kind != VT_EVENT_RESUME;
         if (event->kind == VT_EVENT_PAUSE && !pause)
             pause = event;
         if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
+            const size_t begun = (size_t)(pause - trace->events);
+            trace->paused_events +=
+                trace->event_numbers ? trace->event_numbers[i] - trace->event_numbers[begun] : i - begun;
             trace->paused_ns += event->t_ns > pause->t_ns ? event->t_ns - pause->t_ns : 0;
             pause = NULL;
         }

@@ -82,7 +82,7 @@ struct vt_counters {
 struct vt_process_identity {
     uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
     uint64_t start_ticks; /* field 22 of /proc/PID/stat */
-    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt */
+    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known */
     uint32_t pid, user_id;
 };
 

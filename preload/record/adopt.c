@@ -4,16 +4,21 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
+#include "clock.h"
 #include "format/checksum.h"
+#include "guard.h"
 #include "memory.h"
+#include "record/drain.h"
 #include "record/identity.h"
 #include "record/ring_memory.h"
+#include "thread.h"
 
 enum { LIST_BYTES = 32 << 10, CHUNK_BYTES_LIMIT = 64 << 20 };
 
@@ -73,44 +78,6 @@ static bool claim(const char *folder, const struct vt_process_identity *own, uns
 {
     snprintf(ring->claimed, sizeof ring->claimed, "%s/" VT_RING_NAME, folder, own->user_id, own->pid, number);
     return !strcmp(ring->path, ring->claimed) || !rename(ring->path, ring->claimed);
-}
-
-/* The first ring in the folder that is nobody's any more, open; with `claims` it is ours then. */
-static bool find_in(const char *folder, const struct vt_trace_file *own, bool claims, struct candidate *ring)
-{
-    const struct vt_process_identity *process = &own->header.process;
-    _Alignas(struct entry) char list[LIST_BYTES];
-    int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    long bytes = 0;
-    bool found = false;
-    while (listed >= 0 && !found && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
-           bytes <= (long)sizeof list)
-        for (long at = 0; at < bytes && !found; at += ((struct entry *)(void *)(list + at))->bytes) {
-            const struct entry *entry = (const void *)(list + at);
-            unsigned long long number;
-            uint32_t pid;
-            if (entry->bytes < sizeof *entry)
-                break;
-            snprintf(ring->path, sizeof ring->path, "%s/%s", folder, entry->name);
-            if (!is_own_ring_name(entry->name, process->user_id, &pid, &number) ||
-                !strcmp(ring->path, own->header.ring_path) || !open_dead(ring, pid, process))
-                continue;
-            found = !claims || claim(folder, process, number, ring);
-            if (!found)
-                close(ring->file);
-        }
-    if (listed >= 0)
-        close(listed);
-    return found;
-}
-
-static bool find(const struct vt_drain *own, bool claims, struct candidate *ring)
-{
-    const char *folder;
-    for (unsigned i = 0; (folder = vt_ring_folder(&own->session->options, i)); i++)
-        if (find_in(folder, own->file, claims, ring))
-            return true;
-    return false;
 }
 
 /* Past the chunks that the process had written when it was killed before it could say so in the header. */
@@ -174,52 +141,102 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
 }
 
 /* 0 if nothing is left to be done for the trace. */
-static int merge(const struct candidate *from, struct vt_drain *own)
+static int merge(const struct candidate *from, struct vt_chunk *chunk)
 {
     struct vt_trace_file file = {.descriptor = -1};
     struct vt_ring ring = {.slot_count = from->header.slots};
-    struct vt_drain drain = {.ring = &ring, .file = &file, .chunk = own->chunk};
+    struct vt_drain drain = {.ring = &ring, .file = &file, .chunk = *chunk};
     const size_t bytes = ring.slot_count * VT_SLOT_BYTES;
     int result = vt_trace_file_open(&file, from->header.trace_path);
     if (result) /* gone, or replaced by another file */
         return result == -ENOENT || result == -EBADMSG ? 0 : result;
     if (file.header.state == VT_STATE_RECORDING &&
         !memcmp(file.header.identity, from->header.identity, sizeof file.header.identity)) {
-        vt_chunk_end_chain(&drain.chunk); /* of the own trace; and below, of that one */
+        vt_chunk_end_chain(&drain.chunk);
         ring.slots = vt_memory_make(bytes);
         result = ring.slots ? append_rest(from, &drain, &ring) : -ENOMEM;
         vt_memory_free(ring.slots, bytes);
         vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
         drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
         drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
-        vt_chunk_end_chain(&drain.chunk);
-        own->chunk = drain.chunk;
+        *chunk = drain.chunk;
     }
     vt_trace_file_close(&file);
     return result;
 }
 
-bool vt_adopt_any(const struct vt_drain *own)
-{
-    struct candidate ring;
-    struct rlimit space; /* a ring takes as much of it for a moment: the host may need it then */
-    const bool found =
-        !getrlimit(RLIMIT_AS, &space) && space.rlim_cur == RLIM_INFINITY && find(own, false, &ring);
-    if (found)
-        close(ring.file);
-    return found;
-}
+struct adoption {
+    const struct vt_trace_file *own;
+    uint64_t end_ns;
+    struct vt_chunk chunk;
+};
 
-bool vt_adopt_one(struct vt_drain *own)
+/* What is in the folder under this name, if it is a ring and nobody's any more. False if it could not be
+ * adopted: then it stays as it was. */
+static bool adopt_one(struct adoption *adoption, const char *folder, const char *name)
 {
+    const struct vt_process_identity *process = &adoption->own->header.process;
     struct candidate ring;
-    if (!find(own, true, &ring))
-        return false;
-    int result = merge(&ring, own);
-    if (result)
-        rename(ring.claimed, ring.path);
-    else
-        unlink(ring.claimed);
+    unsigned long long number;
+    uint32_t pid;
+    snprintf(ring.path, sizeof ring.path, "%s/%s", folder, name);
+    if (!is_own_ring_name(name, process->user_id, &pid, &number) ||
+        !strcmp(ring.path, adoption->own->header.ring_path) || !open_dead(&ring, pid, process))
+        return true;
+    int result = 0;
+    if (claim(folder, process, number, &ring)) {
+        result = adoption->chunk.events || vt_chunk_start(&adoption->chunk) ? merge(&ring, &adoption->chunk)
+                                                                            : -ENOMEM;
+        if (result)
+            rename(ring.claimed, ring.path);
+        else
+            unlink(ring.claimed);
+    }
     close(ring.file);
     return result == 0;
+}
+
+static void adopt_in(struct adoption *adoption, const char *folder)
+{
+    _Alignas(struct entry) char list[LIST_BYTES];
+    int listed = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long bytes = 0;
+    bool more = listed >= 0;
+    while (more && (bytes = syscall(SYS_getdents64, listed, list, sizeof list)) > 0 &&
+           bytes <= (long)sizeof list)
+        for (long at = 0; at < bytes && more; at += ((struct entry *)(void *)(list + at))->bytes) {
+            const struct entry *entry = (const void *)(list + at);
+            more = entry->bytes >= sizeof *entry && adopt_one(adoption, folder, entry->name) &&
+                   vt_clock_ns(CLOCK_MONOTONIC) < adoption->end_ns;
+        }
+    if (listed >= 0)
+        close(listed);
+}
+
+void vt_adopt(const struct vt_session *own, uint64_t end_ns)
+{
+    struct adoption adoption = {.own = &own->file, .end_ns = end_ns};
+    struct rlimit space; /* a ring takes as much of it for a moment: the host may need it then */
+    const char *folder;
+    /* Where the own path leads elsewhere (chroot, a mount), others' paths may not mean what they meant to
+     * them. */
+    if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY || !vt_part_from_descriptors() ||
+        !vt_trace_file_is_at_its_path(&own->file))
+        return;
+    for (unsigned i = 0; (folder = vt_ring_folder(&own->options, i)); i++)
+        adopt_in(&adoption, folder);
+    vt_chunk_stop(&adoption.chunk);
+}
+
+static void *adopter_main(void *context)
+{
+    vt_guard.frame = VT_GUARD_OWN_THREAD;
+    prctl(PR_SET_NAME, "vramtrace");
+    vt_adopt(context, UINT64_MAX);
+    return NULL;
+}
+
+void vt_adopt_beside(struct vt_session *session)
+{
+    vt_thread_start(adopter_main, session);
 }

@@ -150,6 +150,15 @@ bool vt_chunk_start(struct vt_chunk *chunk)
     return true;
 }
 
+void vt_chunk_stop(struct vt_chunk *chunk)
+{
+    ZSTD_freeCCtx(chunk->compressor);
+    vt_memory_free(chunk->events, VT_CHUNK_EVENTS * sizeof *chunk->events);
+    vt_memory_free(chunk->codec, sizeof *chunk->codec);
+    vt_memory_free(chunk->definitions.data, chunk->definitions.capacity);
+    vt_memory_free(chunk->stored.data, chunk->stored.capacity);
+}
+
 static void begin_chain(struct vt_chunk *chunk, uint64_t ring_position)
 {
     chunk->chain = ring_position;

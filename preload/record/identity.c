@@ -33,6 +33,15 @@ static uint64_t inode_of(const char *path)
     return stat(path, &status) ? 0 : status.st_ino;
 }
 
+/* In another namespace of processes than /proc, its numbers are others'. */
+static bool proc_is_ours(void)
+{
+    char number[16];
+    const ssize_t length = readlink("/proc/self", number, sizeof number - 1);
+    number[length < 0 ? 0 : length] = 0;
+    return strtol(number, NULL, 10) == getpid();
+}
+
 /* 32 hexadecimal digits between dashes. */
 static void read_boot_id(uint8_t boot_id[16])
 {
@@ -53,7 +62,7 @@ void vt_identify_process(struct vt_process_identity *identity)
 {
     *identity = (struct vt_process_identity){
         .start_ticks = start_ticks("self"),
-        .pid_namespace = inode_of("/proc/self/ns/pid"),
+        .pid_namespace = proc_is_ours() ? inode_of("/proc/self/ns/pid") : 0,
         .mount_namespace = inode_of("/proc/self/ns/mnt"),
         .pid = (uint32_t)getpid(),
         .user_id = (uint32_t)geteuid(),

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "thread.h"
 
 /* What a small /dev/shm has is for the host: without VRAMTRACE_RING the ring takes this part of the free
  * space at most. */
@@ -118,25 +119,26 @@ int vt_ring_make(struct vt_ring *ring, const struct vt_options *options,
 }
 
 /* Without the file's name its memory would still be ours as long as the header is mapped. */
-static void free_slots(const struct vt_ring *ring, const char *path)
+static void remove_file(void *path)
 {
     struct stat status;
     int file = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0)
-        return;
-    if (!fstat(file, &status) && S_ISREG(status.st_mode))
+    if (file >= 0 && !fstat(file, &status) && S_ISREG(status.st_mode) &&
+        status.st_size > VT_RING_HEADER_BYTES)
         fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, VT_RING_HEADER_BYTES,
-                  (off_t)(ring->slot_count * VT_SLOT_BYTES));
-    close(file);
+                  status.st_size - VT_RING_HEADER_BYTES);
+    if (file >= 0)
+        close(file);
+    unlink(path);
 }
 
-void vt_ring_release(const struct vt_ring *ring, const char *path)
+void vt_ring_release(const struct vt_ring *ring, char *path)
 {
-    if (!path[0] || mmap(ring->slots, ring->slot_count * VT_SLOT_BYTES, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-        return;
-    free_slots(ring, path);
-    unlink(path);
+    if (path[0] &&
+        mmap(ring->slots, ring->slot_count * VT_SLOT_BYTES, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED &&
+        !vt_run_apart(remove_file, path))
+        remove_file(path);
 }
 
 void vt_ring_discard(struct vt_ring *ring, const char *path)

@@ -20,7 +20,7 @@ static inline size_t vt_ring_mapped_bytes(const struct vt_ring *ring)
 
 /* Removes the file and gives its memory back. The slots become other memory, since threads that took the
  * session just before its end may still store there. */
-void vt_ring_release(const struct vt_ring *ring, const char *path);
+void vt_ring_release(const struct vt_ring *ring, char *path);
 
 /* Removes all, before any thread knew of it. */
 void vt_ring_discard(struct vt_ring *ring, const char *path);

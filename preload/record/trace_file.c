@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "thread.h"
 #include "vramtrace/version.h"
 
 enum { NAME_ATTEMPTS = 1000 };
@@ -51,20 +52,44 @@ static bool is_ours(const struct vt_trace_file *file, int descriptor)
            status.st_ino == file->inode;
 }
 
-/* -EBADF if the host has closed it and it cannot be opened again by name. */
-static int descriptor_of(struct vt_trace_file *file)
+/* What needs the file's descriptor: returns 0 or -errno; -EBADF: the host has closed it, or did so meanwhile.
+ */
+struct use {
+    struct vt_trace_file *file;
+    int (*with)(const struct use *use, int descriptor);
+    const void *data; /* to be appended */
+    size_t bytes;
+    uint64_t offset, ring_position;
+    int result;
+};
+
+static void open_and_use(void *context)
 {
-    if (is_ours(file, file->descriptor))
-        return file->descriptor;
+    struct use *use = context;
+    int descriptor = open(use->file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    use->result = is_ours(use->file, descriptor) ? use->with(use, descriptor) : -EBADF;
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+/* Once the host has closed the descriptor it is opened by name, each time anew, where the host does not see
+ * it; where that cannot be, once more among the host's. */
+static int use_descriptor(struct use *use)
+{
+    struct vt_trace_file *file = use->file;
+    use->result = is_ours(file, file->descriptor) ? use->with(use, file->descriptor) : -EBADF;
+    if (use->result != -EBADF || vt_run_apart(open_and_use, use))
+        return use->result;
     int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor >= 0)
         descriptor = move_up(descriptor);
-    if (!is_ours(file, descriptor)) {
-        if (descriptor >= 0)
-            close(descriptor);
-        return -EBADF;
+    if (is_ours(file, descriptor)) {
+        file->descriptor = descriptor; /* the old number is the host's now */
+        return use->with(use, descriptor);
     }
-    return file->descriptor = descriptor; /* the old number is the host's now */
+    if (descriptor >= 0)
+        close(descriptor);
+    return -EBADF;
 }
 
 static void set_path(struct vt_trace_file *file)
@@ -149,30 +174,52 @@ static int write_all(int descriptor, const uint8_t *data, size_t bytes, uint64_t
     return 0;
 }
 
-int vt_trace_file_write_header(struct vt_trace_file *file)
+static int write_header(const struct use *use, int descriptor)
 {
     uint8_t page[VT_HEADER_BYTES] = {0}; /* all of it: the file may have been cut */
-    int descriptor = descriptor_of(file);
-    memcpy(page, &file->header, sizeof file->header);
-    return descriptor < 0 ? descriptor : write_all(descriptor, page, sizeof page, 0);
+    memcpy(page, &use->file->header, sizeof use->file->header);
+    return write_all(descriptor, page, sizeof page, 0);
 }
 
-bool vt_trace_file_was_cut(struct vt_trace_file *file)
+int vt_trace_file_write_header(struct vt_trace_file *file)
+{
+    return use_descriptor(&(struct use){.file = file, .with = write_header});
+}
+
+bool vt_trace_file_was_cut(const struct vt_trace_file *file)
 {
     struct stat status;
-    int descriptor = descriptor_of(file);
-    return descriptor >= 0 && !fstat(descriptor, &status) && status.st_size < (off_t)file->header.chunks_end;
+    return (is_ours(file, file->descriptor) ? !fstat(file->descriptor, &status)
+                                            : !stat(file->path, &status)) &&
+           status.st_size < (off_t)file->header.chunks_end;
+}
+
+bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
+{
+    struct stat status;
+    return !stat(file->path, &status) && status.st_dev == file->device && status.st_ino == file->inode;
+}
+
+/* May be called twice. */
+static int append(const struct use *use, int descriptor)
+{
+    struct vt_file_header *header = &use->file->header;
+    int result = write_all(descriptor, use->data, use->bytes, use->offset);
+    if (result)
+        return result;
+    header->chunks_end = use->offset + use->bytes;
+    header->ring_consumed = use->ring_position;
+    return write_header(use, descriptor);
 }
 
 int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t bytes, uint64_t ring_position)
 {
-    int descriptor = descriptor_of(file);
-    int result = descriptor < 0 ? descriptor : write_all(descriptor, chunk, bytes, file->header.chunks_end);
-    if (result)
-        return result;
-    file->header.chunks_end += bytes;
-    file->header.ring_consumed = ring_position;
-    return vt_trace_file_write_header(file);
+    return use_descriptor(&(struct use){.file = file,
+                                        .with = append,
+                                        .data = chunk,
+                                        .bytes = bytes,
+                                        .offset = file->header.chunks_end,
+                                        .ring_position = ring_position});
 }
 
 void vt_trace_file_close(struct vt_trace_file *file)

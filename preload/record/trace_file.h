@@ -28,8 +28,11 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path);
 
 int vt_trace_file_write_header(struct vt_trace_file *file);
 
+/* True if its path still leads to it. */
+bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file);
+
 /* True if somebody has cut the file: what was appended is gone, wholly or in part. */
-bool vt_trace_file_was_cut(struct vt_trace_file *file);
+bool vt_trace_file_was_cut(const struct vt_trace_file *file);
 
 /* Appends a chunk, then writes the header, which says so. A chunk that is not whole is none. Returns 0 or
  * -errno. */

@@ -29,11 +29,11 @@
 #include "loader/lookup.h"
 #include "memory.h"
 #include "options.h"
+#include "thread.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
 
 enum {
-    ADOPTION_POLLS = 10,
     POLL_MS = 100, /* no event stays longer in the ring; new addresses are named within this time, while their
                       code is still loaded */
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
@@ -42,13 +42,15 @@ enum {
     STUCK_POLLS = 10,
 };
 #define STUCK_NS UINT64_C(1000000000)
-#define ADOPTION_NS UINT64_C(10000000) /* in each poll: the own ring waits */
+/* First after a second: not in each of many processes that live for a moment. */
+#define FIRST_ADOPTION_NS UINT64_C(1000000000)
+#define ADOPTION_NS UINT64_C(5000000000)
+#define LAST_ADOPTION_NS UINT64_C(20000000) /* the process's end waits for it */
 
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
-    bool adopting; /* there may be rings of processes that are gone */
-    unsigned polls;
+    uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
     struct {
@@ -121,17 +123,6 @@ static bool is_last_thread(const struct vt_session *session)
     return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
 }
 
-/* False once there is nothing more to adopt. */
-static bool adopt_for_a_while(struct vt_drain *drain)
-{
-    const uint64_t start = vt_clock_ns(CLOCK_MONOTONIC);
-    bool more = !drain->chunk.event_count && !drain->chunk.definitions.bytes; /* its buffers are free */
-    while (more && vt_clock_ns(CLOCK_MONOTONIC) - start < ADOPTION_NS)
-        if (!vt_adopt_one(drain))
-            return false;
-    return true;
-}
-
 enum { STOPPED, LAST_THREAD };
 
 static void close_file(struct vt_session *session)
@@ -167,9 +158,11 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (result)
                 return result;
         }
-        /* Not in each of many processes that live for a moment. */
-        if (!failed && writer->adopting && ++writer->polls > ADOPTION_POLLS)
-            writer->adopting = adopt_for_a_while(&writer->drain);
+        const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
+        if (now >= writer->adoption_ns) {
+            writer->adoption_ns = now + ADOPTION_NS;
+            vt_adopt_beside(session);
+        }
         vt_ring_wait(&session->ring, wake, POLL_MS);
     }
 }
@@ -228,9 +221,6 @@ static void finish(struct vt_session *session)
             fail(session->writer, result);
         else
             close_file(session);
-        /* Those of its own children, for instance, that ended without exit handlers. */
-        if (!result && vt_adopt_any(&session->writer->drain))
-            adopt_for_a_while(&session->writer->drain);
     } else {
         header->counters = session->ring.header->counters; /* more has come since */
         if (!vt_trace_file_write_header(&session->file))
@@ -261,7 +251,7 @@ static void *writer_main(void *context)
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
     if (session->options.start_step > 1)
         vt_pause(session, true);
-    writer->adopting = vt_adopt_any(&writer->drain);
+    writer->adoption_ns = vt_clock_ns(CLOCK_MONOTONIC) + FIRST_ADOPTION_NS;
     vt_session_publish(session);
     touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);
@@ -277,6 +267,8 @@ static void *writer_main(void *context)
         return NULL;
     }
     finish(session);
+    /* Its own children, for instance, may have ended without handlers. */
+    vt_adopt(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -285,22 +277,11 @@ static void *writer_main(void *context)
 int vt_writer_start(struct vt_session *session)
 {
     sigset_t ours;
-    pthread_t thread;
-    pthread_attr_t attributes;
-    enum { STACK_BYTES = 512 << 10, STACK_MAXIMUM_BYTES = 8 << 20 };
-    int error = EINVAL;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&ours);
     sigdelset(&ours, SIGSYS); /* a sandbox of the host may answer our calls by it; blocked, it kills */
     pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
-    /* glibc puts the host's thread-local variables on the stack: with many of them it refuses a small one. */
-    for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
-        pthread_attr_setstacksize(&attributes, bytes);
-        error = pthread_create(&thread, &attributes, writer_main, session);
-    }
+    const int error = vt_thread_start(writer_main, session);
     pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
-    pthread_attr_destroy(&attributes);
     return -error;
 }
 

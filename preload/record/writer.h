@@ -36,10 +36,12 @@ struct vt_chunk {
 };
 /* False without memory. */
 bool vt_chunk_start(struct vt_chunk *chunk);
+/* Frees what start made, all or a part, and its buffers. */
+void vt_chunk_stop(struct vt_chunk *chunk);
 /* The next chunk begins a chain: it goes to another file, or one before it did not get there. */
 void vt_chunk_end_chain(struct vt_chunk *chunk);
 /* Fills chunk->stored: header and packed content. Each call makes the next chunk of the file: one that is
- * left out breaks the chain. * Returns 0 or -ENOMEM. */
+ * left out breaks the chain. Returns 0 or -ENOMEM. */
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 
 /* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads,

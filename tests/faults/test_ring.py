@@ -246,8 +246,8 @@ def test_killed_between_the_steps_of_a_chunk(tmp_path):
 # ---- Adoption ----
 
 
-def wait_until_gone(ring):
-    for _ in range(100):
+def wait_until_gone(ring, seconds=5):
+    for _ in range(seconds * 20):
         if not ring.exists():
             return
         time.sleep(0.05)
@@ -279,6 +279,16 @@ def test_many_rings_and_several_adopters(tmp_path):
     for number in range(6):
         assert allocations(tmp_path / f"{number}.vrt") == 10 + number
         assert info(tmp_path / f"{number}.vrt")["trace"]["state"] == "killed"
+
+
+def test_a_process_adopts_as_long_as_it_lives(tmp_path):
+    first = live(tmp_path / "first.vrt")
+    time.sleep(2)
+    rings = [killed(tmp_path / f"{number}.vrt", 10, reap=True) for number in range(3)]
+    for ring in rings:
+        wait_until_gone(ring, seconds=10)
+    first.end()
+    assert [allocations(tmp_path / f"{number}.vrt") for number in range(3)] == [10, 10, 10]
 
 
 def test_a_ring_without_its_trace_is_removed(tmp_path):
