@@ -172,8 +172,8 @@ def test_no_room_for_the_trace(tmp_path):
 
 @needs_root
 def test_disk_full_while_recording(tmp_path):
-    """The recording stops, the host goes on, the trace reads and says why it ends."""
-    result = in_small_disk(tmp_path, "100k", """
+    """The recording stops, the host goes on, the trace reads and says why it ends. (A chunk of such events takes up to 100 KB.)"""
+    result = in_small_disk(tmp_path, "400k", """
 import random
 for i in range(150000):
     cuda.cuMemFree_v2(allocate(random.randrange(1, 1 << 30)))
