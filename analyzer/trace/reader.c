@@ -42,7 +42,8 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
-    uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
+    const uint64_t known = VT_FEATURE_EVENT_THREADS | VT_FEATURE_FLIGHT;
+    const uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~known;
     if (unknown_features)
         return fail(message, -EPROTO,
                     "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
@@ -247,6 +248,22 @@ static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, 
     return false;
 }
 
+static void take_thinned(struct long_reading *reading)
+{
+    struct vt_trace *trace = reading->trace;
+    trace->events = reading->thinner.events;
+    trace->event_count = reading->thinner.count;
+    trace->tables->event_capacity = reading->thinner.capacity;
+    trace->event_numbers = reading->thinner.numbers;
+    trace->gaps = reading->thinner.gaps;
+    trace->gap_count = reading->thinner.gap_count;
+    trace->omitted_events = reading->thinner.omitted_events;
+    trace->unkept_events = reading->thinner.unkept_events;
+    trace->recorded_events =
+        reading->thinner.next + reading->thinner.unkept_events - reading->thinner.added_events;
+    vt_thin_free(&reading->thinner);
+}
+
 static int read_long(struct long_reading *reading, int file, const struct vt_thinning *thinning)
 {
     struct vt_trace *trace = reading->trace;
@@ -280,7 +297,6 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     reading->thinner.kinds = kinds;
     reading->thinner.windows = windows;
     reading->thinner.window_count = trace->window_count = window_count;
-    trace->recorded_events = reading->survey.events;
     vt_survey_free(&reading->survey);
     if (!error)
         error = read_again(reading, file, ring, ring_count);
@@ -288,14 +304,25 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     free(windows);
     free(kinds);
     free(trace->events);
-    trace->events = reading->thinner.events;
-    trace->event_count = reading->thinner.count;
-    tables->event_capacity = reading->thinner.capacity;
-    trace->event_numbers = reading->thinner.numbers;
-    trace->gaps = reading->thinner.gaps;
-    trace->gap_count = reading->thinner.gap_count;
-    trace->omitted_events = reading->thinner.omitted_events;
-    vt_thin_free(&reading->thinner);
+    take_thinned(reading);
+    return error;
+}
+
+/* A trace with gaps that is short. */
+static int read_with_gaps(struct long_reading *reading, int file)
+{
+    struct vt_trace *trace = reading->trace;
+    const struct vt_window all = {0, UINT64_MAX};
+    reading->thinner.windows = &all;
+    reading->thinner.window_count = 1;
+    int error = vt_records_read(trace, file);
+    if (!error)
+        error = vt_thin_take(&reading->thinner, trace->events, trace->event_count);
+    if (!error)
+        error = vt_thin_end(&reading->thinner);
+    free(trace->events);
+    trace->window_count = reading->thinner.gap_count + 1;
+    take_thinned(reading);
     return error;
 }
 
@@ -304,6 +331,8 @@ static int read_events(struct vt_trace *trace, int file, const struct vt_thinnin
     struct long_reading reading = {.trace = trace};
     if (thinning && trace->header.counters.events > thinning->above_events)
         return read_long(&reading, file, thinning);
+    if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
+        return read_with_gaps(&reading, file);
     int error = vt_records_read(trace, file);
     trace->recorded_events = trace->event_count;
     return error;
@@ -358,9 +387,11 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
         vt_trace_close(*trace);
         *trace = NULL;
         error = read_once(path, file, thinning, trace, &message);
-        if (error || (*trace)->header.state != VT_STATE_RECORDING)
+        if (!*trace || vt_read_at(file, &after, sizeof after, 0))
             break;
-        if (vt_read_at(file, &after, sizeof after, 0) || after.state == VT_STATE_RECORDING)
+        const struct vt_file_header *before = &(*trace)->header;
+        if (after.chunks_offset == before->chunks_offset &&
+            (error || before->state != VT_STATE_RECORDING || after.state == VT_STATE_RECORDING))
             break;
     }
     close(file);

@@ -135,6 +135,7 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
     if (result)
         return result;
+    vt_trace_file_trim(drain->file); /* of what a compaction may have left */
     trace->state = VT_STATE_KILLED;
     trace->counters = header.counters;
     return vt_trace_file_write_header(drain->file);
