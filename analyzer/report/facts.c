@@ -100,36 +100,45 @@ static void add_damage(struct vt_trace_facts *facts)
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
+/* Not lost, but left out by the recorder. */
+static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    char events[32], recorded[32], moments[32], passes[32], steps[96] = "";
+
+    if (!trace->unkept_events)
+        return;
+    vt_format_count(trace->unkept_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events,
+                                    "%s of %s events were not kept", events, recorded);
+    if (trace->unseen_passes)
+        snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
+                 vt_format_count(trace->unseen_passes, passes));
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks that "
+        "came and went there. The peak, the end, out of memory and what stays alive are complete; the chart, "
+        "counts by line, and the largest temporaries are those of these stretches.%s",
+        vt_format_count(trace->gap_count + 1, moments), events, recorded, steps);
+}
+
 /* Not lost, but not looked at. */
 static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
 {
     const uint64_t omitted_events = trace->omitted_events - trace->unkept_events;
     char events[32], recorded[32], moments[32];
-    struct vt_loss *loss;
 
-    if (trace->unkept_events) {
-        loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events, "%s of %s events were not kept",
-                        vt_format_count(trace->unkept_events, events),
-                        vt_format_count(trace->recorded_events, recorded));
-        snprintf(loss->detail, sizeof loss->detail,
-                 "Flight mode kept %s stretches of the run; between them %s of %s events were left out: "
-                 "blocks that "
-                 "came and went there. The peak, the end, out of memory and what stays alive are complete; "
-                 "the chart, "
-                 "counts by line, and the largest temporaries are those of these stretches.",
-                 vt_format_count(trace->window_count, moments), events, recorded);
-    }
     if (!omitted_events)
         return;
-    loss =
-        add_loss(facts, VT_LOSS_OMITTED, omitted_events, "%s of %s events were not looked at one by one",
-                 vt_format_count(omitted_events, events), vt_format_count(trace->recorded_events, recorded));
+    vt_format_count(omitted_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
+                                    "%s of %s events were not looked at one by one", events, recorded);
     snprintf(loss->detail, sizeof loss->detail,
              "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
              "the run. "
              "The peak, the end, out of memory and what stays alive are complete; the chart and the largest "
-             "temporaries are "
-             "those of these moments. --all-events looks at each event.",
+             "temporaries are those of these moments. --all-events looks at each event.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 
@@ -233,6 +242,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
+    add_unkept(facts, trace);
     add_omitted(facts, trace);
     if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");

@@ -259,6 +259,7 @@ static void take_thinned(struct long_reading *reading)
     trace->gap_count = reading->thinner.gap_count;
     trace->omitted_events = reading->thinner.omitted_events;
     trace->unkept_events = reading->thinner.unkept_events;
+    trace->unseen_passes = reading->thinner.unseen_passes;
     trace->recorded_events =
         reading->thinner.next + reading->thinner.unkept_events - reading->thinner.added_events;
     vt_thin_free(&reading->thinner);
@@ -326,10 +327,26 @@ static int read_with_gaps(struct long_reading *reading, int file)
     return error;
 }
 
+/* Of a trace with gaps the header tells how many there were. */
+static uint64_t count_events(const struct vt_trace *trace, int file)
+{
+    const struct vt_file_header *header = &trace->header;
+    struct vt_chained_chunk_header head;
+    uint64_t count = 0;
+    if (!(header->feature_bits & VT_FEATURE_FLIGHT))
+        return header->counters.events;
+    for (uint64_t at = header->chunks_offset;
+         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) &&
+         head.chunk.magic == VT_CHAINED_MAGIC;
+         at += head.chunk.header_bytes + (uint64_t)head.chunk.stored_bytes)
+        count += head.chunk.events;
+    return count;
+}
+
 static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
 {
     struct long_reading reading = {.trace = trace};
-    if (thinning && trace->header.counters.events > thinning->above_events)
+    if (thinning && count_events(trace, file) > thinning->above_events)
         return read_long(&reading, file, thinning);
     if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
         return read_with_gaps(&reading, file);

@@ -196,6 +196,7 @@ static int take_border(struct vt_thinner *thinner, const struct vt_event *event)
         thinner->omitted_blocks += event->bytes;
         thinner->omitted_bytes += event->total_bytes;
         thinner->unkept_events += event->detail;
+        thinner->unseen_passes += event->sequence;
     }
     thinner->in_recorded = begins;
     return error;
@@ -226,7 +227,10 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
             close_up(thinner);
         if (!error)
             error = take_one(thinner, &events[i]);
-        thinner->added_events += events[i].kind == VT_EVENT_RAN;
+        if (events[i].kind == VT_EVENT_RAN) {
+            thinner->added_events++;
+            thinner->unseen_passes -= events[i].sequence % 2;
+        }
     }
     return error;
 }

@@ -49,8 +49,8 @@ struct vt_thinner {
     size_t gap_count, gap_capacity;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
     uint64_t unkept_events; /* of those: the recorder left them out (VT_EVENT_GAP_END) */
-    uint64_t
-        added_events; /* in the file, which were none of the process: where gaps are, and what they show */
+    uint64_t unseen_passes; /* backward passes there, without those that are shown (VT_EVENT_RAN) */
+    uint64_t added_events;  /* in the file, that say where gaps are and what ran there */
     /* The state. */
     uint64_t next;    /* number of the next event */
     bool in_recorded; /* gap, of the recorder */
