@@ -103,7 +103,7 @@ static void add_damage(struct vt_trace_facts *facts)
 /* Not lost, but left out by the recorder. */
 static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trace)
 {
-    char events[32], recorded[32], moments[32], passes[32], steps[96] = "";
+    char events[32], recorded[32], moments[32], number[32], steps[96] = "", refusals[128] = "";
 
     if (!trace->unkept_events)
         return;
@@ -113,13 +113,19 @@ static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trac
                                     "%s of %s events were not kept", events, recorded);
     if (trace->unseen_passes)
         snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
-                 vt_format_count(trace->unseen_passes, passes));
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks that "
-        "came and went there. The peak, the end, out of memory and what stays alive are complete; the chart, "
-        "counts by line, and the largest temporaries are those of these stretches.%s",
-        vt_format_count(trace->gap_count + 1, moments), events, recorded, steps);
+                 vt_format_count(trace->unseen_passes, number));
+    if (trace->gap_refusals)
+        snprintf(
+            refusals, sizeof refusals,
+            " What was alive when %s of the requests were refused is not complete: they lie between them.",
+            vt_format_count(trace->gap_refusals, number));
+    snprintf(loss->detail, sizeof loss->detail,
+             "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks "
+             "that came "
+             "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
+             "of these "
+             "stretches; the chart and counts by line are those of them.%s%s",
+             vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
 }
 
 /* Not lost, but not looked at. */

@@ -14,7 +14,7 @@
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
 /* A live process may end while we read, and the ring of one that was killed may be adopted. */
-#define LIVE_TRIES 5
+#define LIVE_TRIES 20
 
 struct message {
     char *text;
@@ -130,6 +130,7 @@ static void settle_events(struct vt_trace *trace)
             trace->missing_stacks++;
             event->stack_id = 0;
         }
+        trace->gap_refusals += event->head_start && event->kind == VT_EVENT_OOM;
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
         if (event->kind == VT_EVENT_PAUSE && !pause)
@@ -399,18 +400,25 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
     if (file < 0)
         return fail(&message, -errno, "%s", strerror(errno));
     int error = 0;
+    bool moved = true;
     for (int tries = 0; tries < LIVE_TRIES; tries++) {
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
         error = read_once(path, file, thinning, trace, &message);
-        if (!*trace || vt_read_at(file, &after, sizeof after, 0))
+        if (!*trace || vt_read_at(file, &after, sizeof after, 0)) {
+            moved = false;
             break;
+        }
         const struct vt_file_header *before = &(*trace)->header;
-        if (after.chunks_offset == before->chunks_offset &&
-            (error || before->state != VT_STATE_RECORDING || after.state == VT_STATE_RECORDING))
+        moved = after.moves != before->moves || after.chunks_offset != before->chunks_offset;
+        if (!moved && (error || before->state != VT_STATE_RECORDING || after.state == VT_STATE_RECORDING))
             break;
     }
+    if (moved)
+        error = fail(&message, -EAGAIN,
+                     "its process makes room in it again and again; vramtrace ctl %u snapshot copies it",
+                     (*trace)->header.pid);
     close(file);
     if (error) {
         vt_trace_close(*trace);

@@ -118,6 +118,7 @@ struct vt_file_header {
     struct vt_process_identity process;
     uint8_t identity[16]; /* random; the ring has the same */
     char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
+    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
 };
 
 /* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take

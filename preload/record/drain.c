@@ -42,7 +42,8 @@ static void take_records(struct vt_drain *drain)
     const struct vt_ring *ring = drain->ring;
     struct vt_chunk *chunk = &drain->chunk;
     const struct vt_record_head *head;
-    while (chunk->event_count < VT_CHUNK_EVENTS && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    const size_t most = drain->flight ? vt_flight_chunk_events(drain->flight) : VT_CHUNK_EVENTS;
+    while (chunk->event_count < most && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            !chunk->definitions.failed && drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
            (head = vt_ring_at(ring, &drain->position))) {
         drain->position += head->slots;

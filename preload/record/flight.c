@@ -24,9 +24,17 @@ struct vt_flight {
     struct peak {
         uint64_t bytes, chain; /* number of the chain */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
+    int64_t driver_bytes[VT_MAX_DEVICES];
     bool compacts;
     struct vt_compaction compaction;
 };
+
+size_t vt_flight_chunk_events(const struct vt_flight *flight)
+{
+    enum { BYTES_EACH = 4 }; /* about, of unlike events */
+    const uint64_t events = (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION / BYTES_EACH;
+    return events < VT_CHUNK_EVENTS ? (size_t)events : VT_CHUNK_EVENTS;
+}
 
 struct vt_flight *vt_flight_make(struct vt_session *session)
 {
@@ -63,23 +71,40 @@ static void look_at_peak(struct vt_flight *flight, struct peak *peak, uint64_t b
     peak->chain = flight->chain_count; /* or the next one: both are kept */
 }
 
+/* As live.c counts them; a free that failed is not undone, which matters little here. */
+static int64_t driver_change(const struct vt_event *event)
+{
+    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
+    if (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE)
+        return event->flags & not_device ? 0 : (int64_t)event->bytes;
+    return event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE ? -(int64_t)event->bytes
+                                                                                  : 0;
+}
+
+static void look_at_memory(struct vt_flight *flight, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return;
+    if (event->layer == VT_LAYER_FRAMEWORK) {
+        look_at_peak(flight, &flight->block_peaks[event->device_index], event->total_bytes);
+        return;
+    }
+    int64_t *bytes = &flight->driver_bytes[event->device_index];
+    *bytes += driver_change(event);
+    look_at_peak(flight, &flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
+}
+
 void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
 {
-    const struct vt_live_device *live = flight->session->ring.header->counters.live;
     flight->flags = 0;
     for (size_t i = 0; i < chunk->event_count; i++) {
         const struct vt_event *event = chunk->events[i];
-        if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC && event->device_index >= 0 &&
-            event->device_index < (int)VT_MAX_DEVICES)
-            look_at_peak(flight, &flight->block_peaks[event->device_index], event->total_bytes);
-        else if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
+        look_at_memory(flight, event);
+        if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
             flight->flags |= VT_CHAIN_REFUSAL;
         else if (event->kind == VT_EVENT_MARK && event->detail != flight->step_mark)
             flight->flags |= VT_CHAIN_MARK;
     }
-    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
-        look_at_peak(flight, &flight->driver_peaks[i],
-                     __atomic_load_n(&live[i].driver_peak_bytes, __ATOMIC_RELAXED));
 }
 
 void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset)
@@ -125,21 +150,21 @@ static void keep_latest(struct plan *plan, uint64_t bytes)
         ;
 }
 
-/* The peak's event may be in the chain after the one that was noted, and what led there in the one before. */
-static void keep_peaks(struct plan *plan, const struct peak *peaks)
+/* `around`: also those next to it: the peak's event may be in the chain after the one that was noted. */
+static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t around)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
         for (size_t i = 0; i < plan->chains->count && peaks[d].bytes; i++)
-            if (plan->chains->items[i].number + 1 >= peaks[d].chain &&
-                plan->chains->items[i].number <= peaks[d].chain + 1)
+            if (plan->chains->items[i].number + around >= peaks[d].chain &&
+                plan->chains->items[i].number <= peaks[d].chain + around)
                 keep(plan, i);
 }
 
-/* The latest first, each with the one before it. */
-static void keep_flagged(struct plan *plan, uint32_t flag)
+/* The latest first; with `before`, the chains before them. */
+static void keep_flagged(struct plan *plan, uint32_t flag, bool before)
 {
-    for (size_t i = plan->chains->count; i > 0; i--)
-        if (plan->chains->items[i - 1].flags & flag && (!keep(plan, i - 1) || (i > 1 && !keep(plan, i - 2))))
+    for (size_t i = plan->chains->count; i > before; i--)
+        if (plan->chains->items[i - 1].flags & flag && !keep(plan, i - 1 - before))
             return;
 }
 
@@ -159,12 +184,15 @@ static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
     struct plan plan = {.chains = chains, .left_bytes = region / 10 * 4};
     for (size_t i = 0; i < chains->count; i++)
         chains->items[i].flags &= ~(uint32_t)VT_CHAIN_KEPT;
+    keep_peaks(&plan, flight->block_peaks, 0);
+    keep_peaks(&plan, flight->driver_peaks, 0);
+    keep_flagged(&plan, VT_CHAIN_REFUSAL, false);
     keep(&plan, 0);
     keep_latest(&plan, region / 10);
-    keep_peaks(&plan, flight->block_peaks);
-    keep_peaks(&plan, flight->driver_peaks);
-    keep_flagged(&plan, VT_CHAIN_REFUSAL);
-    keep_flagged(&plan, VT_CHAIN_MARK);
+    keep_peaks(&plan, flight->block_peaks, 1);
+    keep_peaks(&plan, flight->driver_peaks, 1);
+    keep_flagged(&plan, VT_CHAIN_REFUSAL, true);
+    keep_flagged(&plan, VT_CHAIN_MARK, false);
     keep_samples(&plan, flight->chain_count);
 }
 

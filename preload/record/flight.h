@@ -15,6 +15,9 @@ struct vt_flight;
 /* NULL in other modes, and without memory. Bounds the file in any mode that has a limit. */
 struct vt_flight *vt_flight_make(struct vt_session *session);
 
+/* What a chunk should have at most, so that chains are short enough. */
+size_t vt_flight_chunk_events(const struct vt_flight *flight);
+
 /* What is about to be packed, and what was appended. */
 void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk);
 void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset);

@@ -251,8 +251,10 @@ static int go_over(const struct use *use, int descriptor)
         return result;
     header->chunks_offset = new->begin;
     header->chunks_end = new->end;
+    header->moves++;
     result = write_header(use, descriptor);
     if (result) {
+        header->moves--;
         header->chunks_offset = old->begin;
         header->chunks_end = old->end;
         return result;
