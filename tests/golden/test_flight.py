@@ -1,4 +1,5 @@
 """Traces that stay below a limit: what is left of them, against the process's own books."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import time
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from helpers import ENVIRONMENT, LIBRARY, RUN, events, info, report, run, vramtrace  # noqa: E402
+from helpers import ENVIRONMENT, LIBRARY, ROOT, RUN, events, info, report, run, vramtrace  # noqa: E402
 
 MIB = 1 << 20
 
@@ -148,6 +149,18 @@ def test_the_recording_ends_at_the_limit(tmp_path):
 def test_wrong_settings(tmp_path, settings, said):
     done = run([sys.executable, "-c", CHURN, "10", "5"], tmp_path / "x.vrt", **settings)
     assert said in done.stderr and len(alive_at_end(tmp_path / "x.vrt")[0]) == len(json.loads(done.stdout))
+
+
+def test_soak(tmp_path):
+    """The short form of tests/bench/soak.py."""
+    specification = importlib.util.spec_from_file_location("soak", ROOT / "tests/bench/soak.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    seen = module.soak(tmp_path, 8, 200000, 2, "2MiB")
+    assert seen["disk_maximum_bytes"] <= 2 * MIB and seen["unkept"] > seen["events"] / 2, seen
+    assert seen["memory_last_quarter_bytes"] < seen["memory_first_quarter_bytes"] + 4 * MIB, seen
+    assert seen["events"] <= seen["recorded"] + seen["dropped"] < seen["events"] + 20, seen
+    assert seen["dropped"] or (seen["alive_bytes"] == seen["alive_in_trace_bytes"] and seen["unknown_frees"] == 0), seen
 
 
 def test_memory_stays_constant(tmp_path):
