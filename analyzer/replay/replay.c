@@ -300,6 +300,7 @@ static void free_build(struct vt_build *build)
         free(build->devices[i].pool.items);
         free(build->devices[i].context.items);
         free(build->devices[i].owned);
+        vt_intervals_free(&build->devices[i].blocks);
     }
     free(build->handles);
     free(build->mappings);
