@@ -10,6 +10,7 @@
 #include "attribute/rules.h"
 #include "base/index.h"
 #include "base/progress.h"
+#include "base/task.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -311,11 +312,34 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     return error;
 }
 
+static int judge(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
+{
+    struct vt_attribution_tables *tables = attribution->tables;
+    int error = vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
+    if (!error)
+        error = vt_caches_find(attribution->replay, &tables->sites, &tables->phases, lives,
+                               &attribution->concurrent_calls, &attribution->calling_threads);
+    if (error)
+        return error;
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
+    judge_all(attribution, matcher, lives);
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
+    error = vt_matcher_error(matcher);
+    return error ? error : judge_by_siblings(attribution, lives);
+}
+
+static int join_backward(void *context)
+{
+    struct vt_attribution *attribution = context;
+    return vt_join_backward(attribution->replay, &attribution->tables->sites, attribution->tables->labels);
+}
+
 static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint64_t **lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
     const struct vt_replay *replay = attribution->replay;
+    struct vt_task join;
     tables->labels = calloc(replay->allocation_count + 1, sizeof *tables->labels);
     attribution->labels = tables->labels;
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
@@ -336,20 +360,10 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
-    if (!error)
-        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives,
-                               &attribution->concurrent_calls, &attribution->calling_threads);
-    if (error)
-        return error;
-    vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
-    judge_all(attribution, *matcher, *lives);
-    vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
-    error = vt_matcher_error(*matcher);
-    if (!error)
-        error = judge_by_siblings(attribution, *lives);
-    if (!error)
-        error = vt_join_backward(replay, &tables->sites, tables->labels);
+    vt_task_begin(&join, join_backward, attribution);
+    error = judge(attribution, *matcher, *lives);
+    const int joined = vt_task_end(&join);
+    error = error ? error : joined;
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
         error = set_names(attribution, *matcher, *lives);

@@ -38,6 +38,7 @@ struct run {
 };
 
 struct member {
+    uint64_t key; /* place_key */
     uint32_t allocation, run, ordinal;
     uint32_t like; /* the allocation that it repeats and an inspection saw, VT_NEVER = none */
 };
@@ -48,10 +49,11 @@ struct finder {
     struct vt_module_tree *modules;
     const struct vt_label *labels;
     enum level level;
-    uint64_t *keys;       /* by allocation: its place_key, 0 = not computed yet */
     uint64_t *stack_keys; /* by stack, 0 = not computed yet */
+    uint8_t *has_place;   /* by stack: 0 = not asked yet, 1 = none of place_index is on it, 2 = some may be */
     struct vt_placed *placed;
-    struct vt_index place_index; /* place_key → places */
+    struct vt_index place_index;  /* place_key → places */
+    struct vt_index place_stacks; /* the stack_key of each place → 1 */
     struct place *places;
     struct run *runs;
     struct member *members; /* in the order in which they were made */
@@ -91,18 +93,24 @@ static uint64_t forward_key(const struct finder *finder, uint32_t index)
 static uint64_t place_key(struct finder *finder, uint32_t index)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    if (finder->keys[index] == 0) {
-        uint64_t parts[] = {stack_key(finder, allocation->stack_id), forward_key(finder, index),
-                            finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
-                            (uint64_t)allocation->device_index};
-        finder->keys[index] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
-    }
-    return finder->keys[index];
+    uint64_t parts[] = {stack_key(finder, allocation->stack_id), forward_key(finder, index),
+                        finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
+                        (uint64_t)allocation->device_index};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
-static uint64_t seen_key(struct finder *finder, const struct member *member, uint32_t count)
+/* Most stacks have none: what they make need not be looked up. */
+static bool has_place(struct finder *finder, uint32_t stack_id)
 {
-    uint64_t parts[] = {place_key(finder, member->allocation), member->ordinal, count};
+    uint8_t *known = &finder->has_place[stack_id];
+    if (*known == 0)
+        *known = vt_index_get(&finder->place_stacks, stack_key(finder, stack_id)) == VT_INDEX_NONE ? 1 : 2;
+    return *known == 2;
+}
+
+static uint64_t seen_key(const struct member *member, uint32_t count)
+{
+    uint64_t parts[] = {member->key, member->ordinal, count};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
@@ -160,10 +168,13 @@ static int find_places(struct finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i) ||
-            vt_index_get(&finder->place_index, place_key(finder, i)) != VT_INDEX_NONE)
+        if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i))
             continue;
-        if (vt_index_put(&finder->place_index, place_key(finder, i), (uint32_t)finder->place_count) ||
+        uint64_t key = place_key(finder, i);
+        if (vt_index_get(&finder->place_index, key) != VT_INDEX_NONE)
+            continue;
+        if (vt_index_put(&finder->place_index, key, (uint32_t)finder->place_count) ||
+            vt_index_put(&finder->place_stacks, stack_key(finder, replay->allocations[i].stack_id), 1) ||
             VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
                       (struct place){.scope = UINT64_MAX}))
             return -ENOMEM;
@@ -185,9 +196,10 @@ static uint64_t scope_of(const struct finder *finder, uint32_t index, bool *cut)
 
 static int add_member(struct finder *finder, uint32_t index)
 {
-    if (!takes_part(finder, index))
+    if (!has_place(finder, finder->replay->allocations[index].stack_id) || !takes_part(finder, index))
         return 0;
-    uint32_t at = vt_index_get(&finder->place_index, place_key(finder, index));
+    uint64_t key = place_key(finder, index);
+    uint32_t at = vt_index_get(&finder->place_index, key);
     if (at == VT_INDEX_NONE)
         return 0;
     struct place *place = &finder->places[at];
@@ -199,7 +211,8 @@ static int add_member(struct finder *finder, uint32_t index)
         if (VT_APPEND(finder->runs, finder->run_count, finder->run_capacity, (struct run){.cut = cut}))
             return -ENOMEM;
     }
-    struct member member = {.allocation = index,
+    struct member member = {.key = key,
+                            .allocation = index,
                             .run = place->run,
                             .ordinal = finder->runs[place->run].count++,
                             .like = finder->placed->like[index]};
@@ -230,9 +243,9 @@ static int note_all_seen(struct finder *finder)
             continue;
         member->like = member->allocation;
         uint32_t count = finder->runs[member->run].count;
-        error = note_seen(finder, seen_key(finder, member, count), member->allocation);
+        error = note_seen(finder, seen_key(member, count), member->allocation);
         if (!error)
-            error = note_seen(finder, seen_key(finder, member, 0), member->allocation);
+            error = note_seen(finder, seen_key(member, 0), member->allocation);
     }
     return error;
 }
@@ -242,7 +255,7 @@ static void find_disagreements(struct finder *finder)
     for (size_t i = 0; i < finder->member_count; i++) {
         const struct member *member = &finder->members[i];
         struct run *run = &finder->runs[member->run];
-        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
         if (member->like != VT_NEVER && like < AMBIGUOUS)
             run->disagrees |= !have_same_owners(finder->placed, like, member->like);
     }
@@ -266,9 +279,9 @@ static void find_likes(struct finder *finder)
         const struct run *run = &finder->runs[member->run];
         if (member->like != VT_NEVER || run->disagrees)
             continue;
-        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
         if (like == VT_INDEX_NONE && run->cut)
-            like = vt_index_get(&finder->seen, seen_key(finder, member, 0));
+            like = vt_index_get(&finder->seen, seen_key(member, 0));
         if (like < AMBIGUOUS && may_be_like(finder, member->allocation, like) &&
             fits(finder, member->allocation, like))
             member->like = like;
@@ -347,6 +360,7 @@ static int find(struct finder *finder)
         if (finder->members[i].like != finder->members[i].allocation)
             finder->placed->like[finder->members[i].allocation] = finder->members[i].like;
     vt_index_free(&finder->place_index);
+    vt_index_free(&finder->place_stacks);
     vt_index_free(&finder->seen);
     free(finder->places);
     free(finder->runs);
@@ -429,11 +443,11 @@ int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phas
                                 .modules = modules,
                                 .labels = labels,
                                 .level = level,
-                                .keys = calloc(count, sizeof *finder.keys),
                                 .stack_keys = stack_keys,
+                                .has_place = calloc(replay->trace->stack_count, 1),
                                 .placed = placed};
-        error = finder.keys ? find(&finder) : -ENOMEM;
-        free(finder.keys);
+        error = finder.has_place ? find(&finder) : -ENOMEM;
+        free(finder.has_place);
     }
     if (!error)
         give_categories(placed->like, labels, replay->allocation_count);
