@@ -312,26 +312,38 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     return error;
 }
 
-static int judge(struct vt_attribution *attribution, struct vt_matcher *matcher, uint64_t *lives)
+/* What is found beside the lives of blocks, on a thread of its own. */
+struct beside {
+    struct vt_attribution *attribution;
+    uint64_t *lives; /* bits of caches alone */
+    struct vt_task task;
+};
+
+static int find_beside(void *context)
 {
+    struct beside *beside = context;
+    struct vt_attribution *attribution = beside->attribution;
     struct vt_attribution_tables *tables = attribution->tables;
-    int error = vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
-    if (!error)
-        error = vt_caches_find(attribution->replay, &tables->sites, &tables->phases, lives,
-                               &attribution->concurrent_calls, &attribution->calling_threads);
-    if (error)
-        return error;
-    vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
-    judge_all(attribution, matcher, lives);
-    vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
-    error = vt_matcher_error(matcher);
-    return error ? error : judge_by_siblings(attribution, lives);
+    int error = vt_join_backward(attribution->replay, &tables->sites, tables->labels);
+    return error ? error
+                 : vt_caches_find(attribution->replay, &tables->sites, &tables->phases, beside->lives,
+                                  &attribution->concurrent_calls, &attribution->calling_threads);
 }
 
-static int join_backward(void *context)
+static int find_lives(struct vt_attribution *attribution, uint64_t *lives)
 {
-    struct vt_attribution *attribution = context;
-    return vt_join_backward(attribution->replay, &attribution->tables->sites, attribution->tables->labels);
+    const struct vt_attribution_tables *tables = attribution->tables;
+    const size_t count = attribution->replay->allocation_count;
+    struct beside beside = {.attribution = attribution, .lives = calloc(count + 1, sizeof *lives)};
+    if (!beside.lives)
+        return -ENOMEM;
+    vt_task_begin(&beside.task, find_beside, &beside);
+    int error = vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
+    const int other = vt_task_end(&beside.task);
+    for (size_t i = 0; i < count; i++)
+        lives[i] |= beside.lives[i];
+    free(beside.lives);
+    return error ? error : other;
 }
 
 static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint64_t **lives)
@@ -339,7 +351,6 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     struct vt_attribution_tables *tables = attribution->tables;
     const struct vt_trace *trace = attribution->trace;
     const struct vt_replay *replay = attribution->replay;
-    struct vt_task join;
     tables->labels = calloc(replay->allocation_count + 1, sizeof *tables->labels);
     attribution->labels = tables->labels;
     *lives = calloc(replay->allocation_count + 1, sizeof **lives);
@@ -360,10 +371,15 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    vt_task_begin(&join, join_backward, attribution);
-    error = judge(attribution, *matcher, *lives);
-    const int joined = vt_task_end(&join);
-    error = error ? error : joined;
+    error = find_lives(attribution, *lives);
+    if (error)
+        return error;
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
+    judge_all(attribution, *matcher, *lives);
+    vt_progress_tell(VT_WORK_ATTRIBUTE, 6, PARTS);
+    error = vt_matcher_error(*matcher);
+    if (!error)
+        error = judge_by_siblings(attribution, *lives);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
         error = set_names(attribution, *matcher, *lives);

@@ -50,10 +50,10 @@ struct finder {
     const struct vt_label *labels;
     enum level level;
     uint64_t *stack_keys; /* by stack, 0 = not computed yet */
-    uint8_t *has_place;   /* by stack: 0 = not asked yet, 1 = none of place_index is on it, 2 = some may be */
+    uint32_t *candidates; /* allocations whose stacks have places: few, and all that is looked at */
+    size_t candidate_count;
     struct vt_placed *placed;
-    struct vt_index place_index;  /* place_key → places */
-    struct vt_index place_stacks; /* the stack_key of each place → 1 */
+    struct vt_index place_index; /* place_key → places */
     struct place *places;
     struct run *runs;
     struct member *members; /* in the order in which they were made */
@@ -97,15 +97,6 @@ static uint64_t place_key(struct finder *finder, uint32_t index)
                         finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
                         (uint64_t)allocation->device_index};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
-}
-
-/* Most stacks have none: what they make need not be looked up. */
-static bool has_place(struct finder *finder, uint32_t stack_id)
-{
-    uint8_t *known = &finder->has_place[stack_id];
-    if (*known == 0)
-        *known = vt_index_get(&finder->place_stacks, stack_key(finder, stack_id)) == VT_INDEX_NONE ? 1 : 2;
-    return *known == 2;
 }
 
 static uint64_t seen_key(const struct member *member, uint32_t count)
@@ -166,15 +157,14 @@ static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t li
 
 static int find_places(struct finder *finder)
 {
-    const struct vt_replay *replay = finder->replay;
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+    for (size_t k = 0; k < finder->candidate_count; k++) {
+        uint32_t i = finder->candidates[k];
         if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i))
             continue;
         uint64_t key = place_key(finder, i);
         if (vt_index_get(&finder->place_index, key) != VT_INDEX_NONE)
             continue;
         if (vt_index_put(&finder->place_index, key, (uint32_t)finder->place_count) ||
-            vt_index_put(&finder->place_stacks, stack_key(finder, replay->allocations[i].stack_id), 1) ||
             VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
                       (struct place){.scope = UINT64_MAX}))
             return -ENOMEM;
@@ -196,7 +186,7 @@ static uint64_t scope_of(const struct finder *finder, uint32_t index, bool *cut)
 
 static int add_member(struct finder *finder, uint32_t index)
 {
-    if (!has_place(finder, finder->replay->allocations[index].stack_id) || !takes_part(finder, index))
+    if (!takes_part(finder, index))
         return 0;
     uint64_t key = place_key(finder, index);
     uint32_t at = vt_index_get(&finder->place_index, key);
@@ -345,10 +335,9 @@ static int drop_doubles(struct finder *finder)
 
 static int find(struct finder *finder)
 {
-    size_t count = finder->replay->allocation_count;
     int error = find_places(finder);
-    for (uint32_t i = 0; i < count && finder->place_count > 0 && !error; i++)
-        error = add_member(finder, i);
+    for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0 && !error; i++)
+        error = add_member(finder, finder->candidates[i]);
     if (!error)
         error = note_all_seen(finder);
     if (!error) {
@@ -360,7 +349,6 @@ static int find(struct finder *finder)
         if (finder->members[i].like != finder->members[i].allocation)
             finder->placed->like[finder->members[i].allocation] = finder->members[i].like;
     vt_index_free(&finder->place_index);
-    vt_index_free(&finder->place_stacks);
     vt_index_free(&finder->seen);
     free(finder->places);
     free(finder->runs);
@@ -427,30 +415,56 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 
 /* ---- All ---- */
 
+/* Blocks of stacks that made what an inspection saw and steps repeat; a stack of another thread is the same.
+ */
+static int list_candidates(struct finder *finder)
+{
+    enum { UNKNOWN, NO, YES };
+    const struct vt_replay *replay = finder->replay;
+    struct vt_index keys = {0};
+    uint8_t *known = calloc(replay->trace->stack_count, 1);
+    int error = 0;
+    finder->candidates = malloc((replay->allocation_count + 1) * sizeof *finder->candidates);
+    if (!known || !finder->candidates)
+        error = -ENOMEM;
+    for (uint32_t i = 0; i < replay->allocation_count && !error; i++)
+        if (is_seen(finder, i) && is_repeated(&finder->labels[i]))
+            error = vt_index_put(&keys, stack_key(finder, replay->allocations[i].stack_id), 1);
+    for (uint32_t i = 0; i < replay->allocation_count && keys.count > 0 && !error; i++) {
+        uint32_t stack_id = replay->allocations[i].stack_id;
+        if (known[stack_id] == UNKNOWN)
+            known[stack_id] = vt_index_get(&keys, stack_key(finder, stack_id)) == VT_INDEX_NONE ? NO : YES;
+        if (known[stack_id] == YES)
+            finder->candidates[finder->candidate_count++] = i;
+    }
+    vt_index_free(&keys);
+    free(known);
+    return error;
+}
+
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
                     struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
-    uint64_t *stack_keys = calloc(replay->trace->stack_count, sizeof *stack_keys);
+    struct finder all = {
+        .replay = replay, .phases = phases, .modules = modules, .labels = labels, .placed = placed};
+    all.stack_keys = calloc(replay->trace->stack_count, sizeof *all.stack_keys);
     placed->like = malloc(count * sizeof *placed->like);
-    int error = placed->like && stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
-    if (!error)
+    int error =
+        placed->like && all.stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
+    if (!error) {
         memset(placed->like, 0xff, count * sizeof *placed->like);
+        error = list_candidates(&all);
+    }
     for (enum level level = 0; level < LEVELS && placed->owner_count > 0 && !error; level++) {
-        struct finder finder = {.replay = replay,
-                                .phases = phases,
-                                .modules = modules,
-                                .labels = labels,
-                                .level = level,
-                                .stack_keys = stack_keys,
-                                .has_place = calloc(replay->trace->stack_count, 1),
-                                .placed = placed};
-        error = finder.has_place ? find(&finder) : -ENOMEM;
-        free(finder.has_place);
+        struct finder finder = all;
+        finder.level = level;
+        error = find(&finder);
     }
     if (!error)
         give_categories(placed->like, labels, replay->allocation_count);
-    free(stack_keys);
+    free(all.candidates);
+    free(all.stack_keys);
     return error;
 }

@@ -71,39 +71,60 @@ static bool is_update(const struct vt_finder *finder, uint32_t code_id)
            !vt_trace_code_is_library(finder->trace, code_id);
 }
 
+static bool shows_update(const struct vt_finder *finder, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
+    for (uint32_t k = 0; k < stack->python_count; k++)
+        if (is_update(finder, stack->python[k].code_id))
+            return true;
+    return false;
+}
+
 /* Functions that are called like an optimizer's step, and only between a backward and the forward after it:
  * the step of what an agent plays in, or of a sampler, comes at other times too. What calls an optimizer that
  * is known prepares its gradients. */
-static int find_updates(struct vt_finder *finder)
+static void settle_updates(struct vt_finder *finder, const uint8_t *shows, uint8_t *other)
 {
     const struct vt_trace *trace = finder->trace;
     const uint64_t forward = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD_CALL);
-    uint8_t *other = calloc(trace->code_count + 1, 1);
     bool after_pass = false;
-    if (!other)
-        return -ENOMEM;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const struct vt_trace_stack *stack = &trace->stacks[trace->events[i].stack_id];
-        uint64_t traits = vt_finder_traits(finder, trace->events[i].stack_id);
         if (finder->holds[i] != HOLDS_MADE)
             continue;
+        const struct vt_trace_stack *stack = &trace->stacks[trace->events[i].stack_id];
+        uint64_t traits = vt_finder_traits(finder, trace->events[i].stack_id);
         if (traits & VT_TRAIT(BACKWARD))
             after_pass = true;
         else if (traits & forward)
             after_pass = false;
+        if (!shows[trace->events[i].stack_id] ||
+            (after_pass && !(traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER)))))
+            continue;
         for (uint32_t k = 0; k < stack->python_count; k++)
-            if (is_update(finder, stack->python[k].code_id) &&
-                (!after_pass || traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER))))
+            if (is_update(finder, stack->python[k].code_id))
                 other[stack->python[k].code_id] = 1;
     }
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
-        for (uint32_t k = 0; k < stack->python_count; k++)
+        for (uint32_t k = 0; k < stack->python_count && shows[id]; k++)
             if (is_update(finder, stack->python[k].code_id) && !other[stack->python[k].code_id])
                 finder->sites->items[id].traits |= VT_TRAIT(OPTIMIZER) | VT_TRAIT(OWN_UPDATE);
     }
+}
+
+static int find_updates(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    uint8_t *shows = calloc(trace->stack_count, 1), *other = calloc(trace->code_count + 1, 1);
+    const bool failed = !shows || !other;
+    bool any = false;
+    for (uint32_t id = 0; id < trace->stack_count && !failed; id++)
+        any |= shows[id] = shows_update(finder, id);
+    if (any)
+        settle_updates(finder, shows, other);
+    free(shows);
     free(other);
-    return 0;
+    return failed ? -ENOMEM : 0;
 }
 
 static void find_main_thread(struct vt_finder *finder)
