@@ -121,7 +121,7 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
  * have found had the process asked. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
-bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
                    bool exported_too, const char **linkage_name, uint64_t *symbol_address);
 void vt_debug_close(struct vt_debug_file *debug);
 
