@@ -12,8 +12,10 @@ enum { ITEMS = 32, HEIGHT_MAXIMUM = 16 };
 struct vt_interval_node {
     unsigned count;
     uint32_t values[ITEMS]; /* of intervals, or nodes */
-    uint64_t starts[ITEMS], ends[ITEMS];
+    uint64_t starts[ITEMS]; /* from `count` on NO_START */
+    uint64_t ends[ITEMS];
 };
+#define NO_START UINT64_MAX
 
 void vt_intervals_free(struct vt_intervals *set)
 {
@@ -21,16 +23,17 @@ void vt_intervals_free(struct vt_intervals *set)
     *set = (struct vt_intervals){0};
 }
 
-/* The last item that starts at `start` or before; if there is none, the first. */
+/* The last item that starts at `start` or before; if there is none, the first. Without branches, since nobody
+ * can foresee them. */
 static unsigned item_at(const struct vt_interval_node *node, uint64_t start)
 {
-    const uint64_t *base = node->starts;
-    for (unsigned count = node->count; count > 1;) {
-        const unsigned half = count / 2;
-        base += half * (base[half] <= start); /* without a branch, since nobody can foresee it */
-        count -= half;
-    }
-    return (unsigned)(base - node->starts);
+    const uint64_t *starts = node->starts;
+    unsigned at = (unsigned)(starts[16] <= start) << 4;
+    at += (unsigned)(starts[at + 8] <= start) << 3;
+    at += (unsigned)(starts[at + 4] <= start) << 2;
+    at += (unsigned)(starts[at + 2] <= start) << 1;
+    at += (unsigned)(starts[at + 1] <= start);
+    return at < node->count ? at : node->count - (node->count > 0); /* if it is NO_START */
 }
 
 bool vt_intervals_overlap(const struct vt_intervals *set, uint64_t start, uint64_t end,
@@ -70,6 +73,7 @@ static uint32_t take_node(struct vt_intervals *set)
     else
         taken = (uint32_t)set->count++;
     set->nodes[taken].count = 0;
+    memset(set->nodes[taken].starts, 0xff, sizeof set->nodes[taken].starts);
     return taken;
 }
 
@@ -81,6 +85,8 @@ static void shift(struct vt_interval_node *node, unsigned from, int by)
     memmove(node->starts + to, node->starts + from, count * sizeof *node->starts);
     memmove(node->ends + to, node->ends + from, count * sizeof *node->ends);
     node->count = (unsigned)((int)node->count + by);
+    if (by < 0)
+        node->starts[node->count] = NO_START;
 }
 
 /* Moves the upper half of a full node to a new one. */
@@ -91,6 +97,7 @@ static uint32_t split(struct vt_intervals *set, struct vt_interval_node *node)
     node->count = upper->count = ITEMS / 2;
     memcpy(upper->values, node->values + ITEMS / 2, sizeof upper->values / 2);
     memcpy(upper->starts, node->starts + ITEMS / 2, sizeof upper->starts / 2);
+    memset(node->starts + ITEMS / 2, 0xff, sizeof node->starts / 2);
     memcpy(upper->ends, node->ends + ITEMS / 2, sizeof upper->ends / 2);
     return made;
 }
