@@ -25,7 +25,7 @@ void vt_intervals_free(struct vt_intervals *set)
 
 /* The last item that starts at `start` or before; if there is none, the first. Without branches, since nobody
  * can foresee them. */
-static unsigned item_at(const struct vt_interval_node *node, uint64_t start)
+static inline unsigned item_at(const struct vt_interval_node *node, uint64_t start)
 {
     const uint64_t *starts = node->starts;
     unsigned at = (unsigned)(starts[16] <= start) << 4;

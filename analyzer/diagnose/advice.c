@@ -96,9 +96,11 @@ static int (*const finders[])(struct vt_adviser *) = {
 
 /* All advice. Leaks are found meanwhile; the thread that found them then helps. */
 struct vt_advice_search {
+    const struct vt_report *report;
     struct vt_adviser adviser;
+    int device_index;
     struct vt_advices found[KINDS]; /* by kind */
-    atomic_bool taken[KINDS];
+    atomic_bool ready, taken[KINDS];
     struct vt_advices *target; /* where all goes in the end */
     struct vt_task task;
 };
@@ -116,16 +118,20 @@ static int find(struct vt_advice_search *search, struct vt_adviser *adviser, siz
 static int find_others(void *context)
 {
     struct vt_advice_search *search = context;
-    int error = 0;
+    int error = vt_adviser_make(search->report, search->device_index, &search->adviser);
+    struct vt_adviser own = search->adviser;
+    atomic_store(&search->ready, !error);
     for (size_t i = VT_ADVICE_LEAK + 1; !error && i < KINDS; i++)
         if (!atomic_exchange(&search->taken[i], true))
-            error = find(search, &search->adviser, i);
+            error = find(search, &own, i);
     return error;
 }
 
 /* From the last kind on, what that has not begun. */
 static int help(struct vt_advice_search *search)
 {
+    if (!atomic_load(&search->ready))
+        return 0;
     struct vt_adviser own = search->adviser;
     int error = 0;
     own.whatif.changes = NULL;
@@ -147,11 +153,11 @@ int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_
     struct vt_advice_search *search = *begun = calloc(1, sizeof *search);
     if (!search)
         return -ENOMEM;
+    search->report = report;
+    search->device_index = device_index;
     search->target = advices;
-    int error = vt_adviser_make(report, device_index, &search->adviser);
-    if (!error)
-        vt_task_begin(&search->task, find_others, search);
-    return error;
+    vt_task_begin(&search->task, find_others, search);
+    return 0;
 }
 
 /* Advice on leaks comes first. */
@@ -183,7 +189,7 @@ int vt_advice_end(struct vt_advice_search *search)
     int error, other;
     if (!search)
         return 0;
-    error = search->task.run ? help(search) : 0;
+    error = help(search);
     other = vt_task_end(&search->task);
     error = error ? error : other;
     if (!error)
@@ -191,7 +197,7 @@ int vt_advice_end(struct vt_advice_search *search)
     if (!error)
         error = collect(search, search->target);
     if (!error)
-        settle(search->adviser.report, search->target);
+        settle(search->report, search->target);
     for (size_t kind = 0; kind < KINDS; kind++)
         free(search->found[kind].items);
     vt_adviser_free(&search->adviser);
