@@ -120,6 +120,8 @@ struct vt_trace {
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
 
     struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
+    uint32_t *rare_events;   /* indices of those that neither allocate, free nor make a node, in order */
+    size_t rare_event_count;
     size_t event_count;
 
     uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
