@@ -136,6 +136,20 @@ static void find_path(const struct vt_intervals *set, uint64_t start, struct pat
     }
 }
 
+static bool has_overlap(const struct vt_intervals *set, const struct path *path, uint64_t start, uint64_t end)
+{
+    const struct vt_interval_node *leaf = &set->nodes[path->nodes[set->height]];
+    const unsigned at = path->items[set->height];
+    if (at < leaf->count && leaf->starts[at] < end && leaf->ends[at] > start)
+        return true;
+    for (unsigned level = set->height + 1; level-- > 0;) { /* the next one */
+        const struct vt_interval_node *node = &set->nodes[path->nodes[level]];
+        if (path->items[level] + 1 < node->count)
+            return node->starts[path->items[level] + 1] < end;
+    }
+    return false;
+}
+
 int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, uint32_t value)
 {
     struct vt_interval item = {start, end, value};
@@ -148,6 +162,8 @@ int vt_intervals_insert(struct vt_intervals *set, uint64_t start, uint64_t end, 
         set->root = take_node(set);
     }
     find_path(set, start, &path);
+    if (has_overlap(set, &path, start, end))
+        return -EEXIST;
     for (unsigned level = 0; level < set->height; level++) {
         uint64_t *lowest = &set->nodes[path.nodes[level]].starts[path.items[level]];
         *lowest = start < *lowest ? start : *lowest;

@@ -155,12 +155,12 @@ static int enter_block(struct vt_build *build, uint32_t index)
     block->parent = VT_NEVER;
     if (end > start && start > 0) {
         struct vt_interval other;
-        while (vt_intervals_overlap(&device->blocks, start, end, &other)) {
+        while ((error = vt_intervals_insert(&device->blocks, start, end, index)) == -EEXIST &&
+               vt_intervals_overlap(&device->blocks, start, end, &other)) {
             build->replay->doubled_allocations++;
             vt_build_end(build, other.value);
         }
         find_parent(build, block);
-        error = vt_intervals_insert(&device->blocks, start, end, index);
     }
     account(build, block, true);
     return error;

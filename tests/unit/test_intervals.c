@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/intervals.h"
@@ -26,6 +27,8 @@ Test(intervals, agree_with_an_array)
             first = owner[i];
         bool overlaps = vt_intervals_overlap(&set, start, end, &found);
         cr_assert_eq(overlaps, first != 0);
+        if (overlaps)
+            cr_assert_eq(vt_intervals_insert(&set, start, end, start), -EEXIST);
         if (!overlaps && grows) {
             cr_assert_eq(vt_intervals_insert(&set, start, end, start), 0);
             for (uint32_t i = start; i < end; i++)
