@@ -6,19 +6,24 @@
 #include <stdlib.h>
 
 /* Finds the events that make and free what holds tensors. */
-static void read_holders(struct vt_finder *finder)
+static int read_holders(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
+    finder->made_by_stack = calloc(replay->trace->stack_count, sizeof *finder->made_by_stack);
+    if (!finder->made_by_stack)
+        return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
         finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         if (!vt_holds_tensors(finder->phases, allocation))
             continue;
+        finder->made_by_stack[allocation->stack_id]++;
         finder->holds[allocation->alloc_event] = HOLDS_MADE;
         if (allocation->free_event != VT_NEVER)
             finder->holds[allocation->free_event] = HOLDS_FREED;
     }
+    return 0;
 }
 
 static int number_threads(struct vt_finder *finder)
@@ -130,12 +135,9 @@ static int find_updates(struct vt_finder *finder)
 static void find_main_thread(struct vt_finder *finder)
 {
     const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
-    for (size_t i = 0; i < finder->trace->event_count; i++) {
-        const struct vt_event *event = &finder->trace->events[i];
-        if (finder->holds[i] == HOLDS_MADE)
-            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
-                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
-    }
+    for (uint32_t id = 0; id < finder->trace->stack_count; id++)
+        finder->threads[finder->thread_of_stack[id]].score +=
+            finder->made_by_stack[id] * (vt_finder_traits(finder, id) & training ? 1000 : 1);
     finder->main_thread = 0;
     for (uint32_t i = 0; i < finder->thread_count; i++)
         if (!finder->threads[i].engine &&
@@ -242,8 +244,12 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
+        finder->numbered |= event->sequence != 0;
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
             thread->node_stack = event->stack_id;
+        if (event->kind == VT_EVENT_NODE && event->detail != 0 &&
+            VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i))
+            return -ENOMEM;
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         int error = read_graph(finder, i);
@@ -275,8 +281,9 @@ static int read_events(struct vt_finder *finder)
 
 int vt_signs_read(struct vt_finder *finder)
 {
-    read_holders(finder);
-    int error = number_threads(finder);
+    int error = read_holders(finder);
+    if (!error)
+        error = number_threads(finder);
     if (error)
         return error;
     find_engine_threads(finder);
