@@ -310,6 +310,8 @@ static void free_build(struct vt_build *build)
     free(build);
 }
 
+#define PREFETCHED_EVENTS 8u /* nearly all are of blocks, whose addresses lie anywhere in their index */
+
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
 {
     struct vt_replay *replay = calloc(1, sizeof *replay);
@@ -331,6 +333,8 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
         if (replay->device_count <= replay->devices[i])
             replay->device_count = replay->devices[i] + 1;
         vt_progress_at(VT_WORK_REPLAY, i, trace->event_count);
+        if (i + PREFETCHED_EVENTS < trace->event_count)
+            vt_index_prefetch(&build->blocks, trace->events[i + PREFETCHED_EVENTS].address);
         error = replay_event(build, &trace->events[i]);
     }
     if (!error)
