@@ -43,45 +43,50 @@ static bool is_known(const struct vt_event_codec *codec, uint32_t number)
     return number && codec->number - number < VT_PAST_EVENTS;
 }
 
-static struct vt_past_block *find_block(struct vt_event_codec *codec, uint64_t address)
+static struct vt_past_blocks *blocks_of(struct vt_event_codec *codec, uint64_t address)
 {
-    struct vt_past_block *set = codec->blocks[mix(address) % VT_PAST_BLOCKS];
-    unsigned found = 0;
+    return &codec->blocks[mix(address) % VT_PAST_BLOCKS];
+}
+
+/* Which of blocks_of its address it is, VT_PAST_WAYS = none. */
+static unsigned find_block(const struct vt_past_blocks *blocks, uint64_t address)
+{
+    unsigned found = 1u << VT_PAST_WAYS;
     for (unsigned i = 0; i < VT_PAST_WAYS; i++) /* without a branch, since nobody can foresee it */
-        found |= (unsigned)((set[i].address == address) & (set[i].number != 0)) << i;
-    return found ? &set[__builtin_ctz(found)] : NULL;
+        found |= (unsigned)((blocks->addresses[i] == address) & (blocks->numbers[i] != 0)) << i;
+    return (unsigned)__builtin_ctz(found);
 }
 
 static void keep_block(struct vt_event_codec *codec, const struct vt_event *event, uint32_t family)
 {
-    struct vt_past_block *block = find_block(codec, event->address);
-    if (!block) {
-        struct vt_past_block *set = codec->blocks[mix(event->address) % VT_PAST_BLOCKS];
-        block = set;
+    struct vt_past_blocks *blocks = blocks_of(codec, event->address);
+    unsigned way = find_block(blocks, event->address);
+    if (way == VT_PAST_WAYS) {
+        way = 0;
         for (unsigned i = 1; i < VT_PAST_WAYS; i++)
-            if (set[i].number < block->number)
-                block = &set[i];
+            way = blocks->numbers[i] < blocks->numbers[way] ? i : way;
     }
     uint64_t *latest = &codec->families[family % VT_PAST_EVENTS];
-    *block = (struct vt_past_block){.address = event->address,
-                                    .bytes = event->bytes,
-                                    .before = *latest == event->address ? 0 : *latest,
-                                    .number = codec->number,
-                                    .family = family};
+    blocks->addresses[way] = event->address;
+    blocks->bytes[way] = event->bytes;
+    blocks->before[way] = *latest == event->address ? 0 : *latest;
+    blocks->numbers[way] = codec->number;
+    blocks->families[way] = family;
     *latest = event->address;
 }
 
 /* The block is no more: the one before it is the latest of its family. Returns the family. */
 static uint32_t forget_block(struct vt_event_codec *codec, uint64_t address)
 {
-    struct vt_past_block *block = find_block(codec, address);
-    if (!block)
+    struct vt_past_blocks *blocks = blocks_of(codec, address);
+    const unsigned way = find_block(blocks, address);
+    if (way == VT_PAST_WAYS)
         return 0;
-    uint64_t *latest = &codec->families[block->family % VT_PAST_EVENTS];
+    uint64_t *latest = &codec->families[blocks->families[way] % VT_PAST_EVENTS];
     if (*latest == address)
-        *latest = block->before;
-    block->number = 0;
-    return block->family;
+        *latest = blocks->before[way];
+    blocks->numbers[way] = 0;
+    return blocks->families[way];
 }
 
 static struct vt_past_size *size_of(struct vt_event_codec *codec, uint64_t bytes)
@@ -125,14 +130,16 @@ static void expect_bytes(struct vt_event_codec *codec, const struct vt_past_even
 static void expect_freed(struct vt_event_codec *codec, const struct vt_past_event *like,
                          struct vt_event *event)
 {
-    const struct vt_past_block *block = find_block(codec, codec->families[like->family % VT_PAST_EVENTS]);
-    event->address = event->bytes = 0;
-    if (!block || block->family != like->family)
-        block = find_block(codec, like->address);
-    if (!block)
-        return;
-    event->address = block->address;
-    event->bytes = block->bytes;
+    uint64_t address = codec->families[like->family % VT_PAST_EVENTS];
+    const struct vt_past_blocks *blocks = blocks_of(codec, address);
+    unsigned way = find_block(blocks, address);
+    if (way == VT_PAST_WAYS || blocks->families[way] != like->family) {
+        address = like->address;
+        blocks = blocks_of(codec, address);
+        way = find_block(blocks, address);
+    }
+    event->address = way == VT_PAST_WAYS ? 0 : address;
+    event->bytes = way == VT_PAST_WAYS ? 0 : blocks->bytes[way];
 }
 
 /* All but stack, code, thread and time. */
@@ -240,10 +247,11 @@ static uint64_t code_field(const struct fields *fields, enum field field, uint64
 /* The address of a freed block that was not expected: by the age of what made it, or as it is. */
 static uint64_t code_freed(struct vt_event_codec *codec, uint64_t address, uint64_t base, bool reading)
 {
-    const struct vt_past_block *block = reading ? NULL : find_block(codec, address);
-    uint64_t age = block && is_known(codec, block->number) && past(codec, block->number)->address == address
-                       ? codec->number - block->number
-                       : 0;
+    const struct vt_past_blocks *blocks = blocks_of(codec, address);
+    const unsigned way = reading ? VT_PAST_WAYS : find_block(blocks, address);
+    const uint32_t number = way == VT_PAST_WAYS ? 0 : blocks->numbers[way];
+    uint64_t age =
+        is_known(codec, number) && past(codec, number)->address == address ? codec->number - number : 0;
     age = vt_code_number(&codec->coder, codec->chances.age, age, reading);
     if (age)
         return past(codec, codec->number - (uint32_t)age)->address;
@@ -264,8 +272,9 @@ static void code_fields(struct vt_event_codec *codec, const struct vt_past_threa
             event->address = expected->address;
         else
             event->address = code_freed(codec, event->address, last.address, reading);
-        const struct vt_past_block *kept = find_block(codec, event->address);
-        expected->bytes = kept ? kept->bytes : last.bytes;
+        const struct vt_past_blocks *blocks = blocks_of(codec, event->address);
+        const unsigned way = find_block(blocks, event->address);
+        expected->bytes = way == VT_PAST_WAYS ? last.bytes : blocks->bytes[way];
     }
     event->bytes = code_field(&fields, FIELD_BYTES, event->bytes, expected->bytes, block ? 0 : last.bytes);
     if (made && event->bytes != expected->bytes) {

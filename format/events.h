@@ -47,11 +47,13 @@ struct vt_event_codec {
     struct vt_past_event events[VT_PAST_EVENTS]; /* by number % VT_PAST_EVENTS */
     uint32_t hashed[2][VT_PAST_HASHES];
     uint64_t families[VT_PAST_EVENTS]; /* the address of the latest block of each that is not freed */
-    struct vt_past_block {
-        uint64_t address, bytes;
-        uint64_t before; /* address of the block of its family that was the latest */
-        uint32_t number, family;
-    } blocks[VT_PAST_BLOCKS][VT_PAST_WAYS];
+    struct vt_past_blocks { /* what is looked through first comes first: two lines of a cache in all */
+        uint64_t addresses[VT_PAST_WAYS];
+        uint32_t numbers[VT_PAST_WAYS]; /* 0 = no block */
+        uint32_t families[VT_PAST_WAYS];
+        uint64_t bytes[VT_PAST_WAYS];
+        uint64_t before[VT_PAST_WAYS]; /* address of the block of its family that was the latest */
+    } blocks[VT_PAST_BLOCKS];
     struct vt_past_size {
         uint64_t before, now;
     } sizes[VT_PAST_SIZES]; /* what was asked for in the place of so many bytes, lately */

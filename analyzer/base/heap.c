@@ -13,6 +13,7 @@
 
 void vt_heap_prepare(void)
 {
+    mallopt(M_ARENA_MAX, 1); /* threads take from it, too */
     mallopt(M_TRIM_THRESHOLD, INT32_MAX);
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* larger ones grow in place by moving their pages */
     uintptr_t begin = (uintptr_t)sbrk(0);

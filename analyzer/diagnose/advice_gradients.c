@@ -81,22 +81,34 @@ static uint8_t category_of(const struct search *search, const struct made *made)
     return search->adviser->attribution->labels[made->allocation].category;
 }
 
+static bool is_of_backward(const struct search *search, uint32_t index)
+{
+    return search->adviser->attribution->labels[index].phase == VT_PHASE_BACKWARD &&
+           vt_whatif_counts(&search->adviser->whatif, &search->adviser->replay->allocations[index]);
+}
+
+/* What backward made with the stacks that make gradients. */
 static int list_backward(struct search *search)
 {
     const struct vt_replay *replay = search->adviser->replay;
+    const struct vt_label *labels = search->adviser->attribution->labels;
     struct made *list = search->list = malloc((replay->allocation_count + 1) * sizeof *list);
-    int error;
+    uint8_t *makes = calloc(replay->trace->stack_count, 1);
+    int error = list && makes ? 0 : -ENOMEM;
 
-    if (!list)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+    for (uint32_t i = 0; !error && i < replay->allocation_count; i++)
+        if (labels[i].category == VT_CATEGORY_GRADIENT && is_of_backward(search, i))
+            makes[replay->allocations[i].stack_id] = 1;
+    for (uint32_t i = 0; !error && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
-        if (vt_whatif_counts(&search->adviser->whatif, block) &&
-            search->adviser->attribution->labels[i].phase == VT_PHASE_BACKWARD)
+        if (makes[block->stack_id] && is_of_backward(search, i))
             list[search->count++] = (struct made){
                 block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
+    free(makes);
+    if (error)
+        return error;
     error = sort_by_code(search);
     if (error)
         return error;

@@ -21,16 +21,11 @@ static int count_passes(struct vt_adviser *adviser)
     return 0;
 }
 
-int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
-                    struct vt_adviser *adviser)
+int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser)
 {
-    *adviser = (struct vt_adviser){.report = report,
-                                   .attribution = report->attribution,
-                                   .replay = report->attribution->replay,
-                                   .advices = advices};
-    *advices = (struct vt_advices){.items = calloc(VT_ADVICE_LIMIT, sizeof *advices->items)};
-    int error = advices->items ? vt_whatif_make(adviser->replay, device_index, &adviser->whatif) : -ENOMEM;
-    advices->peak_bytes = adviser->whatif.peak_bytes;
+    *adviser = (struct vt_adviser){
+        .report = report, .attribution = report->attribution, .replay = report->attribution->replay};
+    int error = vt_whatif_make(adviser->replay, device_index, &adviser->whatif);
     return error ? error : count_passes(adviser);
 }
 

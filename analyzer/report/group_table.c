@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/module_names.h"
-#include "base/sort.h"
 
 static struct vt_group *group_in(struct vt_group_table *table, uint64_t hash, const char *name, size_t bytes)
 {
@@ -82,34 +81,25 @@ static const char *module_of_temporary(const struct vt_attribution *attribution,
     return temporary && vt_is_grouped(allocation) ? label->module : NULL;
 }
 
-struct change {
-    uint32_t event, group;
-    uint64_t bytes; /* modulo 2^64 */
+/* The temporaries of each group while the replay is walked. */
+struct temporaries {
+    const struct vt_attribution *attribution;
+    uint32_t *groups; /* by allocation: its group, UINT32_MAX = none */
+    uint64_t *now;    /* by group: bytes that are alive */
+    struct vt_groups *peaks;
 };
 
-/* At one event: what it frees comes before what it makes. */
-static int compare_changes(const void *left, const void *right)
+static void change(void *context, uint32_t allocation, bool begins)
 {
-    const struct change *a = left, *b = right;
+    const struct temporaries *temporaries = context;
+    uint32_t at = temporaries->groups[allocation];
+    uint64_t bytes = temporaries->attribution->replay->allocations[allocation].bytes;
 
-    return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
-}
-
-static uint64_t event_of_change(const void *change)
-{
-    return ((const struct change *)change)->event;
-}
-
-static int sort_changes(struct change *changes, size_t count)
-{
-    int error = vt_sort_by_key(changes, count, sizeof *changes, event_of_change);
-    for (size_t i = 0, end; i < count && !error; i = end) {
-        for (end = i + 1; end < count && changes[end].event == changes[i].event; end++)
-            ;
-        if (end - i > 1)
-            qsort(changes + i, end - i, sizeof *changes, compare_changes);
-    }
-    return error;
+    if (at == UINT32_MAX)
+        return;
+    temporaries->now[at] += begins ? bytes : 0 - bytes;
+    if (temporaries->now[at] > temporaries->peaks->items[at].bytes)
+        temporaries->peaks->items[at].bytes = temporaries->now[at];
 }
 
 int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
@@ -117,37 +107,27 @@ int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned d
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
-    struct change *changes = malloc((replay->allocation_count * 2 + 1) * sizeof *changes);
-    uint64_t *now = NULL;
-    size_t count = 0;
-    int result = changes ? 0 : -ENOMEM;
+    struct temporaries temporaries = {.attribution = attribution, .peaks = peaks};
+    const struct vt_replay_visitor visitor = {.change = change, .context = &temporaries};
+    int result;
 
+    temporaries.groups = malloc((replay->allocation_count + 1) * sizeof *temporaries.groups);
+    result = temporaries.groups ? 0 : -ENOMEM;
     for (size_t i = 0; !result && i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
-        const char *module = module_of_temporary(attribution, allocation);
-        struct vt_group *group;
-        uint32_t at;
+        const char *module =
+            allocation->device_index == device_index ? module_of_temporary(attribution, allocation) : NULL;
+        struct vt_group *group = module ? vt_group_of_module(attribution, depth, &table, by, module) : NULL;
 
-        if (!module || allocation->device_index != device_index)
-            continue;
-        group = vt_group_of_module(attribution, depth, &table, by, module);
-        result = group ? 0 : -ENOMEM;
-        at = group ? (uint32_t)(group - peaks->items) : 0;
-        changes[count++] = (struct change){allocation->alloc_event, at, allocation->bytes};
-        changes[count++] = (struct change){allocation->free_event, at, -allocation->bytes};
+        temporaries.groups[i] = group ? (uint32_t)(group - peaks->items) : UINT32_MAX;
+        result = module && !group ? -ENOMEM : 0;
     }
-    now = calloc(peaks->count + 1, sizeof *now);
-    result = result || now ? result : -ENOMEM;
+    temporaries.now = calloc(peaks->count + 1, sizeof *temporaries.now);
+    result = result || temporaries.now ? result : -ENOMEM;
     if (!result)
-        result = sort_changes(changes, count);
-    for (size_t i = 0; !result && i < count; i++) {
-        struct vt_group *group = &peaks->items[changes[i].group];
-        uint64_t bytes = now[changes[i].group] += changes[i].bytes;
-
-        group->bytes = bytes > group->bytes ? bytes : group->bytes;
-    }
+        result = vt_replay_walk(replay, device_index, &visitor);
     vt_index_free(&table.index);
-    free(changes);
-    free(now);
+    free(temporaries.groups);
+    free(temporaries.now);
     return result;
 }

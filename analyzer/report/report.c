@@ -160,12 +160,13 @@ static int list_marks(struct vt_report *report)
     const struct vt_trace *trace = report->trace;
     size_t count = 0;
 
-    for (size_t i = 0; i < trace->event_count; i++)
-        count += trace->events[i].kind == VT_EVENT_MARK;
+    for (size_t i = 0; i < trace->rare_event_count; i++)
+        count += trace->events[trace->rare_events[i]].kind == VT_EVENT_MARK;
     report->marks = calloc(count + 1, sizeof *report->marks);
     if (!report->marks)
         return -ENOMEM;
-    for (uint32_t i = 0; i < trace->event_count; i++) {
+    for (size_t k = 0; k < trace->rare_event_count; k++) {
+        const uint32_t i = trace->rare_events[k];
         const char *name;
 
         if (trace->events[i].kind != VT_EVENT_MARK)

@@ -440,11 +440,11 @@ static int compare_inspection_id(const void *part, const void *id)
 static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
 {
     const struct vt_trace_tables *tables = trace->tables;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct vt_event *event = &trace->events[i];
+    for (size_t i = 0; i < trace->rare_event_count; i++) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
         if (event->kind != VT_EVENT_INSPECTION || vt_index_get(events, event->detail) != VT_INDEX_NONE)
             continue;
-        int error = vt_index_put(events, event->detail, (uint32_t)i);
+        int error = vt_index_put(events, event->detail, trace->rare_events[i]);
         if (error)
             return error;
         size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count,

@@ -119,8 +119,13 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     return error;
 }
 
-/* Makes the events safe to index with: stack ids and device numbers in range. */
-static void settle_events(struct vt_trace *trace)
+static bool is_rare(const struct vt_event *event)
+{
+    return event->kind != VT_EVENT_ALLOC && event->kind != VT_EVENT_FREE && event->kind != VT_EVENT_NODE;
+}
+
+/* Makes the events safe to index with: stack ids and device numbers in range. Lists those that are rare. */
+static int settle_events(struct vt_trace *trace)
 {
     const struct vt_event *pause = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
@@ -133,6 +138,9 @@ static void settle_events(struct vt_trace *trace)
         trace->gap_refusals += event->head_start && event->kind == VT_EVENT_OOM;
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
+        if (is_rare(event) && VT_APPEND(trace->rare_events, trace->rare_event_count,
+                                        trace->tables->rare_event_capacity, (uint32_t)i))
+            return -ENOMEM;
         if (event->kind == VT_EVENT_PAUSE && !pause)
             pause = event;
         if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
@@ -143,6 +151,7 @@ static void settle_events(struct vt_trace *trace)
             pause = NULL;
         }
     }
+    return 0;
 }
 
 /* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
@@ -377,8 +386,9 @@ static int read_once(const char *path, int file, const struct vt_thinning *thinn
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
     vt_definitions_finish(trace);
-    settle_events(trace);
-    error = split_by_thread(trace);
+    error = settle_events(trace);
+    if (!error)
+        error = split_by_thread(trace);
     if (!error)
         error = vt_stacks_end_at_loop(trace);
     if (!error)
@@ -453,6 +463,7 @@ void vt_trace_close(struct vt_trace *trace)
     vt_arena_free(&tables->arena);
     free(tables);
     free(trace->events);
+    free(trace->rare_events);
     free(trace->event_numbers);
     free(trace->gaps);
     free(trace->stacks);

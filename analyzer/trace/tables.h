@@ -59,7 +59,7 @@ struct vt_trace_tables {
     const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
-    size_t event_capacity, stack_capacity, code_capacity, device_capacity;
+    size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_written_line *written; /* by file (by its text) and line once the trace is read */
     size_t written_count, written_capacity;
 
@@ -121,7 +121,7 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
  * have found had the process asked. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
-bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
                    bool exported_too, const char **linkage_name, uint64_t *symbol_address);
 void vt_debug_close(struct vt_debug_file *debug);
 

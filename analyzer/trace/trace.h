@@ -122,6 +122,8 @@ struct vt_trace {
     /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail and
      * total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
     struct vt_event *events;
+    uint32_t *rare_events; /* indices of those that neither allocate, free nor make a node, in order */
+    size_t rare_event_count;
     size_t event_count;
 
     uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
