@@ -15,6 +15,12 @@ struct vt_window {
     uint64_t first, end; /* numbers of events: [first, end) */
 };
 
+/* Numbers of events; of very many, the first and the last. */
+struct vt_instants {
+    uint64_t *items;
+    size_t count, capacity;
+};
+
 /* The largest amount of framework memory of a device in each part of the run. */
 #define VT_SURVEY_PARTS 2048u /* at most */
 struct vt_survey_device {
@@ -35,9 +41,10 @@ struct vt_survey {
         int8_t device_index;
     } * blocks;
     size_t block_count, block_capacity;
-    uint64_t *instants; /* events around which more is kept: refusals, inspections, marks of the program */
-    size_t instant_count, instant_capacity;
-    uint64_t last_refusal;  /* event + 1, 0 = none: the one that is shown */
+    struct vt_instants shown; /* refusals and inspections */
+    struct vt_instants
+        growth;            /* of driver memory: whether what was free would have been enough is asked there */
+    uint64_t last_refusal; /* event + 1, 0 = none: the one that is shown */
     uint32_t *stack_events; /* by stack id */
     size_t stack_capacity;
 };
