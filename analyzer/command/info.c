@@ -93,7 +93,10 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
                     struct vt_output *output)
 {
     struct vt_loaded loaded;
-    int result = vt_load(command, arguments, path, &loaded);
+    int result = arguments->events ? vt_refuse_long(command, arguments, path, "--events prints") : 0;
+
+    if (!result)
+        result = vt_load(command, arguments, path, &loaded);
 
     if (result)
         return result;

@@ -82,6 +82,12 @@ struct walk {
     struct vt_instant_row instant; /* of a walk of instants */
 };
 
+/* The number of an event in the file: of a thinned trace, tables that have not each event are walked too. */
+static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
+{
+    return (uint32_t)vt_report_event_number(report, event_index);
+}
+
 static int walk_events(struct walk *walk)
 {
     const struct vt_trace *trace = walk->tables->report->trace;
@@ -275,8 +281,12 @@ static int walk_marks(struct walk *walk)
     const struct vt_report *report = walk->tables->report;
     int result = 0;
 
-    for (size_t i = 0; i < report->mark_count && !result; i++)
-        result = walk->visit(walk->context, &report->marks[i]);
+    for (size_t i = 0; i < report->mark_count && !result; i++) {
+        struct vt_mark mark = report->marks[i];
+
+        mark.event_index = numbered(report, mark.event_index);
+        result = walk->visit(walk->context, &mark);
+    }
     return result;
 }
 
@@ -311,8 +321,13 @@ static int walk_devices(struct walk *walk)
     const struct vt_report *report = walk->tables->report;
     int result = 0;
 
-    for (size_t d = 0; d < report->device_count && !result; d++)
-        result = walk->visit(walk->context, &report->devices[d]);
+    for (size_t d = 0; d < report->device_count && !result; d++) {
+        struct vt_device_report device = report->devices[d];
+
+        device.peak.state.event_index = numbered(report, device.peak.state.event_index);
+        device.end.state.event_index = numbered(report, device.end.state.event_index);
+        result = walk->visit(walk->context, &device);
+    }
     return result;
 }
 

@@ -268,7 +268,8 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
         trace->events = NULL;
         trace->event_count = tables->event_capacity = 0;
         vt_definitions_finish(trace);
-        error = vt_survey_windows(&reading->survey, &windows, &window_count);
+        error = vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows,
+                                  &window_count);
     }
     reading->thinner.kind_count = trace->stack_count;
     if (!error)
@@ -281,6 +282,11 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     reading->thinner.windows = windows;
     reading->thinner.window_count = trace->window_count = window_count;
     trace->recorded_events = reading->survey.events;
+    trace->recorded_kinds = malloc(sizeof reading->survey.kinds);
+    if (trace->recorded_kinds)
+        memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
+    else if (!error)
+        error = -ENOMEM;
     vt_survey_free(&reading->survey);
     if (!error)
         error = read_again(reading, file, ring, ring_count);
@@ -399,6 +405,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->events);
     free(trace->event_numbers);
     free(trace->gaps);
+    free(trace->recorded_kinds);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

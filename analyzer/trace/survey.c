@@ -148,6 +148,7 @@ int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size
 {
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
+        survey->kinds[events[i].kind][events[i].layer < VT_SURVEY_LAYERS ? events[i].layer : 0]++;
         error = take_one(survey, &events[i]);
         survey->events++;
     }
@@ -212,7 +213,8 @@ static int join_windows(struct windows *windows)
     return error;
 }
 
-int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, size_t *count)
+int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                      struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
     uint64_t around = STEPS_AROUND * events_of_step(survey);
@@ -232,6 +234,9 @@ int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, s
                            i < SAMPLES ? around / 2 : FEW_AROUND);
     for (size_t i = 0; i < survey->growth.count && !error; i++)
         error = add_window(&windows, survey->growth.items[i], 1, 0);
+    for (size_t i = 0; i < asked_count && !error; i++)
+        if (asked[i].end > asked[i].first)
+            error = add_window(&windows, asked[i].first, 0, asked[i].end - asked[i].first - 1);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)

@@ -30,9 +30,12 @@ struct vt_survey_device {
     uint64_t part_events[VT_SURVEY_PARTS]; /* the first with them */
 };
 
+#define VT_SURVEY_KINDS 256u
+#define VT_SURVEY_LAYERS 4u
 struct vt_survey {
     uint64_t budget; /* set by the caller: about so many events may be kept */
     uint64_t events;
+    uint64_t kinds[VT_SURVEY_KINDS][VT_SURVEY_LAYERS]; /* events by kind and layer, 0 = an unknown one */
     uint64_t start_ns, part_ns; /* parts cover this much time each, from the first event on */
     struct vt_survey_device *devices[VT_MAX_DEVICES];
     struct vt_index live; /* address → blocks */
@@ -53,8 +56,10 @@ struct vt_survey {
 int vt_survey_reach(struct vt_survey *survey, size_t stacks);
 /* Takes the next events. 0 or -ENOMEM. */
 int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count);
-/* What to keep: windows in order that neither overlap nor touch. The caller frees them. */
-int vt_survey_windows(const struct vt_survey *survey, struct vt_window **windows, size_t *count);
+/* What to keep: windows in order that neither overlap nor touch, the `asked` ones among them. The caller frees
+ * them. */
+int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                      struct vt_window **windows, size_t *count);
 void vt_survey_free(struct vt_survey *survey);
 
 #endif

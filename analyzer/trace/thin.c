@@ -11,6 +11,12 @@
 #define PAGE_BYTES (UINT64_C(2) << 20)
 #define PAGES_MAXIMUM 16u
 
+/* Requests up to this are served from other segments than larger ones. */
+#define SMALL_BYTES (UINT64_C(1) << 20)
+struct vt_thin_sizes {
+    uint64_t least, most; /* 0 = none */
+};
+
 /* The block that an address has, or had last. */
 struct vt_thin_block {
     size_t event; /* in the result: the one that made it */
@@ -23,7 +29,7 @@ void vt_thin_free(struct vt_thinner *thinner)
 {
     vt_index_free(&thinner->live);
     vt_index_free(&thinner->pages);
-    free(thinner->largest);
+    free(thinner->sizes);
     free(thinner->blocks);
 }
 
@@ -102,14 +108,17 @@ static bool opens_page(struct vt_thinner *thinner, uint64_t address)
            !vt_index_put(&thinner->pages, address / PAGE_BYTES, 0);
 }
 
-/* Whether it is larger than all that its code made before: what grows is made anew each time. */
-static bool is_larger(struct vt_thinner *thinner, const struct vt_event *event)
+/* Whether it is larger than all that its code made before, or smaller: what grows is made anew each time, and
+ * which pieces of free memory are of use is told by the smallest request. */
+static bool is_record(struct vt_thinner *thinner, const struct vt_event *event)
 {
-    uint64_t *largest = event->stack_id < thinner->kind_count ? &thinner->largest[event->stack_id] : NULL;
-    bool larger = largest && event->bytes > *largest;
-    if (larger)
-        *largest = event->bytes;
-    return larger;
+    if (event->stack_id >= thinner->kind_count)
+        return false;
+    struct vt_thin_sizes *sizes = &thinner->sizes[2 * (size_t)event->stack_id + (event->bytes > SMALL_BYTES)];
+    bool least = !sizes->least || event->bytes < sizes->least, most = event->bytes > sizes->most;
+    sizes->least = least ? event->bytes : sizes->least;
+    sizes->most = most ? event->bytes : sizes->most;
+    return least || most;
 }
 
 static int make_block(struct vt_thinner *thinner, const struct vt_event *event, bool begins_run)
@@ -126,7 +135,7 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
     /* the free of one that is alive here was lost: the replay is to see that */
     bool stays = !thinner->in_gap || begins_run || block->alive;
     stays |= opens_page(thinner, event->address);
-    stays |= is_larger(thinner, event);
+    stays |= is_record(thinner, event);
     *block = (struct vt_thin_block){.event = thinner->count,
                                     .run = thinner->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
@@ -187,9 +196,9 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
 int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count)
 {
     int error = 0;
-    if (!thinner->largest)
-        thinner->largest = calloc(thinner->kind_count + 1, sizeof *thinner->largest);
-    if (!thinner->largest)
+    if (!thinner->sizes)
+        thinner->sizes = calloc(2 * thinner->kind_count + 1, sizeof *thinner->sizes);
+    if (!thinner->sizes)
         return -ENOMEM;
     for (size_t i = 0; i < count && !error; i++, thinner->next++) {
         while (thinner->window_count > 0 && thinner->windows->end <= thinner->next) {

@@ -55,7 +55,7 @@ struct vt_thinner {
     uint8_t kind;           /* of the last code that is not VT_STACK_OTHER */
     uint32_t run, kept_run; /* counts changes of kind; the last of which an outliving block was kept */
     struct vt_index live;   /* address → blocks */
-    uint64_t *largest;      /* by stack id: bytes of its largest block so far */
+    struct vt_thin_sizes *sizes; /* of the blocks so far, by stack id: of small requests, then of large ones */
     struct vt_index pages;  /* of driver memory → 1 = no block of it has been kept yet */
     struct vt_thin_block *blocks;
     size_t block_count, block_capacity;

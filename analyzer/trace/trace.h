@@ -124,6 +124,7 @@ struct vt_trace {
 
     uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
     uint64_t omitted_events;
+    uint64_t (*recorded_kinds)[4]; /* of these: by kind and enum vt_layer (0 = another); NULL: of `events` */
     uint64_t *event_numbers; /* of each event, as recorded; NULL: its index */
     size_t window_count;     /* runs of events without gaps */
     struct vt_gap *gaps;     /* thin.h: where events are missing; in order */
@@ -152,8 +153,11 @@ struct vt_trace {
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 /* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
  * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+struct vt_window;
 struct vt_thinning {
     uint64_t above_events;
+    const struct vt_window *asked; /* events, as recorded, that stay whatever else does; need not be in order */
+    size_t asked_count;
     int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
 };
 int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,

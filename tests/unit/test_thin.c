@@ -177,7 +177,7 @@ Test(thin, windows_have_the_peak)
         }
         cr_assert_eq(survey.devices[0]->peak_event, peak);
         cr_assert_eq(survey.devices[0]->peak_bytes, most * 512);
-        cr_assert_eq(vt_survey_windows(&survey, &windows, &count), 0);
+        cr_assert_eq(vt_survey_windows(&survey, NULL, 0, &windows, &count), 0);
         cr_assert(is_inside(windows, count, peak) && is_inside(windows, count, 0));
         cr_assert(is_inside(windows, count, EVENTS - 1) && is_inside(windows, count, 3000));
         for (size_t i = 0; i < count; i++)
