@@ -223,6 +223,14 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
 }
 
+const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts)
+{
+    for (size_t i = 0; i < facts->loss_count; i++)
+        if (facts->losses[i].kind != VT_LOSS_OMITTED)
+            return &facts->losses[i];
+    return NULL;
+}
+
 const char *vt_short_command(const struct vt_trace_facts *facts)
 {
     const char *program = facts->argument_count ? facts->arguments[0] : "", *slash = strrchr(program, '/');

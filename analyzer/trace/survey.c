@@ -236,7 +236,7 @@ int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *as
         error = add_window(&windows, survey->growth.items[i], 1, 0);
     for (size_t i = 0; i < asked_count && !error; i++)
         if (asked[i].end > asked[i].first)
-            error = add_window(&windows, asked[i].first, 0, asked[i].end - asked[i].first - 1);
+            error = add_window(&windows, asked[i].first, around, asked[i].end - asked[i].first + around);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)

@@ -156,7 +156,7 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t
 struct vt_window;
 struct vt_thinning {
     uint64_t above_events;
-    const struct vt_window *asked; /* events, as recorded, that stay whatever else does; need not be in order */
+    const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
     size_t asked_count;
     int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
 };
