@@ -54,9 +54,13 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
     }
     vt_put_clean(loaded->trace->path, output->stream);
     fprintf(output->stream,
-            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
+            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s",
             vt_format_count(check.events, count), verification.breaches,
             check.breaches ? "do not sum" : "sum", check.breaches ? "" : " at every one");
+    if (loaded->trace->omitted_events)
+        fprintf(output->stream, "; %s events were not looked at one by one (--all-events checks each)",
+                vt_format_count(loaded->trace->omitted_events, count));
+    fputc('\n', output->stream);
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 

@@ -374,6 +374,15 @@ uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_i
                : event_index;
 }
 
+uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index)
+{
+    const struct vt_trace *trace = report->trace;
+
+    return trace->event_numbers && event_index < trace->event_count
+               ? window_of(trace, (uint32_t)event_index, (uint32_t)event_index).end - 1
+               : event_index;
+}
+
 static void free_instant(struct vt_instant *instant)
 {
     for (int by = 0; by < VT_BY_COUNT; by++)

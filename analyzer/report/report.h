@@ -154,6 +154,8 @@ int vt_report_needs(const struct vt_attribution *attribution, const struct vt_re
                     struct vt_needs *needs);
 /* The number that an event has in the file, of its index. */
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index);
+/* That of the last event before the next one that is not left out: where something ends that ends with it. */
+uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index);
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);

@@ -298,6 +298,7 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     trace->event_count = reading->thinner.count;
     tables->event_capacity = reading->thinner.capacity;
     trace->event_numbers = reading->thinner.numbers;
+    trace->event_bytes = reading->thinner.bytes;
     trace->gaps = reading->thinner.gaps;
     trace->gap_count = reading->thinner.gap_count;
     trace->omitted_events = reading->thinner.omitted_events;
@@ -404,6 +405,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(tables);
     free(trace->events);
     free(trace->event_numbers);
+    free(trace->event_bytes);
     free(trace->gaps);
     free(trace->recorded_kinds);
     free(trace->stacks);

@@ -20,10 +20,24 @@ struct vt_thin_sizes {
 /* The block that an address has, or had last. */
 struct vt_thin_block {
     size_t event; /* in the result: the one that made it */
+    uint64_t bytes;
     uint32_t run;
     uint32_t gap; /* number of the gap that made it; 0 = it stays */
+    int8_t device_index;
     bool alive;
 };
+
+/* NULL = no device's. */
+static struct vt_event_bytes *bytes_of(struct vt_thinner *thinner, int device_index)
+{
+    return device_index >= 0 && device_index < (int)VT_MAX_DEVICES ? &thinner->devices[device_index] : NULL;
+}
+
+static void note_between(struct vt_event_bytes *device, uint64_t bytes)
+{
+    if (device && bytes > device->between)
+        device->between = bytes;
+}
 
 void vt_thin_free(struct vt_thinner *thinner)
 {
@@ -37,10 +51,21 @@ void vt_thin_free(struct vt_thinner *thinner)
 static void close_up(struct vt_thinner *thinner)
 {
     size_t first = thinner->gaps[thinner->gap_count - 1].first, kept = first;
+    uint64_t between[VT_MAX_DEVICES] = {0}; /* events that stay, by device */
     for (size_t i = first; i < thinner->count && thinner->dropped > 0; i++) {
         const struct vt_event *event = &thinner->events[i];
+        struct vt_event_bytes bytes = thinner->bytes[i];
+        if (bytes_of(thinner, event->device_index)) {
+            uint64_t *most = &between[event->device_index];
+            *most = bytes.between > *most ? bytes.between : *most;
+            if (event->kind == VT_EVENT_NONE)
+                *most = bytes.after > *most ? bytes.after : *most;
+            else
+                bytes.between = *most, *most = 0;
+        }
         if (event->kind == VT_EVENT_NONE)
             continue;
+        thinner->bytes[kept] = bytes;
         if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC) {
             uint32_t at = vt_index_get(&thinner->live, event->address);
             if (at != VT_INDEX_NONE && thinner->blocks[at].event == i)
@@ -51,6 +76,8 @@ static void close_up(struct vt_thinner *thinner)
     }
     if (thinner->dropped > 0)
         thinner->count = kept;
+    for (int i = 0; i < (int)VT_MAX_DEVICES; i++)
+        note_between(&thinner->devices[i], between[i]);
     thinner->dropped = 0;
 }
 
@@ -60,8 +87,15 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
         return -E2BIG;
     int error = vt_reserve(&thinner->numbers, &thinner->number_capacity, thinner->count + 1,
                            sizeof *thinner->numbers);
+    if (!error)
+        error = vt_reserve(&thinner->bytes, &thinner->bytes_capacity, thinner->count + 1,
+                           sizeof *thinner->bytes);
     if (error)
         return error;
+    struct vt_event_bytes *device = bytes_of(thinner, event->device_index);
+    thinner->bytes[thinner->count] = device ? *device : (struct vt_event_bytes){0};
+    if (device)
+        device->between = 0;
     thinner->numbers[thinner->count] = thinner->next;
     return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
 }
@@ -121,6 +155,14 @@ static bool is_record(struct vt_thinner *thinner, const struct vt_event *event)
     return least || most;
 }
 
+static void end_block(struct vt_thinner *thinner, struct vt_thin_block *block)
+{
+    struct vt_event_bytes *device = block->alive ? bytes_of(thinner, block->device_index) : NULL;
+    if (device)
+        device->after -= block->bytes;
+    block->alive = false;
+}
+
 static int make_block(struct vt_thinner *thinner, const struct vt_event *event, bool begins_run)
 {
     uint32_t at = vt_index_get(&thinner->live, event->address);
@@ -136,7 +178,13 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
     bool stays = !thinner->in_gap || begins_run || block->alive;
     stays |= opens_page(thinner, event->address);
     stays |= is_record(thinner, event);
+    end_block(thinner, block);
+    struct vt_event_bytes *device = bytes_of(thinner, event->device_index);
+    if (device)
+        device->after += event->bytes;
     *block = (struct vt_thin_block){.event = thinner->count,
+                                    .bytes = event->bytes,
+                                    .device_index = event->device_index,
                                     .run = thinner->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
                                     .alive = true};
@@ -150,7 +198,7 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     struct vt_thin_block *block = at == VT_INDEX_NONE ? NULL : &thinner->blocks[at];
     if (!block || !block->alive)
         return false;
-    block->alive = false;
+    end_block(thinner, block);
     if (!thinner->in_gap || block->gap != thinner->gap_count)
         return false;
     struct vt_event *made = &thinner->events[block->event];
@@ -159,6 +207,8 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
         thinner->kept_run = block->run;
         return false;
     }
+    struct vt_event_bytes *device = bytes_of(thinner, block->device_index);
+    note_between(device, device ? device->after : 0);
     thinner->omitted_blocks++;
     thinner->omitted_bytes += made->bytes;
     thinner->gaps[thinner->gap_count - 1].omitted_events += 2;

@@ -36,6 +36,12 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
+/* Bytes of all blocks of an event's device, those that are left out too. */
+struct vt_event_bytes {
+    uint64_t after;   /* the event */
+    uint64_t between; /* at most, after events that are left out since the last one of the device; 0 = none */
+};
+
 struct vt_thinner {
     const struct vt_window *windows; /* in order; those before the next event are behind it */
     size_t window_count;
@@ -44,7 +50,8 @@ struct vt_thinner {
     /* The result. */
     struct vt_event *events;
     uint64_t *numbers; /* of each, as recorded */
-    size_t count, capacity, number_capacity;
+    struct vt_event_bytes *bytes;
+    size_t count, capacity, number_capacity, bytes_capacity;
     struct vt_gap *gaps;
     size_t gap_count, gap_capacity;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
@@ -57,6 +64,7 @@ struct vt_thinner {
     struct vt_index live;   /* address → blocks */
     struct vt_thin_sizes *sizes; /* of the blocks so far, by stack id: of small requests, then of large ones */
     struct vt_index pages;  /* of driver memory → 1 = no block of it has been kept yet */
+    struct vt_event_bytes devices[VT_MAX_DEVICES]; /* so far: what the next event of each gets */
     struct vt_thin_block *blocks;
     size_t block_count, block_capacity;
 };

@@ -30,17 +30,18 @@ static void put_text(struct vt_bytes *json, const char *name, const char *text)
     vt_bytes_string(json, text);
 }
 
-/* A member of `size` bytes in each of `count` structures of `stride` bytes. Of events of `report`, if it is not
- * NULL, their numbers in the file. */
+typedef uint64_t number_in_file(const struct vt_report *report, uint64_t event_index);
+
+/* A member of `size` bytes in each of `count` structures of `stride` bytes. `in_file`, if it is not NULL: they
+ * are events of `report`. */
 static void put_numbers(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
-                        size_t stride, const struct vt_report *report)
+                        size_t stride, const struct vt_report *report, number_in_file *in_file)
 {
     vt_bytes_print(json, "\"%s\":[", name);
     for (size_t i = 0; i < count; i++) {
         uint64_t number = vt_read_unsigned((const char *)first + i * stride, size);
 
-        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "",
-                       report ? vt_report_event_number(report, number) : number);
+        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "", in_file ? in_file(report, number) : number);
     }
     vt_bytes_add(json, "]", 1);
 }
@@ -48,7 +49,7 @@ static void put_numbers(struct vt_bytes *json, const char *name, const void *fir
 static void put_column(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
                        size_t stride)
 {
-    put_numbers(json, name, first, size, count, stride, NULL);
+    put_numbers(json, name, first, size, count, stride, NULL, NULL);
 }
 
 static void put_names(struct vt_bytes *json, const char *name, const char *const *names, size_t count)
@@ -276,22 +277,22 @@ int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *docum
 static void put_steps_of(const struct vt_report *report, const struct vt_device_report *device,
                          struct vt_bytes *json)
 {
-#define FIELD(name, member, is_event)                                                                        \
+#define FIELD(name, member, in_file)                                                                         \
     {                                                                                                        \
-        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member), is_event              \
+        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member), in_file               \
     }
     static const struct {
         const char *name;
         size_t offset, size;
-        bool is_event;
-    } fields[] = {FIELD("step", step, false),
-                  FIELD("first_event", first_event, true),
-                  FIELD("last_event", last_event, true),
-                  FIELD("t_ns", t_ns, false),
-                  FIELD("duration_ns", duration_ns, false),
-                  FIELD("peak_event", peak.event_index, true),
-                  FIELD("peak_bytes", peak.used_bytes, false),
-                  FIELD("end_bytes", end.used_bytes, false)};
+        number_in_file *in_file;
+    } fields[] = {FIELD("step", step, NULL),
+                  FIELD("first_event", first_event, vt_report_event_number),
+                  FIELD("last_event", last_event, vt_report_last_event_number),
+                  FIELD("t_ns", t_ns, NULL),
+                  FIELD("duration_ns", duration_ns, NULL),
+                  FIELD("peak_event", peak.event_index, vt_report_event_number),
+                  FIELD("peak_bytes", peak.used_bytes, NULL),
+                  FIELD("end_bytes", end.used_bytes, NULL)};
 #undef FIELD
     const struct vt_steps *steps = &device->steps;
 
@@ -301,7 +302,7 @@ static void put_steps_of(const struct vt_report *report, const struct vt_device_
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         vt_bytes_add(json, ",", 1);
         put_numbers(json, fields[i].name, (const char *)steps->items + fields[i].offset, fields[i].size,
-                    steps->count, sizeof *steps->items, fields[i].is_event ? report : NULL);
+                    steps->count, sizeof *steps->items, report, fields[i].in_file);
     }
     vt_bytes_print(json, ",\"stands_out\":["); /* 1: by its peak, 2: by its time */
     for (size_t i = 0; i < steps->count; i++)
