@@ -283,7 +283,7 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
 
     if (file >= 0)
         close(file);
-    if (bytes < (ssize_t)VT_HEADER_BYTES || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
+    if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
         header.counters.events <= thin_above())
         return 0;
     return vt_wrong_use(command, "%s has %s events and %s each of them: --all-events does it, in %s of memory or more",
