@@ -1,6 +1,7 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
 #include "attribute/signs.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -222,7 +223,7 @@ static int read_events(struct vt_finder *finder)
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
-            thread->node_stack = event->stack_id;
+            thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
         int error = read_graph(finder, i);

@@ -46,9 +46,9 @@ static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
 }
 
 /* Of a thinned trace: the largest state and the last one between the last event and this one, which changes
- * the device's own blocks by `change`. */
-static void note_between(struct walk *walk, uint32_t event_index, const struct vt_event_bytes *bytes,
-                         uint64_t change)
+ * the device's own blocks by `change`. They are of the step of the last event, since the first block that
+ * begins another stays. */
+static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, uint64_t change)
 {
     const uint64_t known = walk->last.block_bytes, before = bytes->after - change;
     struct vt_state most = walk->last, end = walk->last;
@@ -56,8 +56,8 @@ static void note_between(struct walk *walk, uint32_t event_index, const struct v
         return;
     add_unseen(&most, bytes->between - known);
     add_unseen(&end, before - known);
-    note(walk, event_index - 1, most);
-    note(walk, event_index - 1, end);
+    note(walk, most.event_index, most);
+    note(walk, end.event_index, end);
 }
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
@@ -66,10 +66,11 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
     const struct vt_trace *trace = walk->attribution->trace;
     struct vt_state state = {0};
     vt_state_keep(&state, event_index, sums);
-    if (trace->event_bytes && trace->events[event_index].device_index == walk->device_index) {
+    if (trace->event_bytes && vt_has_event_bytes(&trace->events[event_index]) &&
+        trace->events[event_index].device_index == walk->device_index) {
         const struct vt_event_bytes *bytes = &trace->event_bytes[event_index];
         if (bytes->between)
-            note_between(walk, event_index, bytes, state.block_bytes - walk->last.block_bytes);
+            note_between(walk, bytes, state.block_bytes - walk->last.block_bytes);
         walk->unseen_bytes = bytes->after > state.block_bytes ? bytes->after - state.block_bytes : 0;
     }
     walk->last = state;

@@ -217,18 +217,21 @@ int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *as
                       struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
-    uint64_t around = STEPS_AROUND * events_of_step(survey);
+    const uint64_t step = events_of_step(survey), most_shown = 2 * survey->budget;
+    uint64_t around = STEPS_AROUND * step;
     uint64_t least = survey->budget / 1024 + 1, most = survey->budget / 16 + 1;
     around = around < least ? least : around > most ? most : around;
+    /* what is shown has its whole step: names of gradients come from the forward code before */
+    const uint64_t shown = 2 * step < around ? around : 2 * step > most_shown ? most_shown : 2 * step;
     uint64_t samples = survey->budget < SAMPLES * 1000 ? 0 : survey->budget / 4 / around;
     samples = samples > SAMPLES ? SAMPLES : samples;
     int error = add_window(&windows, 0, 0, 2 * around);
     if (!error && survey->events)
-        error = add_window(&windows, survey->events - 1, around, 0);
+        error = add_window(&windows, survey->events - 1, shown, 0);
     for (uint64_t i = 1; i < samples && !error; i++)
         error = add_window(&windows, survey->events / samples * i, around / 2, around);
     if (!error && survey->last_refusal)
-        error = add_window(&windows, survey->last_refusal - 1, around, around);
+        error = add_window(&windows, survey->last_refusal - 1, shown, shown);
     for (size_t i = 0; i < survey->shown.count && !error; i++)
         error = add_window(&windows, survey->shown.items[i], i < SAMPLES ? around / 2 : FEW_AROUND,
                            i < SAMPLES ? around / 2 : FEW_AROUND);
@@ -236,12 +239,12 @@ int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *as
         error = add_window(&windows, survey->growth.items[i], 1, 0);
     for (size_t i = 0; i < asked_count && !error; i++)
         if (asked[i].end > asked[i].first)
-            error = add_window(&windows, asked[i].first, around, asked[i].end - asked[i].first + around);
+            error = add_window(&windows, asked[i].first, shown, asked[i].end - asked[i].first + shown);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)
             continue;
-        error = add_window(&windows, device->peak_event, around, around);
+        error = add_window(&windows, device->peak_event, shown, shown);
         for (size_t i = 0; i < part_count(survey) && !error; i++)
             if (device->part_peaks[i])
                 error = add_window(&windows, device->part_events[i], 0, 0);

@@ -27,10 +27,23 @@ struct vt_thin_block {
     bool alive;
 };
 
+static struct vt_thin_device *device_of(struct vt_thinner *thinner, int device_index)
+{
+    bool known = device_index >= 0 && device_index < (int)VT_MAX_DEVICES;
+    return &thinner->devices[known ? (size_t)device_index : VT_MAX_DEVICES];
+}
+
 /* NULL = no device's. */
 static struct vt_event_bytes *bytes_of(struct vt_thinner *thinner, int device_index)
 {
-    return device_index >= 0 && device_index < (int)VT_MAX_DEVICES ? &thinner->devices[device_index] : NULL;
+    struct vt_thin_device *device = device_of(thinner, device_index);
+    return device == &thinner->devices[VT_MAX_DEVICES] ? NULL : &device->bytes;
+}
+
+/* A device's, if the event makes or frees a block on it. */
+static struct vt_event_bytes *bytes_at(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    return vt_has_event_bytes(event) ? bytes_of(thinner, event->device_index) : NULL;
 }
 
 static void note_between(struct vt_event_bytes *device, uint64_t bytes)
@@ -47,24 +60,94 @@ void vt_thin_free(struct vt_thinner *thinner)
     free(thinner->blocks);
 }
 
+/* The last autograd node of a thread, and the event that shows it first. */
+struct maker {
+    uint32_t thread_id;
+    uint64_t sequence;
+    size_t event;
+    bool left_out;
+};
+#define MAKERS 32u /* threads that make nodes; with more, the first lose theirs */
+
+static bool is_left_out(const struct vt_event *event)
+{
+    return event->kind == VT_EVENT_NONE || (event->kind == VT_EVENT_NODE && event->head_start == 0);
+}
+
+/* It stays as the event of a node. A block's says so by its bytes. */
+static void keep_maker(struct vt_thinner *thinner, struct maker *maker)
+{
+    struct vt_event *event = &thinner->events[maker->event];
+    if (!maker->left_out)
+        return;
+    if (event->kind == VT_EVENT_NONE) {
+        event->kind = VT_EVENT_NODE;
+        event->bytes = VT_NODE_OF_BLOCK;
+        event->detail = 0;
+        thinner->gaps[thinner->gap_count - 1].omitted_events--;
+    }
+    event->head_start = 1; /* until it is closed up */
+    maker->left_out = false;
+}
+
+/* An event that stays may have a node that one before it made: without that, it would pass for its maker. */
+static void keep_makers(struct vt_thinner *thinner, size_t first)
+{
+    struct maker makers[MAKERS] = {{0}}, *maker = makers;
+    size_t count = 0;
+    for (size_t i = first; i < thinner->count; i++) {
+        const struct vt_event *event = &thinner->events[i];
+        const bool is_block = event->kind == VT_EVENT_ALLOC && event->layer == VT_LAYER_FRAMEWORK;
+        if (event->sequence == 0 || event->sequence % 2 ||
+            !(is_block || event->kind == VT_EVENT_NODE || event->kind == VT_EVENT_NONE))
+            continue;
+        if (maker->thread_id != event->thread_id || count == 0) {
+            for (maker = makers; maker < makers + count && maker->thread_id != event->thread_id;)
+                maker++;
+            if (maker == makers + MAKERS)
+                maker = makers;
+            else
+                count += maker == makers + count;
+            if (maker->thread_id != event->thread_id)
+                *maker = (struct maker){.thread_id = event->thread_id};
+        }
+        if (event->sequence > maker->sequence) {
+            maker->sequence = event->sequence;
+            maker->event = i;
+            maker->left_out = is_left_out(event);
+        } else if (event->sequence == maker->sequence && !is_left_out(event)) {
+            keep_maker(thinner, maker);
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        keep_maker(thinner, &makers[i]);
+}
+
 /* Takes the empty events out of the gap at hand. */
 static void close_up(struct vt_thinner *thinner)
 {
     size_t first = thinner->gaps[thinner->gap_count - 1].first, kept = first;
+    if (thinner->dropped > 0)
+        keep_makers(thinner, first);
     uint64_t between[VT_MAX_DEVICES] = {0}; /* events that stay, by device */
     for (size_t i = first; i < thinner->count && thinner->dropped > 0; i++) {
-        const struct vt_event *event = &thinner->events[i];
+        struct vt_event *event = &thinner->events[i];
         struct vt_event_bytes bytes = thinner->bytes[i];
-        if (bytes_of(thinner, event->device_index)) {
+        const bool is_node = event->kind == VT_EVENT_NODE;
+        const bool is_empty = event->kind == VT_EVENT_NONE || (is_node && event->bytes == VT_NODE_OF_BLOCK);
+        if (bytes_of(thinner, event->device_index) && (is_empty || vt_has_event_bytes(event))) {
             uint64_t *most = &between[event->device_index];
             *most = bytes.between > *most ? bytes.between : *most;
-            if (event->kind == VT_EVENT_NONE)
+            if (is_empty)
                 *most = bytes.after > *most ? bytes.after : *most;
             else
                 bytes.between = *most, *most = 0;
         }
-        if (event->kind == VT_EVENT_NONE)
+        if (is_left_out(event)) {
+            thinner->gaps[thinner->gap_count - 1].omitted_events += is_node;
             continue;
+        }
+        event->head_start = 0;
         thinner->bytes[kept] = bytes;
         if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC) {
             uint32_t at = vt_index_get(&thinner->live, event->address);
@@ -77,7 +160,7 @@ static void close_up(struct vt_thinner *thinner)
     if (thinner->dropped > 0)
         thinner->count = kept;
     for (int i = 0; i < (int)VT_MAX_DEVICES; i++)
-        note_between(&thinner->devices[i], between[i]);
+        note_between(&thinner->devices[i].bytes, between[i]);
     thinner->dropped = 0;
 }
 
@@ -92,7 +175,7 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
                            sizeof *thinner->bytes);
     if (error)
         return error;
-    struct vt_event_bytes *device = bytes_of(thinner, event->device_index);
+    struct vt_event_bytes *device = bytes_at(thinner, event);
     thinner->bytes[thinner->count] = device ? *device : (struct vt_event_bytes){0};
     if (device)
         device->between = 0;
@@ -185,7 +268,7 @@ static int make_block(struct vt_thinner *thinner, const struct vt_event *event, 
     *block = (struct vt_thin_block){.event = thinner->count,
                                     .bytes = event->bytes,
                                     .device_index = event->device_index,
-                                    .run = thinner->run,
+                                    .run = device_of(thinner, event->device_index)->run,
                                     .gap = stays ? 0 : (uint32_t)thinner->gap_count,
                                     .alive = true};
     return keep(thinner, event);
@@ -202,9 +285,10 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     if (!thinner->in_gap || block->gap != thinner->gap_count)
         return false;
     struct vt_event *made = &thinner->events[block->event];
-    bool outlives = block->run != thinner->run || made->thread_id != event->thread_id;
-    if (kind_of(thinner, made->stack_id) == VT_STACK_BACKWARD && outlives && block->run > thinner->kept_run) {
-        thinner->kept_run = block->run;
+    struct vt_thin_device *of = device_of(thinner, block->device_index);
+    bool outlives = block->run != of->run || made->thread_id != event->thread_id;
+    if (kind_of(thinner, made->stack_id) == VT_STACK_BACKWARD && outlives && block->run > of->kept_run) {
+        of->kept_run = block->run;
         return false;
     }
     struct vt_event_bytes *device = bytes_of(thinner, block->device_index);
@@ -222,17 +306,15 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     bool is_block = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC;
     bool frees = event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_FREE;
     uint8_t kind = is_block ? kind_of(thinner, event->stack_id) : (uint8_t)VT_STACK_OTHER;
-    bool begins_run = kind != VT_STACK_OTHER && kind != thinner->kind;
+    struct vt_thin_device *device = device_of(thinner, event->device_index);
+    bool begins_run = kind != VT_STACK_OTHER && kind != device->kind;
     if (begins_run) {
-        thinner->kind = kind;
-        thinner->run++;
+        device->kind = kind;
+        device->run++;
     }
     if (frees && drop_block(thinner, event))
         return 0;
-    if (thinner->in_gap && event->kind == VT_EVENT_NODE) {
-        thinner->gaps[thinner->gap_count - 1].omitted_events++;
-        return 0;
-    }
+    thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
         if (note_memory(thinner, event))
             return -ENOMEM;
