@@ -4,6 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "diagnose/check.h"
+#include "report/needs.h"
 #include "view/text/style.h"
 
 #include <limits.h>

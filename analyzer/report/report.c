@@ -2,6 +2,7 @@
 #include "base/progress.h"
 #include "base/task.h"
 #include "report/diff.h"
+#include "report/needs.h"
 #include "report/parts.h"
 #include "trace/thin.h"
 

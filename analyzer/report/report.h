@@ -8,7 +8,6 @@
 #include "report/facts.h"
 #include "report/findings.h"
 #include "report/timeline.h"
-#include "trace/survey.h"
 
 struct vt_trace;
 struct vt_attribution;
@@ -143,15 +142,6 @@ struct vt_report_options {
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);
-/* Which events, as numbered in the file, a report of these options is about that a thinned trace has not all.
- * -ENOMEM. */
-#define VT_NEEDS 8u
-struct vt_needs {
-    struct vt_window items[VT_NEEDS];
-    size_t count;
-};
-int vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
-                    struct vt_needs *needs);
 /* The number that an event has in the file, of its index. */
 uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index);
 /* That of the last event before the next one that is not left out: where something ends that ends with it. */

@@ -217,12 +217,12 @@ int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *as
                       struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
-    const uint64_t step = events_of_step(survey), most_shown = 2 * survey->budget;
+    const uint64_t step = events_of_step(survey);
     uint64_t around = STEPS_AROUND * step;
     uint64_t least = survey->budget / 1024 + 1, most = survey->budget / 16 + 1;
     around = around < least ? least : around > most ? most : around;
-    /* what is shown has its whole step: names of gradients come from the forward code before */
-    const uint64_t shown = 2 * step < around ? around : 2 * step > most_shown ? most_shown : 2 * step;
+    /* What is shown has its whole step, if there are steps: names of gradients come from the code before. */
+    const uint64_t shown = 2 * step > around && 2 * step <= survey->budget ? 2 * step : around;
     uint64_t samples = survey->budget < SAMPLES * 1000 ? 0 : survey->budget / 4 / around;
     samples = samples > SAMPLES ? SAMPLES : samples;
     int error = add_window(&windows, 0, 0, 2 * around);
