@@ -113,9 +113,8 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     snprintf(loss->detail, sizeof loss->detail,
              "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
              "the run. "
-             "The peak, the end, out of memory and what stays alive are complete; the chart and the largest "
-             "temporaries are "
-             "those of these moments. --all-events looks at each event.",
+             "The peak, the end, out of memory and what stays alive are complete; the chart, the largest "
+             "temporaries and what remedies save are those of these moments. --all-events looks at each event.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 

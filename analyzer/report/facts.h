@@ -24,7 +24,7 @@ struct vt_loss {
     uint64_t count;     /* of what was lost, 0 = not known */
     char text[128];     /* "12 events and 0 definitions were lost" */
     char headline[128]; /* of the paragraph: its alarming beginning, "" = none */
-    char detail[384];   /* the rest of the paragraph; "" = there is no paragraph */
+    char detail[448];   /* the rest of the paragraph; "" = there is no paragraph */
 };
 
 /* Text belongs to the trace, or to who copied it; never NULL. */
