@@ -114,7 +114,8 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
              "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
              "the run. "
              "The peak, the end, out of memory and what stays alive are complete; the chart, the largest "
-             "temporaries and what remedies save are those of these moments. --all-events looks at each event.",
+             "temporaries and estimates (what remedies save, what would be freed next) are from these moments. "
+             "--all-events looks at each event.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 

@@ -36,14 +36,15 @@ EXCEPTIONS = [
     ("report timeline", r"\.timeline\.", "has only moments in windows"),
     ("report oom diff", r"\.temporary_peak_bytes$", "is the most at moments in windows"),
     ("report oom", r"\.advice\W", "what a remedy saves is judged by the moments in windows"),
+    ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in windows"),
     ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between windows have no category"),
     ("steps", r"\.(peak|end)\.(event|t_ns)$", "of a step between windows, the event before that is kept"),
     ("info", r"\.total_mismatches$", "the framework's counter is compared at events in windows"),
 ]
-# Of texts: the chart, up to the next empty line, the column of temporaries, and the list of remedies.
+# Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
 CHART = re.compile(r"^ +Time( |$)|^ driver ")
-REMEDIES = re.compile(r"(?ms)^Would help.*?(?=^\S|\Z)")
-OF_TEXT = {"report": ("chart", "at once", "remedies"), "oom": ("remedies",)}
+ESTIMATES = re.compile(r"(?ms)^(Would help|Freed next).*?(?=^\S|\Z)")
+OF_TEXT = {"report": ("chart", "at once", "estimates"), "oom": ("at once", "estimates")}
 
 
 def vramtrace(command, *arguments, above=None, status=(0,)):
@@ -93,8 +94,8 @@ def paragraphs(text, command):
     text = re.sub(r"(?m)^[\d,]+ of [\d,]+ events were not looked at one by one(.+\n)+\n", "", text)
     text = re.sub(r"(?m)^not looked at .*\n", "", text)
     text = re.sub(r"; [\d,]+ events were not looked at one by one .*", "", text)
-    if "remedies" in OF_TEXT.get(command, ()):
-        text = REMEDIES.sub("", text)
+    if "estimates" in OF_TEXT.get(command, ()):
+        text = ESTIMATES.sub("", text)
     lines, column, in_chart = [], None, False
     for line in text.splitlines():
         in_chart = "chart" in OF_TEXT.get(command, ()) and bool(line.strip()) and (in_chart or bool(CHART.search(line)))
@@ -133,8 +134,9 @@ def check(trace, above, command, *arguments, **options):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_thinned_is_equal(name, traces):
     trace, above = traces[name]
-    shown = json.loads(vramtrace("report --json", trace, above=above))["trace"]
-    assert shown["omitted"] > shown["events"] / 10
+    for at in ((), ("--at", moments(trace)[1])):
+        shown = json.loads(vramtrace("report --json", *at, trace, above=above))["trace"]
+        assert shown["omitted"] > shown["events"] / 10
     for command in ("report", "timeline", "leaks", "steps", "frag", "info"):
         check(trace, above, command)
     if name == "out_of_memory":
