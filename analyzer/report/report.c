@@ -274,6 +274,26 @@ static struct vt_window window_of(const struct vt_trace *trace, uint32_t first, 
                                          : trace->recorded_events};
 }
 
+/* ... and those of its step before it: what backward makes has its names from the forward code. */
+static struct vt_window window_with_step(const struct vt_report *report, uint32_t first, uint32_t last)
+{
+    struct vt_window window = window_of(report->trace, first, last);
+    uint32_t step;
+    uint8_t phase;
+
+    vt_locate(report, first, &step, &phase);
+    for (size_t i = report->step_start_count; i-- > 0;) {
+        const struct vt_step_start *start = &report->step_starts[i];
+        uint64_t number = vt_trace_event_number(report->trace, start->event_index);
+
+        if (start->step <= step && number < window.first && window.first - number < WHOLE_RANGE_EVENTS)
+            window.first = number;
+        if (start->step <= step)
+            break;
+    }
+    return window;
+}
+
 static bool is_whole(const struct vt_trace *trace, const struct vt_window *window)
 {
     for (size_t i = 0; i < trace->gap_count; i++) {
@@ -304,7 +324,7 @@ static int need_reserved(const struct vt_report *report, const struct vt_moment 
             continue;
         result = vt_walk_device(report, at, &device);
         need(report->trace,
-             window_of(report->trace, device.at.state.event_index, device.at.state.event_index), needs);
+             window_with_step(report, device.at.state.event_index, device.at.state.event_index), needs);
     }
     return result;
 }
@@ -323,7 +343,7 @@ int vt_report_needs(const struct vt_attribution *attribution, const struct vt_re
     if (!result && wanted.at && at.reserved)
         result = need_reserved(report, &at, needs);
     else if (!result && wanted.at && !at.peak && !at.end)
-        need(report->trace, window_of(report->trace, at.first, at.last), needs);
+        need(report->trace, window_with_step(report, at.first, at.last), needs);
     if (!result && (range->has_from || range->has_to)) {
         struct vt_window window = {.end = report->trace->recorded_events};
 
