@@ -242,12 +242,12 @@ struct vt_loaded {
  * long trace not all events are kept. */
 int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
             size_t error_bytes);
-/* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was made
- * of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
+/* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was
+ * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
 int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
              size_t error_bytes);
-/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what` is
- * done with each of them. */
+/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
+ * is done with each of them. */
 int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
                    const char *what);
 /* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512

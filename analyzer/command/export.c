@@ -29,10 +29,12 @@ static const struct format formats[] = {
     {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
     {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
     {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL, NULL},
-    {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
+    {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
+     NULL},
     {"csv", "-csv", false, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
     {"sqlite", ".sqlite", true, false, true, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
-    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
+    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL,
+     vt_parquet_convert},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
 

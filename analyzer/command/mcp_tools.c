@@ -333,7 +333,7 @@ static int end_data(struct call *call, struct data *data, int failed)
     bool whole = data->stream && !fclose(data->stream);
 
     if (!failed && whole) {
-        data->text[strcspn(data->text, "\n")] = '\0';  /* the last: it is on one line */
+        data->text[strcspn(data->text, "\n")] = '\0';   /* the last: it is on one line */
         call->structured = cJSON_CreateRaw(data->text); /* a parser would round large numbers */
     }
     free(data->text);

@@ -320,10 +320,11 @@ struct vt_mcp_kept *vt_mcp_open_whole(struct vt_mcp_traces *traces, const char *
         return kept;
     if (kept->loaded.trace->recorded_events <= VT_MCP_MAX_EVENTS)
         return open_named(traces, name, true, error, error_bytes);
-    snprintf(error, error_bytes,
-             "the trace has %s events, too many to look at each here: vramtrace annotate and vramtrace export "
-             "--format sqlite --all-events do, where there is memory",
-             vt_format_count(kept->loaded.trace->recorded_events, events));
+    snprintf(
+        error, error_bytes,
+        "the trace has %s events, too many to look at each here: vramtrace annotate and vramtrace export "
+        "--format sqlite --all-events do, where there is memory",
+        vt_format_count(kept->loaded.trace->recorded_events, events));
     return NULL;
 }
 

@@ -258,8 +258,8 @@ static const char *advice(int error)
 /* Traces with more events than this are thinned, unless all are asked for. */
 #define THIN_ABOVE_EVENTS UINT64_C(2000000)
 #define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
-/* Readings for moments that are asked for. With them the events round a moment are known, which may show it to
- * be another one. */
+/* Readings for moments that are asked for. With them the events round a moment are known, which may show it
+ * to be another one. */
 #define MOST_TRIES 2
 
 /* Those whose output is of each event; the tables and formats that are, export knows. */
@@ -286,7 +286,8 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
     if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
         header.counters.events <= thin_above())
         return 0;
-    return vt_wrong_use(command, "%s has %s events and %s each of them: --all-events does it, in %s of memory or more",
+    return vt_wrong_use(command,
+                        "%s has %s events and %s each of them: --all-events does it, in %s of memory or more",
                         path, vt_format_count(header.counters.events, events), what,
                         vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
 }
@@ -301,11 +302,13 @@ static void close_trace(struct vt_loaded *loaded)
     loaded->trace = NULL;
 }
 
-static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason, size_t reason_bytes)
+static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
+                   size_t reason_bytes)
 {
-    const struct vt_thinning thinning = {
-        thin_above(), loaded->asked.items, loaded->asked.count, vt_stack_kinds_find};
-    int result = vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
+    const struct vt_thinning thinning = {thin_above(), loaded->asked.items, loaded->asked.count,
+                                         vt_stack_kinds_find};
+    int result =
+        vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
     loaded->thinned = thinned && !result && loaded->trace->gap_count;
     if (!result)
@@ -316,7 +319,8 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
 }
 
 /* Reads a trace, with the moments that were asked for. */
-static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error, size_t error_bytes)
+static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error,
+                      size_t error_bytes)
 {
     const char *rules = loaded->rules;
     char reason[PATH_MAX + 512] = "";
@@ -395,8 +399,8 @@ static int load(const struct vt_command *command, const struct vt_arguments *arg
     }
     warn_of_newer(command, arguments, path);
     vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, !arguments->all_events && !(command->bit & OF_EACH_EVENT), loaded,
-                     error, sizeof error);
+    result = vt_open(path, arguments->rules, !arguments->all_events && !(command->bit & OF_EACH_EVENT),
+                     loaded, error, sizeof error);
     if (!result && options)
         result = vt_reach(loaded, options, error, sizeof error);
     vt_progress_end();

@@ -110,13 +110,14 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     loss = add_loss(
         facts, VT_LOSS_OMITTED, trace->omitted_events, "%s of %s events were not looked at one by one",
         vt_format_count(trace->omitted_events, events), vt_format_count(trace->recorded_events, recorded));
-    snprintf(loss->detail, sizeof loss->detail,
-             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
-             "the run. "
-             "The peak, the end, out of memory and what stays alive are complete; the chart, the largest "
-             "temporaries and estimates (what remedies save, what would be freed next) are from these moments. "
-             "--all-events looks at each event.",
-             events, recorded, vt_format_count(trace->window_count, moments));
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+        "the run. "
+        "The peak, the end, out of memory and what stays alive are complete; the chart, the largest "
+        "temporaries and estimates (what remedies save, what would be freed next) are from these moments. "
+        "--all-events looks at each event.",
+        events, recorded, vt_format_count(trace->window_count, moments));
 }
 
 static void add_end(struct vt_trace_facts *facts, uint8_t state)

@@ -239,9 +239,9 @@ static int find_moments(const struct vt_attribution *attribution, struct vt_repo
 /* Numbers of the events [first, end) that are kept in a gap, with those that are not. */
 static struct vt_window gap_of(const struct vt_trace *trace, const struct vt_gap *gap)
 {
-    return (struct vt_window){
-        .first = gap->first ? vt_trace_event_number(trace, gap->first - 1) + 1 : 0,
-        .end = gap->end < trace->event_count ? vt_trace_event_number(trace, gap->end) : trace->recorded_events};
+    return (struct vt_window){.first = gap->first ? vt_trace_event_number(trace, gap->first - 1) + 1 : 0,
+                              .end = gap->end < trace->event_count ? vt_trace_event_number(trace, gap->end)
+                                                                   : trace->recorded_events};
 }
 
 static int list_gaps(struct vt_report *report)

@@ -341,10 +341,10 @@ static int walk_columns(struct walk *walk)
         for (size_t i = 0; i < columns.count && !result; i++) {
             const struct vt_column *column = &columns.items[i];
 
-            result = walk->visit(walk->context, &(struct vt_column_row){vt_table_names[table], column->name,
-                                                                        vt_cell_kind_name(column->kind),
-                                                                        vt_unit_name(column->unit),
-                                                                        column->about});
+            result = walk->visit(walk->context,
+                                 &(struct vt_column_row){vt_table_names[table], column->name,
+                                                         vt_cell_kind_name(column->kind),
+                                                         vt_unit_name(column->unit), column->about});
         }
         vt_columns_free(&columns);
     }
@@ -408,7 +408,6 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
     }
     return 0;
 }
-
 
 int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
 {

@@ -171,8 +171,8 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
     int error = vt_reserve(&thinner->numbers, &thinner->number_capacity, thinner->count + 1,
                            sizeof *thinner->numbers);
     if (!error)
-        error = vt_reserve(&thinner->bytes, &thinner->bytes_capacity, thinner->count + 1,
-                           sizeof *thinner->bytes);
+        error =
+            vt_reserve(&thinner->bytes, &thinner->bytes_capacity, thinner->count + 1, sizeof *thinner->bytes);
     if (error)
         return error;
     struct vt_event_bytes *device = bytes_at(thinner, event);
@@ -232,7 +232,7 @@ static bool is_record(struct vt_thinner *thinner, const struct vt_event *event)
     if (event->stack_id >= thinner->kind_count)
         return false;
     struct vt_thin_sizes *sizes = &thinner->sizes[2 * (size_t)event->stack_id + (event->bytes > SMALL_BYTES)];
-    bool least = !sizes->least || event->bytes < sizes->least, most = event->bytes > sizes->most;
+    bool least = !sizes->least || event->bytes<sizes->least, most = event->bytes> sizes->most;
     sizes->least = least ? event->bytes : sizes->least;
     sizes->most = most ? event->bytes : sizes->most;
     return least || most;

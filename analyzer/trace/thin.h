@@ -39,7 +39,8 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
-/* Bytes of all blocks of an event's device, those that are left out too; only of events that make or free one. */
+/* Bytes of all blocks of an event's device, those that are left out too; only of events that make or free
+ * one. */
 static inline bool vt_has_event_bytes(const struct vt_event *event)
 {
     return event->layer == VT_LAYER_FRAMEWORK &&
@@ -68,12 +69,13 @@ struct vt_thinner {
     bool in_gap;
     size_t dropped;       /* of the gap at hand: events that are empty in the result */
     struct vt_index live; /* address → blocks */
-    struct vt_thin_sizes *sizes; /* of the blocks so far, by stack id: of small requests, then of large ones */
-    struct vt_index pages;  /* of driver memory → 1 = no block of it has been kept yet */
+    struct vt_thin_sizes
+        *sizes;            /* of the blocks so far, by stack id: of small requests, then of large ones */
+    struct vt_index pages; /* of driver memory → 1 = no block of it has been kept yet */
     struct vt_thin_device {
         struct vt_event_bytes bytes; /* so far: what its next event gets */
         uint8_t kind;                /* of the last code that is not VT_STACK_OTHER */
-        uint32_t run, kept_run; /* counts changes of kind; the last of which an outliving block was kept */
+        uint32_t run, kept_run;    /* counts changes of kind; the last of which an outliving block was kept */
     } devices[VT_MAX_DEVICES + 1]; /* the last: of what has none */
     struct vt_thin_block *blocks;
     size_t block_count, block_capacity;

@@ -125,10 +125,10 @@ struct vt_trace {
     uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
     uint64_t omitted_events;
     uint64_t (*recorded_kinds)[4]; /* of these: by kind and enum vt_layer (0 = another); NULL: of `events` */
-    uint64_t *event_numbers; /* of each event, as recorded; NULL: its index */
+    uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
     struct vt_event_bytes *event_bytes; /* thin.h: of each event of a thinned trace; NULL: it is not */
-    size_t window_count;     /* runs of events without gaps */
-    struct vt_gap *gaps;     /* thin.h: where events are missing; in order */
+    size_t window_count;                /* runs of events without gaps */
+    struct vt_gap *gaps;                /* thin.h: where events are missing; in order */
     size_t gap_count;
 
     struct vt_trace_stack

@@ -32,8 +32,8 @@ static void put_text(struct vt_bytes *json, const char *name, const char *text)
 
 typedef uint64_t number_in_file(const struct vt_report *report, uint64_t event_index);
 
-/* A member of `size` bytes in each of `count` structures of `stride` bytes. `in_file`, if it is not NULL: they
- * are events of `report`. */
+/* A member of `size` bytes in each of `count` structures of `stride` bytes. `in_file`, if it is not NULL:
+ * they are events of `report`. */
 static void put_numbers(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
                         size_t stride, const struct vt_report *report, number_in_file *in_file)
 {
