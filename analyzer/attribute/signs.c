@@ -1,6 +1,7 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
 #include "attribute/signs.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -251,7 +252,7 @@ static int read_events(struct vt_finder *finder)
         struct vt_finder_thread *thread = &finder->threads[number];
         finder->numbered |= event->sequence != 0;
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
-            thread->node_stack = event->stack_id;
+            thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
         if (event->kind == VT_EVENT_NODE && event->detail != 0 &&
             VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i))
             return -ENOMEM;

@@ -6,7 +6,8 @@
 #include "attribute/rules.h"
 #include "attribute/sites.h"
 
-#define STEPS_LEAST 8 /* fewer prove nothing */
+#define STEPS_LEAST 8    /* fewer prove nothing */
+#define WINDOW_LEAST 32u /* events: shorter windows are of moments that all steps have at one place */
 
 static uint8_t kind_of(uint64_t traits)
 {
@@ -19,13 +20,13 @@ static uint8_t kind_of(uint64_t traits)
     return traits & (VT_TRAIT(DATA) | VT_TRAIT(SOURCE) | VT_TRAIT(ROWS)) ? VT_STACK_DATA : VT_STACK_OTHER;
 }
 
-/* How many steps begin in the events [first, end), which have no gap; *events more of them, as recorded. */
+/* How many steps begin after `first` in the events [first, end), which have no gap; *events more of them. */
 static uint64_t steps_between(const struct vt_attribution *attribution, uint32_t first, uint32_t end,
                               uint64_t *events)
 {
-    if (end <= first)
+    if (end < first + WINDOW_LEAST)
         return 0;
-    *events += end - first;
+    *events += end - first - 1;
     return vt_span_at(attribution, end - 1)->step - vt_span_at(attribution, first)->step;
 }
 

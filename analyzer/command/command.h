@@ -4,6 +4,7 @@
 
 #include "attribute/attribute.h"
 #include "diagnose/check.h"
+#include "report/needs.h"
 #include "view/text/style.h"
 
 #include <limits.h>
@@ -233,11 +234,22 @@ struct vt_loaded {
     struct vt_replay *replay;
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
+    const char *rules;        /* NULL = the built-in ones only; as long as this */
+    bool thinned;             /* not each of its events is here */
+    struct vt_needs asked;    /* of a thinned trace: events that were asked for */
 };
-/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `rules` NULL =
- * the built-in ones only. */
-int vt_open(const char *path, const char *rules, const struct vt_thinning *thinning, struct vt_loaded *loaded,
-            char *error, size_t error_bytes);
+/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `thinned`: of a
+ * long trace not all events are kept. */
+int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
+            size_t error_bytes);
+/* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was
+ * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
+int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
+             size_t error_bytes);
+/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
+ * is done with each of them. */
+int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                   const char *what);
 /* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
  * bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
@@ -262,6 +274,9 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
+/* What vt_report_page makes a report of. */
+struct vt_report_options vt_report_page_options(const struct vt_command *command,
+                                                const struct vt_arguments *arguments);
 /* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
  * document in short. An exit status, with the reason in `error`. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,

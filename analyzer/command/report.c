@@ -116,6 +116,12 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     return result;
 }
 
+struct vt_report_options vt_report_page_options(const struct vt_command *command,
+                                                const struct vt_arguments *arguments)
+{
+    return options_for(arguments, page_of(command));
+}
+
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,
                    const struct vt_loaded *loaded, const struct vt_view_style *style, FILE *out, FILE *json,
                    char *error, size_t error_bytes)

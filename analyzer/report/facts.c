@@ -143,8 +143,9 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     snprintf(loss->detail, sizeof loss->detail,
              "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
              "the run. "
-             "The peak, the end, out of memory and what stays alive are complete; the chart and the largest "
-             "temporaries are those of these moments. --all-events looks at each event.",
+             "The peak, the end, out of memory and what stays alive are complete; the chart, the "
+             "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
+             "moments. --all-events looks at each event.",
              events, recorded, vt_format_count(trace->window_count, moments));
 }
 
@@ -252,6 +253,14 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_omitted(facts, trace);
     if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
+}
+
+const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts)
+{
+    for (size_t i = 0; i < facts->loss_count; i++)
+        if (facts->losses[i].kind != VT_LOSS_OMITTED)
+            return &facts->losses[i];
+    return NULL;
 }
 
 const char *vt_short_command(const struct vt_trace_facts *facts)

@@ -59,6 +59,9 @@ struct vt_trace_facts {
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts);
 
+/* The worst of what is lost, NULL = nothing: what was not looked at is not. */
+const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts);
+
 /* The command without the folder of its program. */
 const char *vt_short_command(const struct vt_trace_facts *facts);
 

@@ -127,7 +127,8 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
 
 const char *vt_unit_name(unsigned unit)
 {
-    static const char *const names[] = {"", "bytes", "ns", "count", "event", "step", "address", "id"};
+    static const char *const names[] = {"",     "bytes",   "ns", "count", "event",
+                                        "step", "address", "id", "event"};
 
     return names[unit];
 }

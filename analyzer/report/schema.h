@@ -43,6 +43,7 @@ enum vt_unit {
     VT_UNIT_STEP,    /* from 1, 0 = before the first */
     VT_UNIT_ADDRESS, /* of the device */
     VT_UNIT_ID,
+    VT_UNIT_LAST_EVENT, /* of an event with which something ends that lasts until the next */
 };
 
 const char *vt_unit_name(unsigned unit); /* "bytes", "ns", …; "" = none */

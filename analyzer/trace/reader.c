@@ -265,6 +265,7 @@ static void take_thinned(struct long_reading *reading)
     trace->event_count = reading->thinner.count;
     trace->tables->event_capacity = reading->thinner.capacity;
     trace->event_numbers = reading->thinner.numbers;
+    trace->event_bytes = reading->thinner.bytes;
     trace->gaps = reading->thinner.gaps;
     trace->gap_count = reading->thinner.gap_count;
     trace->omitted_events = reading->thinner.omitted_events;
@@ -296,7 +297,8 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
         trace->events = NULL;
         trace->event_count = tables->event_capacity = 0;
         vt_definitions_finish(trace);
-        error = vt_survey_windows(&reading->survey, &windows, &window_count);
+        error = vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows,
+                                  &window_count);
     }
     reading->thinner.kind_count = trace->stack_count;
     if (!error)
@@ -308,6 +310,11 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     reading->thinner.kinds = kinds;
     reading->thinner.windows = windows;
     reading->thinner.window_count = trace->window_count = window_count;
+    trace->recorded_kinds = malloc(sizeof reading->survey.kinds);
+    if (trace->recorded_kinds)
+        memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
+    else if (!error)
+        error = -ENOMEM;
     vt_survey_free(&reading->survey);
     if (!error)
         error = read_again(reading, file, ring, ring_count);
@@ -465,7 +472,9 @@ void vt_trace_close(struct vt_trace *trace)
     free(trace->events);
     free(trace->rare_events);
     free(trace->event_numbers);
+    free(trace->event_bytes);
     free(trace->gaps);
+    free(trace->recorded_kinds);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

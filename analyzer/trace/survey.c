@@ -28,7 +28,8 @@ void vt_survey_free(struct vt_survey *survey)
         free(survey->devices[i]);
     vt_index_free(&survey->live);
     free(survey->blocks);
-    free(survey->instants);
+    free(survey->shown.items);
+    free(survey->growth.items);
     free(survey->stack_events);
     memset(survey, 0, sizeof *survey);
 }
@@ -101,12 +102,11 @@ static int take_block(struct vt_survey *survey, const struct vt_event *event)
     return 0;
 }
 
-/* Of very many, the first and the last are kept. */
-static int add_instant(struct vt_survey *survey)
+static int add_instant(struct vt_instants *instants, uint64_t event)
 {
-    if (survey->instant_count < INSTANTS_MAXIMUM)
-        return VT_APPEND(survey->instants, survey->instant_count, survey->instant_capacity, survey->events);
-    survey->instants[INSTANTS_MAXIMUM / 2 + survey->events % (INSTANTS_MAXIMUM / 2)] = survey->events;
+    if (instants->count < INSTANTS_MAXIMUM)
+        return VT_APPEND(instants->items, instants->count, instants->capacity, event);
+    instants->items[INSTANTS_MAXIMUM / 2 + event % (INSTANTS_MAXIMUM / 2)] = event;
     return 0;
 }
 
@@ -125,7 +125,11 @@ static int take_one(struct vt_survey *survey, const struct vt_event *event)
     }
     if (is_refusal)
         survey->last_refusal = survey->events + 1;
-    return is_refusal || event->kind == VT_EVENT_INSPECTION ? add_instant(survey) : 0;
+    if (is_refusal || event->kind == VT_EVENT_INSPECTION)
+        return add_instant(&survey->shown, survey->events);
+    return event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_MAP
+               ? add_instant(&survey->growth, survey->events)
+               : 0;
 }
 
 int vt_survey_reach(struct vt_survey *survey, size_t stacks)
@@ -144,6 +148,7 @@ int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size
 {
     int error = 0;
     for (size_t i = 0; i < count && !error; i++) {
+        survey->kinds[events[i].kind][events[i].layer < VT_SURVEY_LAYERS ? events[i].layer : 0]++;
         error = take_one(survey, &events[i]);
         survey->events++;
     }
@@ -208,29 +213,38 @@ static int join_windows(struct windows *windows)
     return error;
 }
 
-int vt_survey_windows(const struct vt_survey *survey, struct vt_window **made, size_t *count)
+int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                      struct vt_window **made, size_t *count)
 {
     struct windows windows = {.events = survey->events};
-    uint64_t around = STEPS_AROUND * events_of_step(survey);
+    const uint64_t step = events_of_step(survey);
+    uint64_t around = STEPS_AROUND * step;
     uint64_t least = survey->budget / 1024 + 1, most = survey->budget / 16 + 1;
     around = around < least ? least : around > most ? most : around;
+    /* What is shown has its whole step, if there are steps: names of gradients come from the code before. */
+    const uint64_t shown = 2 * step > around && 2 * step <= survey->budget ? 2 * step : around;
     uint64_t samples = survey->budget < SAMPLES * 1000 ? 0 : survey->budget / 4 / around;
     samples = samples > SAMPLES ? SAMPLES : samples;
     int error = add_window(&windows, 0, 0, 2 * around);
     if (!error && survey->events)
-        error = add_window(&windows, survey->events - 1, around, 0);
+        error = add_window(&windows, survey->events - 1, shown, 0);
     for (uint64_t i = 1; i < samples && !error; i++)
         error = add_window(&windows, survey->events / samples * i, around / 2, around);
     if (!error && survey->last_refusal)
-        error = add_window(&windows, survey->last_refusal - 1, around, around);
-    for (size_t i = 0; i < survey->instant_count && !error; i++)
-        error = add_window(&windows, survey->instants[i], i < SAMPLES ? around / 2 : FEW_AROUND,
+        error = add_window(&windows, survey->last_refusal - 1, shown, shown);
+    for (size_t i = 0; i < survey->shown.count && !error; i++)
+        error = add_window(&windows, survey->shown.items[i], i < SAMPLES ? around / 2 : FEW_AROUND,
                            i < SAMPLES ? around / 2 : FEW_AROUND);
+    for (size_t i = 0; i < survey->growth.count && !error; i++)
+        error = add_window(&windows, survey->growth.items[i], 1, 0);
+    for (size_t i = 0; i < asked_count && !error; i++)
+        if (asked[i].end > asked[i].first)
+            error = add_window(&windows, asked[i].first, shown, asked[i].end - asked[i].first + shown);
     for (size_t d = 0; d < VT_MAX_DEVICES && !error; d++) {
         const struct vt_survey_device *device = survey->devices[d];
         if (!device)
             continue;
-        error = add_window(&windows, device->peak_event, around, around);
+        error = add_window(&windows, device->peak_event, shown, shown);
         for (size_t i = 0; i < part_count(survey) && !error; i++)
             if (device->part_peaks[i])
                 error = add_window(&windows, device->part_events[i], 0, 0);

@@ -21,6 +21,9 @@ enum vt_stack_kind {
     VT_STACK_KINDS
 };
 
+/* What VT_EVENT_NODE has as bytes where it stands for the block for which the node was made. */
+#define VT_NODE_OF_BLOCK UINT64_C(1)
+
 /* Where events are missing: kept ones [first, end) lie in a gap. */
 struct vt_gap {
     uint32_t first, end;
@@ -36,6 +39,18 @@ static inline bool vt_is_in_window(const struct vt_gap *gaps, size_t gap_count, 
     return *next == gap_count || event < gaps[*next].first;
 }
 
+/* Bytes of all blocks of an event's device, those that are left out too; only of events that make or free
+ * one. */
+static inline bool vt_has_event_bytes(const struct vt_event *event)
+{
+    return event->layer == VT_LAYER_FRAMEWORK &&
+           (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_FREE);
+}
+struct vt_event_bytes {
+    uint64_t after;   /* the event */
+    uint64_t between; /* at most, after events that are left out since the last one of the device; 0 = none */
+};
+
 struct vt_thinner {
     const struct vt_window *windows; /* in order; those before the next event are behind it */
     size_t window_count;
@@ -44,7 +59,8 @@ struct vt_thinner {
     /* The result. */
     struct vt_event *events;
     uint64_t *numbers; /* of each, as recorded */
-    size_t count, capacity, number_capacity;
+    struct vt_event_bytes *bytes;
+    size_t count, capacity, number_capacity, bytes_capacity;
     struct vt_gap *gaps;
     size_t gap_count, gap_capacity;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
@@ -55,12 +71,16 @@ struct vt_thinner {
     uint64_t next;    /* number of the next event */
     bool in_recorded; /* gap, of the recorder */
     bool in_gap;
-    size_t dropped;         /* of the gap at hand: events that are empty in the result */
-    uint8_t kind;           /* of the last code that is not VT_STACK_OTHER */
-    uint32_t run, kept_run; /* counts changes of kind; the last of which an outliving block was kept */
-    struct vt_index live;   /* address → blocks */
-    uint64_t *largest;      /* by stack id: bytes of its largest block so far */
-    struct vt_index pages;  /* of driver memory → 1 = no block of it has been kept yet */
+    size_t dropped;       /* of the gap at hand: events that are empty in the result */
+    struct vt_index live; /* address → blocks */
+    struct vt_thin_sizes
+        *sizes;            /* of the blocks so far, by stack id: of small requests, then of large ones */
+    struct vt_index pages; /* of driver memory → 1 = no block of it has been kept yet */
+    struct vt_thin_device {
+        struct vt_event_bytes bytes; /* so far: what its next event gets */
+        uint8_t kind;                /* of the last code that is not VT_STACK_OTHER */
+        uint32_t run, kept_run;    /* counts changes of kind; the last of which an outliving block was kept */
+    } devices[VT_MAX_DEVICES + 1]; /* the last: of what has none */
     struct vt_thin_block *blocks;
     size_t block_count, block_capacity;
 };

@@ -119,20 +119,24 @@ struct vt_trace {
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
 
-    /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail and
-     * total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
+    /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
+     * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
     struct vt_event *events;
     uint32_t *rare_events; /* indices of those that neither allocate, free nor make a node, in order */
     size_t rare_event_count;
     size_t event_count;
 
-    uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
+    uint64_t recorded_events;               /* in the file; more than `event_count` if the trace is thinned */
     uint64_t omitted_events, unkept_events; /* the second of the first: the recorder did not keep them */
-    uint64_t gap_refusals;  /* refused allocations in gaps of the recorder: what was alive then is not all here */
-    uint64_t unseen_passes;                 /* backward passes that nothing shows: steps are not counted there */
-    uint64_t *event_numbers; /* of each event, as recorded; NULL: its index */
-    size_t window_count;     /* runs of events without gaps */
-    struct vt_gap *gaps;     /* thin.h: where events are missing; in order */
+    uint64_t
+        gap_refusals; /* refused allocations in gaps of the recorder: what was alive then is not all here */
+    uint64_t unseen_passes;        /* backward passes that nothing shows: steps are not counted there */
+    uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
+                                      `events` */
+    uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
+    struct vt_event_bytes *event_bytes; /* thin.h: of each event of a thinned trace; NULL: it is not */
+    size_t window_count;                /* runs of events without gaps */
+    struct vt_gap *gaps;                /* thin.h: where events are missing; in order */
     size_t gap_count;
 
     struct vt_trace_stack
@@ -158,8 +162,11 @@ struct vt_trace {
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
 /* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
  * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+struct vt_window;
 struct vt_thinning {
     uint64_t above_events;
+    const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
+    size_t asked_count;
     int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
 };
 int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,

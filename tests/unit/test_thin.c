@@ -8,6 +8,7 @@
 
 #define EVENTS 6000
 #define ADDRESSES 40
+#define DEVICES 2
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -32,6 +33,8 @@ static void make_events(struct vt_event *events, size_t count)
         }
         events[i].kind = alive[address] && random_below(200) ? VT_EVENT_FREE : VT_EVENT_ALLOC;
         events[i].address = (address + 1) * 4096;
+        events[i].bytes = events[i].kind == VT_EVENT_ALLOC ? 512 * (1 + random_below(9)) : 0;
+        events[i].device_index = (int8_t)(address % DEVICES);
         events[i].detail = events[i].total_bytes = 1;
         alive[address] = events[i].kind == VT_EVENT_ALLOC;
     }
@@ -42,6 +45,20 @@ static void replay(uint64_t *alive, const struct vt_event *event)
 {
     if (event->layer == VT_LAYER_FRAMEWORK)
         alive[event->address / 4096 - 1] = event->kind == VT_EVENT_ALLOC ? event->t_ns + 1 : 0;
+}
+
+/* What blocks have on each device. */
+struct totals {
+    uint64_t bytes[ADDRESSES], after[DEVICES], between[DEVICES];
+};
+
+static void add_up(struct totals *totals, const struct vt_event *event)
+{
+    if (event->layer != VT_LAYER_FRAMEWORK)
+        return;
+    uint64_t *bytes = &totals->bytes[event->address / 4096 - 1];
+    totals->after[event->device_index] += event->bytes - *bytes;
+    *bytes = event->bytes;
 }
 
 static size_t make_windows(struct vt_window *windows, uint64_t count)
@@ -68,6 +85,7 @@ Test(thin, windows_are_complete)
     static struct vt_window windows[EVENTS];
     for (int round = 0; round < 30; round++) {
         uint64_t all[ADDRESSES] = {0}, kept[ADDRESSES] = {0};
+        struct totals totals = {0};
         make_events(events, EVENTS);
         struct vt_thinner thinner = {.windows = windows, .window_count = make_windows(windows, EVENTS)};
         const size_t window_count = thinner.window_count;
@@ -77,11 +95,20 @@ Test(thin, windows_are_complete)
         size_t next = 0, gap = 0;
         for (uint64_t i = 0; i < EVENTS; i++) {
             bool inside = is_inside(windows, window_count, i);
+            uint64_t *between = &totals.between[events[i].device_index];
             replay(all, &events[i]);
+            add_up(&totals, &events[i]);
             if (next == thinner.count || thinner.numbers[next] != i) {
                 cr_assert(!inside, "an event of a window is missing");
                 cr_assert_neq(events[i].kind, VT_EVENT_MARK, "not a block");
+                if (totals.after[events[i].device_index] > *between)
+                    *between = totals.after[events[i].device_index];
                 continue;
+            }
+            if (events[i].kind != VT_EVENT_MARK) {
+                cr_assert_eq(thinner.bytes[next].after, totals.after[events[i].device_index]);
+                cr_assert_eq(thinner.bytes[next].between, *between, "event %d", (int)i);
+                *between = 0;
             }
             const struct vt_event *own = &thinner.events[next];
             cr_assert_eq(own->t_ns, i, "its number is its own");
@@ -98,6 +125,7 @@ Test(thin, windows_are_complete)
         vt_thin_free(&thinner);
         free(thinner.events);
         free(thinner.numbers);
+        free(thinner.bytes);
         free(thinner.gaps);
     }
 }
@@ -135,7 +163,7 @@ Test(thin, passes_stay_recognisable)
         first.address += 4096;
         cr_assert_eq(vt_thin_take(&thinner, &first, 1), 0);
     }
-    thinner.kind = VT_STACK_OTHER;
+    thinner.devices[0].kind = VT_STACK_OTHER;
     for (size_t i = 0; i < count; i++) {
         struct vt_event event = {.kind = steps[i].frees ? VT_EVENT_FREE : VT_EVENT_ALLOC,
                                  .layer = VT_LAYER_FRAMEWORK,
@@ -151,6 +179,55 @@ Test(thin, passes_stay_recognisable)
     vt_thin_free(&thinner);
     free(thinner.events);
     free(thinner.numbers);
+    free(thinner.bytes);
+    free(thinner.gaps);
+}
+
+/* A block that stays has the node of one that does not: the maker stays as the node's event. */
+Test(thin, makers_of_nodes_stay)
+{
+    static const struct {
+        uint8_t kind;
+        uint32_t slot, thread;
+        uint64_t sequence;
+        bool stays;
+    } steps[] = {
+        {VT_EVENT_ALLOC, 1, 1, 4, true},  /* left out, but shows node 4, which the next one has */
+        {VT_EVENT_ALLOC, 2, 1, 4, true},  /* is never freed */
+        {VT_EVENT_ALLOC, 3, 1, 6, false}, /* shows a node that none has that stays */
+        {VT_EVENT_NODE, 0, 1, 8, false},   {VT_EVENT_NODE, 0, 1, 10, true},
+        {VT_EVENT_ALLOC, 4, 1, 10, true},  {VT_EVENT_ALLOC, 5, 2, 10, true}, /* another thread's own */
+        {VT_EVENT_ALLOC, 6, 1, 12, false}, {VT_EVENT_ALLOC, 7, 1, 14, true}, /* what comes next may have it */
+        {VT_EVENT_FREE, 1, 1, 0, false},   {VT_EVENT_FREE, 3, 1, 0, false},
+        {VT_EVENT_FREE, 6, 1, 0, false},   {VT_EVENT_FREE, 7, 1, 0, false},
+    };
+    static const uint8_t kinds[] = {VT_STACK_OTHER};
+    struct vt_window none = {100, 101};
+    struct vt_thinner thinner = {.kinds = kinds, .windows = &none, .window_count = 1};
+    size_t count = sizeof steps / sizeof *steps;
+    for (size_t i = 0; i < count; i++) {
+        bool is_node = steps[i].kind == VT_EVENT_NODE;
+        struct vt_event event = {.kind = steps[i].kind,
+                                 .layer = is_node ? VT_LAYER_NONE : VT_LAYER_FRAMEWORK,
+                                 .address = steps[i].slot * 4096,
+                                 .bytes = is_node ? 0 : 512,
+                                 .sequence = steps[i].sequence,
+                                 .thread_id = steps[i].thread};
+        cr_assert_eq(vt_thin_take(&thinner, &event, 1), 0);
+    }
+    cr_assert_eq(vt_thin_end(&thinner), 0);
+    for (size_t i = 0; i < count; i++)
+        cr_expect_eq(find(&thinner, i) != NULL, steps[i].stays, "event %zu", i);
+    cr_expect_eq(find(&thinner, 0)->kind, VT_EVENT_NODE);
+    cr_expect_eq(find(&thinner, 0)->bytes, VT_NODE_OF_BLOCK);
+    cr_expect_eq(find(&thinner, 4)->bytes, 0);
+    for (size_t i = 0; i < thinner.count; i++)
+        cr_expect_eq(thinner.events[i].head_start, 0);
+    cr_expect_eq(thinner.count + thinner.omitted_events, count);
+    vt_thin_free(&thinner);
+    free(thinner.events);
+    free(thinner.numbers);
+    free(thinner.bytes);
     free(thinner.gaps);
 }
 
@@ -164,6 +241,10 @@ Test(thin, windows_have_the_peak)
         uint64_t alive[ADDRESSES] = {0}, most = 0, peak = 0;
         size_t count, now = 0;
         make_events(events, EVENTS);
+        for (size_t i = 0; i < EVENTS; i++) { /* blocks of one size, of one device */
+            events[i].device_index = 0;
+            events[i].bytes = 512;
+        }
         events[3000].kind = VT_EVENT_OOM;
         events[3000].layer = VT_LAYER_NONE;
         cr_assert_eq(vt_survey_reach(&survey, 2), 0);
@@ -177,7 +258,8 @@ Test(thin, windows_have_the_peak)
         }
         cr_assert_eq(survey.devices[0]->peak_event, peak);
         cr_assert_eq(survey.devices[0]->peak_bytes, most * 512);
-        cr_assert_eq(vt_survey_windows(&survey, &windows, &count), 0);
+        cr_assert_eq(survey.kinds[VT_EVENT_OOM][0], 1);
+        cr_assert_eq(vt_survey_windows(&survey, NULL, 0, &windows, &count), 0);
         cr_assert(is_inside(windows, count, peak) && is_inside(windows, count, 0));
         cr_assert(is_inside(windows, count, EVENTS - 1) && is_inside(windows, count, 3000));
         for (size_t i = 0; i < count; i++)

@@ -74,9 +74,10 @@ static uint64_t read_number(const struct writer *writer, const struct vt_field *
 {
     uint64_t number = vt_read_unsigned(member, size);
 
-    return field->unit == VT_UNIT_EVENT && writer->style->report
-               ? vt_report_event_number(writer->style->report, number)
-               : number;
+    if (!writer->style->report || (field->unit != VT_UNIT_EVENT && field->unit != VT_UNIT_LAST_EVENT))
+        return number;
+    return field->unit == VT_UNIT_EVENT ? vt_report_event_number(writer->style->report, number)
+                                        : vt_report_last_event_number(writer->style->report, number);
 }
 
 /* An array of numbers in one raw piece: thousands of items each would take long. */
