@@ -1,0 +1,138 @@
+#include "record/tally.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "text.h"
+
+static void set(uint64_t *member, uint64_t value)
+{
+    __atomic_store_n(member, value, __ATOMIC_RELAXED);
+}
+
+static struct vt_tally_device *device_of(struct vt_tally *tally, int device_index)
+{
+    return device_index >= 0 && device_index < (int)VT_MAX_DEVICES ? &tally->devices[device_index] : NULL;
+}
+
+void vt_tally_begin(struct vt_tally *tally, const char *rank)
+{
+    vt_text_copy(tally->rank, sizeof tally->rank, rank);
+    set(&tally->kept, 1);
+}
+
+void vt_tally_device(struct vt_tally *tally, const struct vt_device *device)
+{
+    struct vt_tally_device *told = device_of(tally, (int)device->device_index);
+    const size_t bytes = device->head.bytes - sizeof *device;
+    if (!told)
+        return;
+    memcpy(told->name, device + 1, bytes < sizeof told->name ? bytes : sizeof told->name - 1);
+    set(&told->total_bytes, device->total_bytes);
+}
+
+/* ---- segments ---- */
+
+/* One that begins at the same address has ended unseen. */
+static void add_range(struct vt_tally_ranges *known, struct vt_tally_range range)
+{
+    uint32_t i = 0;
+    while (i < known->count && known->ranges[i].start != range.start)
+        i++;
+    if (i == VT_TALLY_RANGES || !range.start || !range.bytes)
+        return;
+    known->ranges[i] = range;
+    known->count += i == known->count;
+}
+
+static void set_segments(struct vt_tally_device *device, uint64_t bytes)
+{
+    set(&device->segment_bytes, bytes);
+    if (bytes > device->segment_peak_bytes)
+        set(&device->segment_peak_bytes, bytes);
+}
+
+/* The driver takes back what begins in start … start + bytes; bytes 0: what begins at `start`. */
+static void end_ranges(struct vt_tally *tally, struct vt_tally_ranges *known, uint64_t start, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < known->count;) {
+        const struct vt_tally_range range = known->ranges[i];
+        if (range.start != start && range.start - start >= bytes) {
+            i++;
+            continue;
+        }
+        struct vt_tally_device *device = device_of(tally, range.device_index);
+        if (device)
+            set_segments(device, device->segment_bytes - range.bytes);
+        known->freed = range;
+        known->ranges[i] = known->ranges[--known->count];
+    }
+}
+
+static void restore_range(struct vt_tally *tally, struct vt_tally_ranges *known, uint64_t start)
+{
+    struct vt_tally_device *device = device_of(tally, known->freed.device_index);
+    if (known->freed.start != start)
+        return;
+    add_range(known, known->freed);
+    if (device)
+        set_segments(device, device->segment_bytes + known->freed.bytes);
+    known->freed.start = 0;
+}
+
+/* A block, after which the framework holds `event->detail` bytes of the driver's: if that is not what we
+ * know, the block is in memory that is new to it. */
+static void see_block(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event)
+{
+    struct vt_tally_device *device = device_of(tally, event->device_index);
+    if (!device || device->segment_bytes == event->detail)
+        return;
+    for (uint32_t i = 0; event->kind == VT_EVENT_ALLOC && i < known->count; i++) {
+        struct vt_tally_range *range = &known->ranges[i];
+        if (range->start < event->address + event->bytes && event->address < range->start + range->bytes)
+            range->device_index = event->device_index;
+    }
+    set_segments(device, event->detail);
+}
+
+static void see_driver(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event)
+{
+    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
+    struct vt_tally_device *device = device_of(tally, event->device_index);
+    switch (event->kind) {
+    case VT_EVENT_ALLOC:
+    case VT_EVENT_MAP:
+        if (!(event->flags & not_device))
+            add_range(known, (struct vt_tally_range){event->address, event->bytes, -1});
+        break;
+    case VT_EVENT_FREE:
+    case VT_EVENT_UNMAP:
+        end_ranges(tally, known, event->address, event->kind == VT_EVENT_UNMAP ? event->bytes : 0);
+        break;
+    case VT_EVENT_FREE_FAILED:
+        restore_range(tally, known, event->address);
+        break;
+    case VT_EVENT_MEMORY_INFO:
+        if (device) {
+            set(&device->free_bytes, event->bytes);
+            set(&device->total_bytes, event->total_bytes);
+            set(&device->info_ns, event->t_ns);
+        }
+        break;
+    }
+    if ((event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE) &&
+        !(event->flags & not_device))
+        set(&tally->driver_made_bytes, tally->driver_made_bytes + event->bytes);
+}
+
+void vt_tally_event(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event)
+{
+    if (event->layer != VT_LAYER_FRAMEWORK) {
+        if (event->layer != VT_LAYER_NONE)
+            see_driver(tally, known, event);
+        return;
+    }
+    see_block(tally, known, event);
+    if (event->kind == VT_EVENT_ALLOC)
+        set(&tally->block_made_bytes, tally->block_made_bytes + event->bytes);
+}

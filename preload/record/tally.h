@@ -1,0 +1,25 @@
+/* What `vramtrace top` shows besides the counters of the hot path (format.h, struct vt_tally): kept from the
+ * records as they are taken from the ring. Threads: the writer's. */
+#ifndef VT_TALLY_H
+#define VT_TALLY_H
+
+#include "vramtrace/format.h"
+
+/* Live driver memory: which of it holds a framework's blocks is seen when the framework says that it holds
+ * more. Memory that is too much for the list counts once the framework tells its own total again. */
+enum { VT_TALLY_RANGES = 4096 };
+struct vt_tally_ranges {
+    uint32_t count;
+    struct vt_tally_range {
+        uint64_t start, bytes;
+        int8_t device_index;          /* of the segment that it is, -1 = it is none */
+    } ranges[VT_TALLY_RANGES], freed; /* freed: the latest, in case that fails */
+};
+
+/* `rank`: a text of the launcher's. */
+void vt_tally_begin(struct vt_tally *tally, const char *rank);
+void vt_tally_event(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event);
+/* A device's definition, and that of its UUID. */
+void vt_tally_device(struct vt_tally *tally, const struct vt_device *device);
+
+#endif
