@@ -98,6 +98,10 @@ static int check_words(const struct live *live)
             found = found || is_meant(&live->recorders[r].header, word);
         if (!found && is_number(word))
             return say_why_not(live->command, word);
+        if (!found && !S_ISDIR(status.st_mode)) {
+            vt_say(live->command, "no process records to %s at this moment", word);
+            return VT_EXIT_UNREADABLE;
+        }
     }
     return 0;
 }
@@ -425,8 +429,7 @@ static int take_screen(struct live *live, bool *taken)
     *taken = !result;
     if (result == -ENOENT)
         vt_say(live->command,
-               "the terminal's type '%s' is not known here, so this is printed once; set TERM, or use "
-               "--interval",
+               "the type of the terminal, TERM=%s, is not known here or too simple, so this is printed once",
                term ? term : "");
     if (result)
         return 0;

@@ -60,11 +60,12 @@ static void put_line(const struct column *columns, size_t count, char (*cells)[C
     for (size_t i = 0; i < count && left > 0; i++) {
         if (!cells[i][0] && columns[i].optional)
             continue;
-        const int own = i + 1 == count ? left : width >= WIDE ? columns[i].wide : columns[i].width;
-        char *text = vt_shorten(cells[i], own < left ? own : left, VT_CUT_END);
+        int own = i + 1 == count ? left : width >= WIDE ? columns[i].wide : columns[i].width;
+        own = own < left ? own : left;
+        char *text = vt_shorten(cells[i], own, VT_CUT_END);
         const int pad = own - vt_text_columns(text ? text : "");
         fprintf(out, "%*s%s", columns[i].left ? 0 : pad, "", text ? text : "");
-        if (i + 1 < count)
+        if (left > own + 1)
             fprintf(out, "%*s", (columns[i].left ? pad : 0) + 1, "");
         left -= own + 1;
         free(text);
