@@ -272,6 +272,8 @@ enum vt_record_kind {
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
     VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
     VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -395,6 +397,14 @@ struct vt_device {
     uint32_t reserved;
     uint64_t total_bytes;
     /* name to the end of the record */
+};
+
+/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+struct vt_device_uuid {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t reserved;
+    uint8_t uuid[16];
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */

@@ -29,8 +29,8 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
     memcpy(copy, head, head->bytes);
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
-    if (drain->ranges && head->kind == VT_RECORD_DEVICE)
-        vt_tally_device(&drain->ring->header->tally, (const struct vt_device *)(const void *)head);
+    if (drain->ranges)
+        vt_tally_definition(&drain->ring->header->tally, head);
 }
 
 static void take_event(struct vt_drain *drain, const struct vt_event *event)

@@ -21,7 +21,14 @@ void vt_tally_begin(struct vt_tally *tally, const char *rank)
     set(&tally->kept, 1);
 }
 
-void vt_tally_device(struct vt_tally *tally, const struct vt_device *device)
+static void take_uuid(struct vt_tally *tally, const struct vt_device_uuid *device)
+{
+    struct vt_tally_device *told = device_of(tally, (int)device->device_index);
+    if (told)
+        memcpy(told->uuid, device->uuid, sizeof told->uuid);
+}
+
+static void take_device(struct vt_tally *tally, const struct vt_device *device)
 {
     struct vt_tally_device *told = device_of(tally, (int)device->device_index);
     const size_t bytes = device->head.bytes - sizeof *device;
@@ -29,6 +36,14 @@ void vt_tally_device(struct vt_tally *tally, const struct vt_device *device)
         return;
     memcpy(told->name, device + 1, bytes < sizeof told->name ? bytes : sizeof told->name - 1);
     set(&told->total_bytes, device->total_bytes);
+}
+
+void vt_tally_definition(struct vt_tally *tally, const struct vt_record_head *head)
+{
+    if (head->kind == VT_RECORD_DEVICE)
+        take_device(tally, (const struct vt_device *)(const void *)head);
+    else if (head->kind == VT_RECORD_DEVICE_UUID)
+        take_uuid(tally, (const struct vt_device_uuid *)(const void *)head);
 }
 
 /* ---- segments ---- */

@@ -19,7 +19,7 @@ struct vt_tally_ranges {
 /* `rank`: a text of the launcher's. */
 void vt_tally_begin(struct vt_tally *tally, const char *rank);
 void vt_tally_event(struct vt_tally *tally, struct vt_tally_ranges *known, const struct vt_event *event);
-/* A device's definition, and that of its UUID. */
-void vt_tally_device(struct vt_tally *tally, const struct vt_device *device);
+/* A definition; what is not of a device is passed over. */
+void vt_tally_definition(struct vt_tally *tally, const struct vt_record_head *head);
 
 #endif

@@ -262,7 +262,7 @@ def quit_screen(terminal):
                                                       (80, 24, "vt100", "C"), (60, 10, "linux", "C.UTF-8")])
 def test_the_screen(busy, columns, rows, term, locale):
     terminal = Terminal(["top", busy], rows, columns, TERM=term, LC_ALL=locale)
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     seen = plain(terminal.seen)
     assert "vramtrace top" in seen and f"{os.getpid()}" in seen and "paused" in seen and "BLOCKS" in seen
     assert ("▾" in seen) == (locale != "C")
@@ -277,7 +277,7 @@ def test_the_screen_is_resized(busy):
     import struct
     import termios
     terminal = Terminal(["top", "--interval", "3600", busy])
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 9, 40, 0, 0))
     terminal.wait_for(b"Too small: 40x9; needs 60x10")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
@@ -289,7 +289,7 @@ def test_the_screen_is_resized(busy):
                                                           (["--color=always"], {"NO_COLOR": "1"}, True)])
 def test_colours(busy, options, environment, coloured):
     terminal = Terminal(["top", *options, busy], TERM="xterm-256color", **environment)
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     assert bool(re.search(r"\x1b\[(\d+;)*3[1-7]m", quit_screen(terminal))) == coloured
 
 
@@ -297,7 +297,7 @@ def test_marks_and_inspections_from_the_screen(start_host):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", host.pid])
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     terminal.press(b"m")
     terminal.wait_for(b"name of the mark")
     terminal.press("größe".encode() + b"x\x7f\r")
@@ -313,7 +313,7 @@ def test_a_process_that_ends_is_shown_once_more(start_host, tmp_path):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", tmp_path])
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     host.end()
     terminal.wait_for(b"ended")
     terminal.wait_for(b"No process here records")
@@ -324,7 +324,7 @@ def test_the_screen_ends_with_the_named_process(start_host):
     host = start_host()
     host.do("allocate 4096")
     terminal = Terminal(["top", host.pid])
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     host.end()
     text, status = terminal.end()
     assert status == 0 and text.rstrip().endswith(f"the process has ended; next: vramtrace report {host.trace}")
@@ -338,7 +338,7 @@ def test_a_terminal_that_cannot(busy, term):
 
 def test_ctrl_c_gives_the_terminal_back(busy):
     terminal = Terminal(["top", busy], TERM="xterm-256color")
-    terminal.wait_for(b"inspect")
+    terminal.wait_for(b"hold")
     terminal.press(b"\x03")
     text, status = terminal.end()
     assert status == 0 and "\x1b[?1049l" in text

@@ -2,13 +2,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "view/text/print.h"
 
-enum { WIDE = 120, CELL_BYTES = 5120, CARDS = 8, LEVELS = 8 };
+enum { WIDE = 120, CELL_BYTES = 5120, LEAST = 16, LEVELS = 8 };
 
 /* ---- Numbers of at most five columns ---- */
 
@@ -225,7 +226,9 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
                 int *title_line, FILE *out)
 {
     struct vt_print print;
-    const size_t cards = top->card_count > CARDS && style->height ? CARDS : top->card_count;
+    /* On a screen the rows come first. */
+    const int most = !style->height ? INT_MAX : style->height < LEAST + 1 ? 0 : style->height - LEAST;
+    const size_t cards = top->card_count > (size_t)most ? (size_t)most : top->card_count;
     int lines = 1;
     bool ranks = false;
     for (size_t i = 0; i < top->process_count; i++)
@@ -239,7 +242,7 @@ int vt_top_text(const struct vt_top *top, const struct vt_view_style *style, enu
     }
     for (size_t i = 0; i < cards; i++)
         put_card(&top->cards[i], style->width, print.stream);
-    if (cards < top->card_count) {
+    if (cards && cards < top->card_count) {
         fprintf(print.stream, "… %zu more\n", top->card_count - cards);
         lines++;
     }

@@ -96,7 +96,8 @@ static void put_details(const struct vt_top_row *row, const struct vt_view_style
     const struct vt_top_process *process = row->process;
     char *text;
     put_text(line, A_NORMAL, style, process->command);
-    if (asprintf(&text, "%s events, %s lost · %s allocated so far · %s", VT_COUNT(process->event_count),
+    if (asprintf(&text, "%s · %s events, %s lost · %s allocated so far · %s",
+                 vt_top_state_name((unsigned)process->state), VT_COUNT(process->event_count),
                  VT_COUNT(process->lost_events + process->lost_definitions),
                  process->tallied ? VT_BYTES(process->block_made_bytes ? process->block_made_bytes
                                                                        : process->driver_made_bytes)
