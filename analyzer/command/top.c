@@ -319,25 +319,29 @@ static void type(struct shown *shown, int key)
     }
 }
 
-static void press(struct shown *shown, int key)
+/* False: the key is none that selects. */
+static bool move(struct shown *shown, int key)
+{
+    static const struct {
+        int key, letter;
+        long rows, pages;
+    } moves[] = {
+        {VT_KEY_UP, 'k', -1, 0},     {VT_KEY_DOWN, 'j', 1, 0},      {VT_KEY_PAGE_UP, 0, 0, -1},
+        {VT_KEY_PAGE_DOWN, 0, 0, 1}, {VT_KEY_HOME, 0, -INT_MAX, 0}, {VT_KEY_END, 0, INT_MAX, 0},
+    };
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (key == moves[i].key || key == moves[i].letter) {
+            select_row(shown,
+                       (long)shown->screen.selected + moves[i].rows + moves[i].pages * shown->screen.rows);
+            return true;
+        }
+    return false;
+}
+
+static void obey(struct shown *shown, int key)
 {
     struct vt_screen *screen = &shown->screen;
     struct live *live = shown->live;
-    const long row = (long)screen->selected;
-    const int left = live->key ? (int)live->key - 1 : VT_TOP_KEYS - 1,
-              right = ((int)live->key + 1) % VT_TOP_KEYS;
-    if (key == VT_KEY_GONE) {
-        shown->quit = true;
-    } else if (screen->question) {
-        type(shown, key);
-        return;
-    }
-    if (key != VT_KEY_NONE && key != VT_KEY_RESIZE)
-        shown->message[0] = 0;
-    if (screen->help) {
-        screen->help = key == VT_KEY_NONE || key == VT_KEY_RESIZE;
-        return;
-    }
     switch (key) {
     case 'q':
         shown->quit = true;
@@ -349,33 +353,13 @@ static void press(struct shown *shown, int key)
     case ' ':
         screen->paused = !screen->paused;
         break;
-    case VT_KEY_UP:
-    case 'k':
-        select_row(shown, row - 1);
-        break;
-    case VT_KEY_DOWN:
-    case 'j':
-        select_row(shown, row + 1);
-        break;
-    case VT_KEY_PAGE_UP:
-        select_row(shown, row - screen->rows);
-        break;
-    case VT_KEY_PAGE_DOWN:
-        select_row(shown, row + screen->rows);
-        break;
-    case VT_KEY_HOME:
-        select_row(shown, 0);
-        break;
-    case VT_KEY_END:
-        select_row(shown, LONG_MAX);
-        break;
     case VT_KEY_LEFT:
     case '<':
-        live->key = (enum vt_top_key)left;
+        live->key = (enum vt_top_key)(((int)live->key + VT_TOP_KEYS - 1) % VT_TOP_KEYS);
         break;
     case VT_KEY_RIGHT:
     case '>':
-        live->key = (enum vt_top_key)right;
+        live->key = (enum vt_top_key)(((int)live->key + 1) % VT_TOP_KEYS);
         break;
     case 'r':
         live->reverse = !live->reverse;
@@ -389,6 +373,22 @@ static void press(struct shown *shown, int key)
         break;
     }
     sort_again(shown);
+}
+
+static void press(struct shown *shown, int key)
+{
+    if (key == VT_KEY_NONE || key == VT_KEY_RESIZE)
+        return;
+    shown->quit = shown->quit || key == VT_KEY_GONE;
+    if (shown->screen.question) {
+        type(shown, key);
+        return;
+    }
+    shown->message[0] = 0;
+    if (shown->screen.help)
+        shown->screen.help = false;
+    else if (!move(shown, key))
+        obey(shown, key);
 }
 
 static int show(struct live *live)
@@ -405,8 +405,7 @@ static int show(struct live *live)
         error = vt_screen_draw(&shown.screen, &live->top, &live->style);
         const uint64_t now = now_ms();
         const int key = vt_screen_key(now < next_ms ? (int)(next_ms - now) : 0);
-        if (key != VT_KEY_NONE)
-            press(&shown, key);
+        press(&shown, key);
         if (now_ms() < next_ms)
             continue;
         next_ms = now_ms() + (uint64_t)interval * 1000;

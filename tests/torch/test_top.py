@@ -23,7 +23,8 @@ class Training:
         self.trace = folder / "x.vrt"
         self.process = subprocess.Popen(
             [*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, HERE / "top_script.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(self.trace), "VRAMTRACE_QUIET": "1", "RANK": "5", **settings})
+            text=True, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(self.trace), "VRAMTRACE_QUIET": "1", "RANK": "5",
+                            "VRAMTRACE_STANDIN_DEVICES": "2", **settings})
         self.pid = str(self.process.pid)
 
     def go_on(self):
@@ -64,13 +65,14 @@ def test_torchs_own_counters(start, allocator):
         for device, counters in enumerate(counted):
             use = held[device]
             assert {"allocated": use["block_bytes"], "reserved": use["segment_bytes"], "max_allocated": use["block_peak_bytes"],
-                    "max_reserved": use["segment_peak_bytes"]} == {name: counters[name] for name in counters if name not in ("used", "uuid")}
+                    "max_reserved": use["segment_peak_bytes"]} == {name: counters[name] for name in counters if name not in ("used", "total", "uuid")}
             assert use["uuid"] == counters["uuid"]
             assert use["driver_bytes"] == counters["reserved"]  # nothing but torch allocates here
             # What the driver itself counts has the context besides, which stays as it is.
             assert contexts.setdefault(device, counters["used"] - use["driver_bytes"]) == counters["used"] - use["driver_bytes"]
         for card in told["devices"]:
             use = held[card["device"]]
+            assert (card["uuid"], card["total_bytes"]) == (use["uuid"], counted[card["device"]]["total"])
             assert [card[name] for name in ("driver_bytes", "segment_bytes", "block_bytes", "processes")] == \
                 [use["driver_bytes"], use["segment_bytes"], use["block_bytes"], 1]
     assert len(held) == len(counted) >= 1

@@ -41,7 +41,7 @@ def counters(device):
     free, total = torch.cuda.mem_get_info(device)
     return {"allocated": torch.cuda.memory_allocated(device), "reserved": torch.cuda.memory_reserved(device),
             "max_allocated": torch.cuda.max_memory_allocated(device), "max_reserved": torch.cuda.max_memory_reserved(device),
-            "used": total - free, "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}"}
+            "used": total - free, "total": total, "uuid": f"GPU-{torch.cuda.get_device_properties(device).uuid}"}
 
 
 for _ in sys.stdin:
