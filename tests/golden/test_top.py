@@ -276,7 +276,7 @@ def test_the_screen_is_resized(busy):
     import fcntl
     import struct
     import termios
-    terminal = Terminal(["top", "--interval", "3600", busy])
+    terminal = Terminal(["top", "--interval", "3600", busy], LINES="24", COLUMNS="80")  # what a shell once exported
     terminal.wait_for(b"hold")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 9, 40, 0, 0))
     terminal.wait_for(b"Too small: 40x9; needs 60x10")

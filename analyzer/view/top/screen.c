@@ -11,7 +11,7 @@
 #include "base/memory_stream.h"
 #include "view/text/print.h"
 
-enum { PAUSED_COLOUR = 1, LOST_COLOUR, FOOT_LINES = 4 };
+enum { PAUSED_COLOUR = 1, LOST_COLOUR, FOOT_LINES = 4, LONGEST_MS = 500 };
 
 static SCREEN *terminal;
 
@@ -28,6 +28,9 @@ int vt_screen_begin(bool colour)
 {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return -ENOTTY;
+    /* The terminal's own size, not what a shell has once exported in LINES and COLUMNS. */
+    use_env(FALSE);
+    use_tioctl(TRUE);
     terminal = newterm(NULL, stdout, stdin);
     if (!terminal)
         return -ENOENT;
@@ -218,6 +221,8 @@ int vt_screen_key(int milliseconds)
         {KEY_RESIZE, VT_KEY_RESIZE}, {ERR, VT_KEY_NONE},
     };
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    /* A signal that came just before is noticed at the latest then. */
+    milliseconds = milliseconds < LONGEST_MS ? milliseconds : LONGEST_MS;
     int key = getch();
     if (key == ERR && poll(&input, 1, milliseconds) > 0) {
         if (input.revents & (POLLHUP | POLLERR | POLLNVAL))

@@ -53,7 +53,7 @@ int vt_screen_begin(bool colour);
 void vt_screen_end(void);
 /* -ENOMEM */
 int vt_screen_draw(struct vt_screen *screen, const struct vt_top *top, const struct vt_view_style *style);
-/* The next key, or VT_KEY_NONE after so many milliseconds or a signal. */
+/* The next key; VT_KEY_NONE after so many milliseconds, after half a second, or after a signal. */
 int vt_screen_key(int milliseconds);
 
 #endif
