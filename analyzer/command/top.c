@@ -120,7 +120,7 @@ static int take(struct live *live, bool settle)
     for (size_t i = 0; !error && i < count; i++) {
         if (!is_wanted(live, &recorders[i].header))
             continue;
-        settled[kept] = vt_recorder_settle(&recorders[i], settle ? SETTLE_MS : 0);
+        settled[kept] = settle && vt_recorder_settle(&recorders[i], SETTLE_MS);
         recorders[kept++] = recorders[i];
     }
     if (!error)

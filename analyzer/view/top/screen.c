@@ -29,8 +29,8 @@ int vt_screen_begin(bool colour)
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return -ENOTTY;
     /* The terminal's own size, not what a shell has once exported in LINES and COLUMNS. */
-    use_env(FALSE);
-    use_tioctl(TRUE);
+    unsetenv("LINES");
+    unsetenv("COLUMNS");
     terminal = newterm(NULL, stdout, stdin);
     if (!terminal)
         return -ENOENT;
