@@ -117,7 +117,8 @@ static int take_uses(struct vt_top_process *process, const struct vt_ring_header
 
 static double per_second(uint64_t before, uint64_t now, double seconds)
 {
-    return now > before ? (double)(now - before) / seconds : 0;
+    const double most = 1e18, value = now > before ? (double)(now - before) / seconds : 0;
+    return value < most ? value : most; /* another process may have written anything */
 }
 
 static int take_process(struct vt_top_process *process, const struct vt_ring_header *header, bool settled,

@@ -150,6 +150,26 @@ def test_every_width_and_nothing_that_moves_a_cursor(tmp_path, width, locale):
     assert max(map(len, text.splitlines())) <= width and len(text.splitlines()) == 1 + 1 + 3 + 1 + 1 + 3
 
 
+def test_a_ring_full_of_anything(tmp_path):
+    """Another process of the user can have written it."""
+    import random
+    choose = random.Random(5)
+    with Ring(tmp_path / "x.vrt", rank="1").device(0, (5, 5)) as ring:
+        good = ring.bytes()
+        for turn in range(60):
+            data = bytearray(good)
+            for at in range(104, 12288):  # all behind what says whose ring it is
+                if turn < 2 or choose.random() < 0.3:
+                    data[at] = (0xFF, 0x80)[turn] if turn < 2 else choose.randrange(256)
+            data[1184:1184 + len(bytes(ring.trace))] = ring.trace
+            data[1184 + len(ring.trace)] = 0
+            ring.path.write_bytes(data)
+            for how in ("--once", "--json", "--prometheus"):
+                shown = subprocess.run([PROGRAM, "top", how, tmp_path], capture_output=True, env=ENVIRONMENT, timeout=60)
+                assert shown.returncode == 0 and not shown.stderr
+                assert how != "--json" or json.loads(shown.stdout)["processes"][0]["pid"] == os.getpid()
+
+
 def test_sorted(tmp_path):
     rings = [Ring(tmp_path / f"{i}.vrt", rank=rank).device(i, driver, blocks) for i, (rank, driver, blocks) in enumerate(
         [("10", (5, 9), (4, 4)), ("9", (7, 8), (2, 2)), ("", (6, 7), (3, 3))])]

@@ -110,7 +110,7 @@ static void put_card(const struct vt_top_card *card, int width, FILE *out)
     snprintf(cells[6], CELL_BYTES, "–");
     if (card->told.total_bytes)
         put_bytes(card->told.total_bytes, wide, cells[6]);
-    if (card->told.info_ns) {
+    if (card->told.info_ns && card->told.free_bytes <= card->told.total_bytes) {
         put_bytes(card->told.total_bytes - card->told.free_bytes, wide, cells[5]);
         put_age(card->info_age_ns, cells[7]);
     }
@@ -148,9 +148,9 @@ static void put_history(const struct vt_top_use *use, int cells, bool unicode, c
             const uint64_t bytes = use->history[VT_TOP_HISTORY - count + k];
             most = bytes > most ? bytes : most;
         }
-        const double part = use->used_peak_bytes ? (double)most / (double)use->used_peak_bytes : 0;
+        const double part = most < use->used_peak_bytes ? (double)most / (double)use->used_peak_bytes : 1;
         const int level = most ? 1 + (int)(part * (LEVELS - 1) + 0.5) : 0;
-        text = stpcpy(text, (unicode ? blocks : letters)[level < LEVELS ? level : LEVELS]);
+        text = stpcpy(text, (unicode ? blocks : letters)[level]);
     }
 }
 
