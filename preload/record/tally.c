@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "hash.h"
 #include "text.h"
 
 static void set(uint64_t *member, uint64_t value)
@@ -48,16 +49,39 @@ void vt_tally_definition(struct vt_tally *tally, const struct vt_record_head *he
 
 /* ---- segments ---- */
 
-/* One that begins at the same address has ended unseen. */
-static void add_range(struct vt_tally_ranges *known, struct vt_tally_range range)
+/* Where the number of the range that begins there is, or would be. */
+static uint16_t *link_to(struct vt_tally_ranges *known, uint64_t start)
 {
-    uint32_t i = 0;
-    while (i < known->count && known->ranges[i].start != range.start)
-        i++;
-    if (i == VT_TALLY_RANGES || !range.start || !range.bytes)
+    uint16_t *link = &known->heads[vt_hash(start) >> (64 - VT_TALLY_BITS)];
+    while (*link && known->ranges[*link].start != start)
+        link = &known->ranges[*link].next;
+    return link;
+}
+
+/* One that begins at the same address has ended unseen. */
+static void add_range(struct vt_tally_ranges *known, uint64_t start, uint64_t bytes, int8_t device_index)
+{
+    uint16_t *link = link_to(known, start);
+    const uint16_t before = *link;
+    uint16_t at = before ? before : known->unused;
+    if (!start || !bytes || (!at && known->used == VT_TALLY_RANGES))
         return;
-    known->ranges[i] = range;
-    known->count += i == known->count;
+    if (!before && at)
+        known->unused = known->ranges[at].next;
+    at = at ? at : ++known->used;
+    known->ranges[at] =
+        (struct vt_tally_range){start, bytes, device_index, before ? known->ranges[before].next : 0};
+    *link = at;
+}
+
+static struct vt_tally_range take_range(struct vt_tally_ranges *known, uint16_t *link)
+{
+    const uint16_t at = *link;
+    const struct vt_tally_range range = known->ranges[at];
+    *link = range.next;
+    known->ranges[at] = (struct vt_tally_range){.next = known->unused};
+    known->unused = at;
+    return range;
 }
 
 static void set_segments(struct vt_tally_device *device, uint64_t bytes)
@@ -67,31 +91,28 @@ static void set_segments(struct vt_tally_device *device, uint64_t bytes)
         set(&device->segment_peak_bytes, bytes);
 }
 
-/* The driver takes back what begins in start … start + bytes; bytes 0: what begins at `start`. */
+/* The driver takes back what begins at `start`, and what follows it without a gap up to `bytes`. */
 static void end_ranges(struct vt_tally *tally, struct vt_tally_ranges *known, uint64_t start, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < known->count;) {
-        const struct vt_tally_range range = known->ranges[i];
-        if (range.start != start && range.start - start >= bytes) {
-            i++;
-            continue;
-        }
-        struct vt_tally_device *device = device_of(tally, range.device_index);
+    uint16_t *link;
+    for (uint64_t at = start; (at == start || at - start < bytes) && *(link = link_to(known, at));
+         at += known->freed.bytes) {
+        known->freed = take_range(known, link);
+        struct vt_tally_device *device = device_of(tally, known->freed.device_index);
         if (device)
-            set_segments(device, device->segment_bytes - range.bytes);
-        known->freed = range;
-        known->ranges[i] = known->ranges[--known->count];
+            set_segments(device, device->segment_bytes - known->freed.bytes);
     }
 }
 
 static void restore_range(struct vt_tally *tally, struct vt_tally_ranges *known, uint64_t start)
 {
-    struct vt_tally_device *device = device_of(tally, known->freed.device_index);
-    if (known->freed.start != start)
+    const struct vt_tally_range freed = known->freed;
+    struct vt_tally_device *device = device_of(tally, freed.device_index);
+    if (freed.start != start)
         return;
-    add_range(known, known->freed);
+    add_range(known, start, freed.bytes, freed.device_index);
     if (device)
-        set_segments(device, device->segment_bytes + known->freed.bytes);
+        set_segments(device, device->segment_bytes + freed.bytes);
     known->freed.start = 0;
 }
 
@@ -102,7 +123,7 @@ static void see_block(struct vt_tally *tally, struct vt_tally_ranges *known, con
     struct vt_tally_device *device = device_of(tally, event->device_index);
     if (!device || device->segment_bytes == event->detail)
         return;
-    for (uint32_t i = 0; event->kind == VT_EVENT_ALLOC && i < known->count; i++) {
+    for (uint16_t i = 1; event->kind == VT_EVENT_ALLOC && i <= known->used; i++) {
         struct vt_tally_range *range = &known->ranges[i];
         if (range->start < event->address + event->bytes && event->address < range->start + range->bytes)
             range->device_index = event->device_index;
@@ -118,7 +139,7 @@ static void see_driver(struct vt_tally *tally, struct vt_tally_ranges *known, co
     case VT_EVENT_ALLOC:
     case VT_EVENT_MAP:
         if (!(event->flags & not_device))
-            add_range(known, (struct vt_tally_range){event->address, event->bytes, -1});
+            add_range(known, event->address, event->bytes, -1);
         break;
     case VT_EVENT_FREE:
     case VT_EVENT_UNMAP:

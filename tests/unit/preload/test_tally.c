@@ -1,5 +1,6 @@
 /* What the writer thread makes of records for `vramtrace top`. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "record/tally.h"
@@ -101,11 +102,39 @@ Test(tally, too_many, .init = begin)
 {
     for (uint64_t i = 1; i <= VT_TALLY_RANGES + 10; i++)
         driver(VT_EVENT_ALLOC, i << 20, 8);
-    cr_assert_eq(known.count, VT_TALLY_RANGES);
+    cr_assert_eq(known.used, VT_TALLY_RANGES);
     block(VT_EVENT_ALLOC, (uint64_t)(VT_TALLY_RANGES + 5) << 20, 8, 8);
     driver(VT_EVENT_FREE, (uint64_t)(VT_TALLY_RANGES + 5) << 20, 0);
     block(VT_EVENT_FREE, 0, 0, 0);
     cr_assert_eq(segments(), 0);
+}
+
+/* Against a plain list. */
+Test(tally, made_and_freed_at_random, .init = begin)
+{
+    enum { PLACES = 6000, TURNS = 200000 };
+    static uint64_t alive[PLACES];
+    uint64_t reserved = 0;
+    unsigned count = 0;
+    srand(3);
+    for (int turn = 0; turn < TURNS; turn++) {
+        const unsigned place = (unsigned)rand() % PLACES;
+        const uint64_t address = (uint64_t)(place + 1) << 21;
+        if (alive[place]) {
+            driver(VT_EVENT_FREE, address, 0);
+            reserved -= alive[place];
+            alive[place] = 0;
+            count--;
+        } else if (count < VT_TALLY_RANGES) {
+            alive[place] = 512 + (uint64_t)rand() % 1000000;
+            reserved += alive[place];
+            count++;
+            driver(VT_EVENT_ALLOC, address, alive[place]);
+            block(VT_EVENT_ALLOC, address + 256, 256, reserved);
+        }
+        cr_assert_eq(segments(), reserved);
+    }
+    cr_assert_gt(count, 2000);
 }
 
 Test(tally, cards, .init = begin)
