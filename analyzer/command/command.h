@@ -6,6 +6,7 @@
 #include "diagnose/check.h"
 #include "report/needs.h"
 #include "view/text/style.h"
+#include "vramtrace/format.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -59,6 +60,8 @@ enum vt_takes {
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
     X(CTL, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",              \
       "what the recorder of a running process shall do; alone: which ones record")                           \
+    X(TOP, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                           \
+      "live: what the processes that record now hold on each GPU")                                           \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
     X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
@@ -85,7 +88,9 @@ struct vt_arguments {
     bool all_events;
     struct vt_limits limits; /* check */
     const char *baseline;
-    const char *format, *export_path; /* export */
+    const char *format, *export_path; /* export; export_path: also top */
+    bool once, prometheus;            /* top */
+    int interval, count, sort;        /* top: seconds, samples, enum vt_top_key; 0, 0, -1 = not given */
     int table;                        /* enum vt_table_id, -1 = all */
     char **operands;
     int operand_count;
@@ -173,6 +178,14 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
 
 #define VT_EXPORT_FORMATS 8u
 const char *vt_export_format_name(unsigned format); /* "perfetto", … */
+
+/* ---- ctl.c ---- */
+
+/* Asks the recorder and waits for its answer, 3 s at most. An exit status, with the reason in `error` (at
+ * least 512 bytes). */
+struct vt_recorder;
+int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
+                   char *error, size_t error_bytes);
 
 /* ---- folder.c ---- */
 /* A folder that gets its name when everything in it is complete. */

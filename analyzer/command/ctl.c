@@ -87,24 +87,37 @@ static const struct action *find_action(const struct vt_command *command, const 
     return NULL;
 }
 
-static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
-               const struct vt_recorder *recorder)
+int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
+                   char *error, size_t error_bytes)
 {
     const uint32_t pid = recorder->header.process.pid;
     bool recorded = false;
     int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
 
     if (result == -ETIMEDOUT)
-        vt_say(command,
-               "process %" PRIu32
-               " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
-               pid);
+        snprintf(
+            error, error_bytes,
+            "process %" PRIu32
+            " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
+            pid);
     else if (result)
-        vt_say(command, "process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
+        snprintf(error, error_bytes, "process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
     else if (!recorded)
-        vt_say(command,
-               "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again", pid);
+        snprintf(error, error_bytes,
+                 "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again",
+                 pid);
     return result || !recorded ? VT_EXIT_UNREADABLE : 0;
+}
+
+static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
+               const struct vt_recorder *recorder)
+{
+    char error[512];
+    const int status = vt_control_ask(what, text, recorder, error, sizeof error);
+
+    if (status)
+        vt_say(command, "%s", error);
+    return status;
 }
 
 static void put_next(const char *options, const char *text, const char *trace, FILE *out)

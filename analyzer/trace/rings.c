@@ -47,6 +47,19 @@ static bool is_alive(const struct vt_process_identity *process)
            (stat(path, &status) || status.st_ino == process->pid_namespace);
 }
 
+/* What another process may have put there has an end; a header of an earlier version ends before its tally.
+ */
+static void end_texts(struct vt_ring_header *header)
+{
+    struct vt_tally *tally = &header->tally;
+    if (header->header_bytes < VT_RING_HEADER_BYTES)
+        memset(tally, 0, sizeof *tally);
+    header->trace_path[sizeof header->trace_path - 1] = 0;
+    tally->rank[sizeof tally->rank - 1] = 0;
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
+        tally->devices[i].name[sizeof tally->devices[i].name - 1] = 0;
+}
+
 static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
 {
     struct vt_ring_header *header = &recorder->header;
@@ -54,7 +67,7 @@ static bool read_recorder(int folder, const char *folder_path, const char *name,
     const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
     if (file >= 0)
         close(file);
-    header->trace_path[sizeof header->trace_path - 1] = 0;
+    end_texts(header);
     return read && !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
            header->format_version == VT_FORMAT_VERSION && is_alive(&header->process) &&
            snprintf(recorder->path, sizeof recorder->path, "%s/%s", folder_path, name) <
@@ -192,9 +205,9 @@ bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t 
     return there;
 }
 
-static bool await_drained(const struct vt_ring_header *header, int milliseconds)
+/* Until all before position `end` is taken. */
+static bool await_drained(const struct vt_ring_header *header, uint64_t end, int milliseconds)
 {
-    const uint64_t end = __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE);
     for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;
          waited += WAIT_TURN_MS) {
         if (waited >= milliseconds)
@@ -202,6 +215,20 @@ static bool await_drained(const struct vt_ring_header *header, int milliseconds)
         nap();
     }
     return true;
+}
+
+bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds)
+{
+    struct vt_ring_header *header;
+    int file;
+    bool settled = false;
+    if (!map_ring(recorder, PROT_READ, &header, &file)) {
+        settled = await_drained(header, recorder->header.ring_reserved, milliseconds);
+        memcpy(&recorder->header, header, sizeof *header);
+        end_texts(&recorder->header);
+    }
+    unmap_ring(header, file);
+    return settled;
 }
 
 /* The header, then the chunks right behind it. */
@@ -253,7 +280,8 @@ int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE 
     int trace = result ? -1 : open(recorder->header.trace_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (!result && trace < 0)
         result = -errno;
-    *missing = !result && !await_drained(header, milliseconds);
+    *missing = !result && !await_drained(header, __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE),
+                                         milliseconds);
     if (!result)
         result = copy_unmoved(trace, out);
     if (trace >= 0)

@@ -19,6 +19,10 @@ struct vt_recorder {
  * is left out. 0 or -ENOMEM; the caller frees the list. */
 int vt_recorders_find(struct vt_recorder **recorders, size_t *count);
 
+/* Waits, at most that long, until what was recorded when `recorder` was read is counted in its tally, and
+ * reads it again. False: it is not yet, or the ring is gone. */
+bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds);
+
 /* Asks, and waits for the answer: true in *recorded if it was done. 0, -ETIMEDOUT if the recorder does not
  * answer in `milliseconds`, or another -errno. `text`: at most 1,019 bytes are taken. */
 int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,

@@ -36,7 +36,7 @@
 #define VT_FORMAT_VERSION 2u
 #define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that understands a file written now */
 #define VT_HEADER_BYTES 4096u
-#define VT_RING_HEADER_BYTES 8192u
+#define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
 /* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
  * process id there. */
@@ -139,6 +139,24 @@ struct vt_control {
     char text[1024];   /* NUL-terminated */
 };
 
+/* What is known of one device besides the counters. */
+struct vt_tally_device {
+    uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
+    char name[64];    /* NUL-terminated, cut off; "" = not known */
+    uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
+    uint64_t info_ns;                 /* the event clock; 0 = it has not said */
+    uint64_t segment_bytes;           /* that a framework's allocator holds, as it counts them itself */
+    uint64_t segment_peak_bytes;
+};
+
+/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
+struct vt_tally {
+    uint64_t kept; /* 1; 0: the rest is not known */
+    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
+    char rank[16]; /* the launcher's number of this process, "" = none */
+    struct vt_tally_device devices[VT_MAX_DEVICES];
+};
+
 struct vt_ring_header {
     char magic[8]; /* VT_RING_MAGIC */
     uint32_t format_version;
@@ -151,6 +169,7 @@ struct vt_ring_header {
     struct vt_counters counters;
     char trace_path[4096]; /* absolute */
     struct vt_control control;
+    struct vt_tally tally;
 };
 
 enum vt_feature {
@@ -256,6 +275,8 @@ enum vt_record_kind {
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
     VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
     VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -388,6 +409,14 @@ struct vt_device {
     uint32_t reserved;
     uint64_t total_bytes;
     /* name to the end of the record */
+};
+
+/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+struct vt_device_uuid {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t reserved;
+    uint8_t uuid[16];
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */

@@ -33,6 +33,15 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
         vt_flight_define(drain->flight, head);
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
+    if (drain->ranges)
+        vt_tally_definition(&drain->ring->header->tally, head);
+}
+
+static void take_event(struct vt_drain *drain, const struct vt_event *event)
+{
+    drain->chunk.events[drain->chunk.event_count++] = event;
+    if (drain->ranges)
+        vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
 }
 
 /* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
@@ -48,7 +57,7 @@ static void take_records(struct vt_drain *drain)
            (head = vt_ring_at(ring, &drain->position))) {
         drain->position += head->slots;
         if (head->kind == VT_RECORD_EVENT)
-            chunk->events[chunk->event_count++] = (const struct vt_event *)(const void *)head;
+            take_event(drain, (const struct vt_event *)(const void *)head);
         else
             take_definition(drain, head);
     }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "record/ring.h"
+#include "record/tally.h"
 #include "record/trace_file.h"
 #include "record/writer.h"
 
@@ -17,7 +18,8 @@ struct vt_drain {
     const struct vt_session *session;
     struct vt_seen *seen;
     struct vt_flight *flight; /* NULL: none */
-    uint64_t position;        /* the first slot that is not taken */
+    struct vt_tally_ranges *ranges; /* NULL: nobody looks at the ring's tally any more */
+    uint64_t position;              /* the first slot that is not taken */
 };
 
 /* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.

@@ -51,6 +51,7 @@ enum {
 struct writer {
     struct vt_session *session;
     struct vt_drain drain;
+    struct vt_tally_ranges ranges;
     uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
@@ -196,8 +197,11 @@ static struct writer *make_writer(struct vt_session *session)
     if (!writer)
         return NULL;
     writer->session = session;
-    writer->drain = (struct vt_drain){
-        .ring = &session->ring, .file = &session->file, .session = session, .seen = vt_seen_make()};
+    writer->drain = (struct vt_drain){.ring = &session->ring,
+                                      .file = &session->file,
+                                      .session = session,
+                                      .seen = vt_seen_make(),
+                                      .ranges = &writer->ranges};
     return writer->drain.seen && vt_chunk_start(&writer->drain.chunk) ? writer : NULL;
 }
 
@@ -261,6 +265,7 @@ static void *writer_main(void *context)
     }
     writer->drain.flight = vt_flight_make(session);
     vt_native_start(session->options.native);
+    vt_tally_begin(&session->ring.header->tally, session->options.rank);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
     if (session->options.start_step > 1)

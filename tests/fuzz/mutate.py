@@ -33,7 +33,7 @@ COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--
             *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
 HEADER_BYTES, RING_SLOT_BYTES = 4096, 64
 RING_PATH, RING_PATH_BYTES = 1368, 256  # in struct vt_file_header
-RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 8192, 88, 56  # in struct vt_ring_header
+RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 12288, 88, 56  # in struct vt_ring_header
 FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
 COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
 CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
