@@ -34,11 +34,11 @@ enum vt_takes {
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                   \
+    X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                   \
       "the post-mortem: the peak, its contents, the code that allocated them")                               \
     X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                               \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                         \
       "out of memory: what was requested, what had filled the card")                                         \
     X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                       \
       "fragmentation: segments, their holes, the blocks that keep them")                                     \
@@ -82,6 +82,7 @@ struct vt_arguments {
     bool json, events, stacks, verify, help, diff, no_pager;
     bool all; /* steps, annotate */
     bool all_events;
+    bool each; /* of several traces: not merged */
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export */
@@ -242,6 +243,9 @@ int vt_open(const char *path, const char *rules, const struct vt_thinning *thinn
  * bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
                   struct vt_report **report, char *error, size_t error_bytes);
+/* How a command's traces are thinned; NULL = not at all. */
+const struct vt_thinning *vt_thinning_for(const struct vt_command *command,
+                                          const struct vt_arguments *arguments);
 /* The same with a line on stderr instead, and words about newer traces of that name. */
 int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
             struct vt_loaded *loaded);
@@ -260,7 +264,19 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
                                  const char *path, struct vt_output *output));
 
+/* ---- job.c ---- */
+
+/* Whether the operands are several traces, or a folder of them. */
+bool vt_is_job(const struct vt_arguments *arguments);
+/* report and oom of a job: its traces merged, or with --each one after the other. */
+int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments,
+                   struct vt_output *output);
+
 /* ---- report.c ---- */
+
+/* A report of each operand, one after the other. */
+int vt_report_each(const struct vt_command *command, struct vt_arguments *arguments,
+                   struct vt_output *output);
 
 /* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
  * document in short. An exit status, with the reason in `error`. */

@@ -262,9 +262,9 @@ static const char *advice(int error)
 #define THINNED                                                                                              \
     (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_TIMELINE | 1u << VT_COMMAND_LEAKS | 1u << VT_COMMAND_OOM)
 
-/* How a command's traces are thinned; NULL = not at all. The variable is for tests. */
-static const struct vt_thinning *thinning_for(const struct vt_command *command,
-                                              const struct vt_arguments *arguments)
+/* The variable is for tests. */
+const struct vt_thinning *vt_thinning_for(const struct vt_command *command,
+                                          const struct vt_arguments *arguments)
 {
     static struct vt_thinning thinning = {THIN_ABOVE_EVENTS, vt_stack_kinds_find};
     const char *above = getenv("VRAMTRACE_THIN_ABOVE");
@@ -320,7 +320,7 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
     }
     warn_of_newer(command, arguments, path);
     vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, thinning_for(command, arguments), loaded, error, sizeof error);
+    result = vt_open(path, arguments->rules, vt_thinning_for(command, arguments), loaded, error, sizeof error);
     vt_progress_end();
     if (result)
         vt_say(command, "%s", error);

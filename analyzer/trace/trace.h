@@ -44,6 +44,13 @@ struct vt_trace_device {
     int index;
     const char *name;     /* "" = unknown */
     uint64_t total_bytes; /* 0 = unknown */
+    bool has_uuid;        /* tells the card from all others */
+    uint8_t uuid[16];
+};
+
+/* A variable that a launcher had put into the environment (preload/launch.def). */
+struct vt_trace_variable {
+    const char *name, *value;
 };
 
 /* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
@@ -118,6 +125,8 @@ struct vt_trace {
     const char *working_folder;
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
+    const struct vt_trace_variable *launch;
+    size_t launch_count;
 
     struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
     size_t event_count;

@@ -253,6 +253,8 @@ enum vt_record_kind {
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
     VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
     VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -359,6 +361,9 @@ struct vt_process {
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
 
+/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
+ * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
+
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
     uint64_t id;
@@ -376,6 +381,14 @@ struct vt_device {
     uint32_t reserved;
     uint64_t total_bytes;
     /* name to the end of the record */
+};
+
+/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+struct vt_device_uuid {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t reserved;
+    uint8_t uuid[16];
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */

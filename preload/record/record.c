@@ -489,7 +489,20 @@ bool vt_record_device_known(int device_index)
            (atomic_load_explicit(&session->known_devices, memory_order_relaxed) >> device_index & 1);
 }
 
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
+static void record_uuid(struct vt_session *session, int device_index, const void *uuid)
+{
+    struct vt_device_uuid *record = vt_ring_reserve(&session->ring, VT_RECORD_DEVICE_UUID, sizeof *record);
+    if (!record) {
+        count_dropped(&session->ring.header->counters.dropped_definitions);
+        return;
+    }
+    record->device_index = (uint32_t)device_index;
+    record->reserved = 0;
+    memcpy(record->uuid, uuid, sizeof record->uuid);
+    vt_ring_commit(record);
+}
+
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid)
 {
     struct vt_session *session = vt_session_get();
     size_t bytes = strnlen(name, TEXT_MAXIMUM_BYTES);
@@ -510,4 +523,6 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
     record->total_bytes = total_bytes;
     memcpy(record + 1, name, bytes);
     vt_ring_commit(record);
+    if (uuid)
+        record_uuid(session, device_index, uuid);
 }

@@ -69,7 +69,8 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
 
 /* Defines device `device_index`, once per process; later calls return at once. */
 bool vt_record_device_known(int device_index);
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes);
+/* `uuid`: 16 bytes, NULL = not known. */
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid);
 
 /* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
  * inside it. Returns the previous one, which the caller restores at the end of the call. */

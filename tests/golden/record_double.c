@@ -69,9 +69,10 @@ bool vt_record_device_known(int device_index)
     return known_devices >> device_index & 1;
 }
 
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid)
 {
     char line[512];
+    (void)uuid;
     if (atomic_fetch_or(&known_devices, 1u << device_index) >> device_index & 1)
         return;
     write_line(

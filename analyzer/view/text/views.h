@@ -7,6 +7,7 @@
 #include "report/annotation.h"
 #include "report/diff.h"
 #include "report/info.h"
+#include "report/job.h"
 #include "view/text/style.h"
 
 /* 0 or -errno, also of a failed write to `out`. */
@@ -20,6 +21,10 @@ int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vie
 int vt_text_paragraphs(const struct vt_report *report, FILE *out);
 
 int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out);
+
+/* Of several traces. */
+typedef int vt_text_job_view(const struct vt_job *job, const struct vt_view_style *style, FILE *out);
+vt_text_job_view vt_text_job, vt_text_job_oom;
 
 int vt_text_info(const struct vt_info *info, FILE *out);
 

@@ -76,6 +76,7 @@ struct standin_device {
 
 struct standin_settings {
     int devices;
+    int cards[STANDIN_MAXIMUM_DEVICES]; /* the card that each device is: CUDA_VISIBLE_DEVICES chooses */
     uint64_t memory_bytes;     /* of each device */
     uint64_t context_bytes;    /* what each context costs */
     uint64_t module_bytes;     /* what each loaded module costs */
