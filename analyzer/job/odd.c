@@ -110,29 +110,32 @@ static int add_difference(struct vt_job_difference **items, size_t *count, size_
 /* Modules that differ only in their numbers, as one: each step of a model's depth differs alike. */
 static int fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
 {
+    struct vt_index index = {0};
     size_t kept = 0;
+    int result = 0;
 
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; !result && i < *count; i++) {
         char pattern[256];
         bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
                    strchr(pattern, '*');
-        size_t at = 0;
+        uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name,
+                                      strlen(has ? pattern : items[i].name), VT_HASH_START);
+        uint32_t at = vt_index_get(&index, hash);
 
-        items[i].pattern = has ? vt_job_copy(&maker->arena, pattern) : items[i].name;
-        if (!items[i].pattern)
-            return -ENOMEM;
-        while (at < kept && strcmp(items[at].pattern, items[i].pattern) != 0)
-            at++;
-        if (at == kept) {
+        if (at == VT_INDEX_NONE) {
+            result = vt_index_put(&index, hash, (uint32_t)kept);
             items[kept++] = items[i];
             continue;
         }
-        items[at].name = items[at].pattern;
+        if (items[at].name[0] && !strchr(items[at].name, '*'))
+            items[at].name = vt_job_copy(&maker->arena, pattern);
+        result = items[at].name ? 0 : -ENOMEM;
         items[at].bytes += items[i].bytes;
         items[at].usual_bytes += items[i].usual_bytes;
     }
+    vt_index_free(&index);
     *count = kept;
-    return 0;
+    return result;
 }
 
 /* Keeps the largest. Takes `items` over. */

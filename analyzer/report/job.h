@@ -102,7 +102,6 @@ struct vt_job_process {
 /* What differs between one process and those like it. */
 struct vt_job_difference {
     const char *name, *file; /* of several modules of one kind: "layers.*.mlp" */
-    const char *pattern;     /* private to job/ */
     int32_t line;
     uint8_t phase, category;
     uint64_t bytes, usual_bytes; /* usual: the median of those like it */

@@ -391,7 +391,7 @@ static void differences(struct vt_print *print, const struct vt_job *job)
 
 static void more(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "More"}, {"", .drop = 1}};
+    static const struct vt_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
     const struct vt_job_process *process = &job->processes[job->run_count ? job->runs[0].most_process : 0];
     struct vt_table table;
 
