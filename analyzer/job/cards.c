@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 /* The entry of CUDA_VISIBLE_DEVICES that a device is, as a number; the device's own index where that does not
  * tell. */
 static int32_t card_number(const struct vt_job_process *process, int32_t index)
@@ -63,7 +65,7 @@ struct user {
     struct vt_job_device *device;
     size_t at; /* the next of its levels */
     bool has_context;
-    uint64_t now_bytes, own_at_most, context_at_most;
+    uint64_t now_bytes, most_bytes;
 };
 
 static uint64_t context_from(const struct user *user)
@@ -71,42 +73,110 @@ static uint64_t context_from(const struct user *user)
     return user->process->start_ns + user->device->context_ns;
 }
 
-static int by_context(const void *left, const void *right)
+static int compare_level(const void *level, const void *t_ns)
 {
-    uint64_t a = context_from(left), b = context_from(right);
-
-    return (a > b) - (a < b);
+    return ((const struct vt_job_level *)level)->t_ns > *(const uint64_t *)t_ns ? 1 : -1;
 }
 
 static uint64_t own_bytes_at(const struct user *user, uint64_t t_ns)
 {
     const struct vt_job_device *device = user->device;
+    uint64_t own_ns = t_ns - user->process->start_ns;
+    size_t after;
+
+    if (t_ns < user->process->start_ns || t_ns > user->process->end_ns)
+        return 0;
+    after = vt_lower_bound(device->levels, device->level_count, sizeof *device->levels, &own_ns, compare_level);
+    return after ? device->levels[after - 1].bytes : 0;
+}
+
+static bool is_alive(const struct user *user, uint64_t t_ns)
+{
+    return context_from(user) <= t_ns && t_ns <= user->process->end_ns;
+}
+
+/* ---- Contexts ---- */
+
+/* A time in which no user of a card came or went, and what was in use beside their own memory: their contexts, and what
+ * has no trace. */
+struct epoch {
+    uint64_t from_ns, bytes;
+    size_t alive;
+};
+
+static int compare_epochs(const void *left, const void *right)
+{
+    return vt_order(((const struct epoch *)left)->from_ns, ((const struct epoch *)right)->from_ns);
+}
+
+/* What the driver told of the card in an epoch, less what the users had then; a call of another process that was under
+ * way is in one of the two only, so the median is taken. False if nothing was told. */
+static bool measure_epoch(const struct user *users, size_t count, uint64_t to_ns, struct epoch *epoch, uint64_t *values)
+{
+    size_t told = 0;
+
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < users[i].device->card_level_count; k++) {
+            const struct vt_job_level *level = &users[i].device->card_levels[k];
+            uint64_t t_ns = users[i].process->start_ns + level->t_ns, own = 0;
+
+            if (t_ns < epoch->from_ns || t_ns >= to_ns)
+                continue;
+            for (size_t other = 0; other < count; other++)
+                own += own_bytes_at(&users[other], t_ns);
+            values[told++] = level->bytes > own ? level->bytes - own : 0;
+        }
+    epoch->bytes = vt_job_median(values, told);
+    return told > 0;
+}
+
+/* Begins of epochs: when a context was first seen, and when a process had ended. Without memory NULL. */
+static struct epoch *find_epochs(const struct user *users, size_t count, size_t *epoch_count)
+{
+    struct epoch *epochs = calloc(2 * count, sizeof *epochs);
+    size_t levels = 1;
+    uint64_t *values;
+
+    for (size_t i = 0; i < count; i++) {
+        levels += users[i].device->card_level_count;
+        if (epochs) {
+            epochs[2 * i].from_ns = context_from(&users[i]);
+            epochs[2 * i + 1].from_ns = users[i].process->end_ns + 1;
+        }
+    }
+    values = epochs ? calloc(levels, sizeof *values) : NULL;
+    if (!values) {
+        free(epochs);
+        return NULL;
+    }
+    *epoch_count = 2 * count;
+    qsort(epochs, 2 * count, sizeof *epochs, compare_epochs);
+    for (size_t e = 0; e < 2 * count; e++) {
+        uint64_t to_ns = e + 1 < 2 * count ? epochs[e + 1].from_ns : UINT64_MAX;
+
+        for (size_t i = 0; i < count; i++)
+            epochs[e].alive += is_alive(&users[i], epochs[e].from_ns);
+        if (!epochs[e].alive)
+            continue;
+        if (!measure_epoch(users, count, to_ns, &epochs[e], values) && e && epochs[e - 1].alive)
+            /* as before; of those that have ended, an equal part each is gone */
+            epochs[e].bytes = epochs[e - 1].bytes / epochs[e - 1].alive *
+                              (epochs[e].alive < epochs[e - 1].alive ? epochs[e].alive : epochs[e - 1].alive);
+    }
+    free(values);
+    return epochs;
+}
+
+static uint64_t contexts_at(const struct epoch *epochs, size_t count, uint64_t t_ns)
+{
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < device->level_count && user->process->start_ns + device->levels[i].t_ns <= t_ns; i++)
-        bytes = device->levels[i].bytes;
-    return user->process->end_ns < t_ns ? 0 : bytes;
+    for (size_t i = 0; i < count && epochs[i].from_ns <= t_ns; i++)
+        bytes = epochs[i].bytes;
+    return bytes;
 }
 
-/* A context is measured as what the whole card had in use: what the others had then is taken off. */
-static void correct_contexts(struct user *users, size_t count)
-{
-    qsort(users, count, sizeof *users, by_context);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t t_ns = context_from(&users[i]), others = 0;
-        struct vt_job_device *device = users[i].device;
-
-        for (size_t k = 0; k < count; k++) {
-            if (k == i)
-                continue;
-            others += own_bytes_at(&users[k], t_ns);
-            if (k < i && users[k].process->end_ns >= t_ns)
-                others += users[k].device->context_bytes;
-        }
-        others = others < device->measured_context_bytes ? others : device->measured_context_bytes;
-        device->context_bytes -= others < device->context_bytes ? others : device->context_bytes;
-    }
-}
+/* ---- The most of a card ---- */
 
 /* The next time at which some user's bytes change, as an event of all users together. */
 static uint64_t next_time(const struct user *users, size_t count)
@@ -142,29 +212,24 @@ static void advance(struct user *user, uint64_t t_ns)
     }
 }
 
-static uint64_t context_at(const struct user *user, uint64_t t_ns)
-{
-    return t_ns >= context_from(user) && t_ns <= user->process->end_ns ? user->device->context_bytes : 0;
-}
-
 /* Walks through all changes of all users. */
-static void find_most(struct vt_job_card *card, struct user *users, size_t count)
+static void find_most(struct vt_job_card *card, struct user *users, size_t count, const struct epoch *epochs,
+                      size_t epoch_count)
 {
     for (uint64_t t_ns; (t_ns = next_time(users, count)) != UINT64_MAX;) {
-        uint64_t sum = 0;
+        uint64_t contexts = contexts_at(epochs, epoch_count, t_ns), sum = contexts;
 
         for (size_t i = 0; i < count; i++) {
             advance(&users[i], t_ns);
-            sum += users[i].now_bytes + context_at(&users[i], t_ns);
+            sum += users[i].now_bytes;
         }
         if (sum <= card->most_bytes)
             continue;
         card->most_bytes = sum;
         card->most_ns = t_ns;
-        for (size_t i = 0; i < count; i++) {
-            users[i].own_at_most = users[i].now_bytes;
-            users[i].context_at_most = context_at(&users[i], t_ns);
-        }
+        card->context_bytes = contexts;
+        for (size_t i = 0; i < count; i++)
+            users[i].most_bytes = users[i].now_bytes;
     }
 }
 
@@ -180,7 +245,8 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
 {
     struct vt_job *job = &maker->job;
     struct vt_job_card *card = &job->cards[index];
-    size_t count = 0;
+    struct epoch *epochs;
+    size_t count = 0, epoch_count = 0;
 
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; k < job->processes[i].device_count; k++)
@@ -188,18 +254,19 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
                 users[count++] = (struct user){.process = &job->processes[i], .device = &job->processes[i].devices[k]};
                 card->is_coarse |= job->processes[i].devices[k].levels_are_coarse;
             }
-    correct_contexts(users, count);
-    find_most(card, users, count);
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);
-    if (!card->holders)
+    epochs = card->holders ? find_epochs(users, count, &epoch_count) : NULL;
+    if (!epochs)
         return -ENOMEM;
+    find_most(card, users, count, epochs, epoch_count);
+    free(epochs);
+    users[0].device->context_known = count == 1;
     for (size_t i = 0; i < count; i++)
         card->holders[i] = (struct vt_job_holder){.process = (uint32_t)(users[i].process - job->processes),
                                                   .device_index = users[i].device->index,
                                                   .label = users[i].process->label,
                                                   .path = users[i].process->path,
-                                                  .bytes = users[i].own_at_most + users[i].context_at_most,
-                                                  .context_bytes = users[i].context_at_most};
+                                                  .bytes = users[i].most_bytes};
     card->holder_count = count;
     qsort(card->holders, count, sizeof *card->holders, by_bytes);
     job->nodes[card->node].card_count++;

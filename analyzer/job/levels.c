@@ -12,6 +12,7 @@
 #include "trace/trace.h"
 
 #define MOST_LEVELS 65536u
+#define MOST_CARD_LEVELS 1024u
 
 struct reading {
     const struct vt_trace *trace;
@@ -44,14 +45,14 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     uint64_t own = counts->driver_bytes - counts->context_bytes,
              t_ns = vt_event_time(reading->trace, event_index);
 
-    if (counts->driver_bytes > device->driver_peak_bytes)
-        device->driver_peak_bytes = counts->driver_bytes;
+    if (own > device->driver_peak_bytes)
+        device->driver_peak_bytes = own;
     if (counts->segment_bytes > device->reserved_peak_bytes)
         device->reserved_peak_bytes = counts->segment_bytes;
-    if (counts->context_bytes && !device->measured_context_bytes) {
-        device->measured_context_bytes = counts->context_bytes;
+    if (counts->context_bytes && !device->context_bytes)
         device->context_ns = t_ns;
-    }
+    if (counts->context_bytes > device->context_bytes)
+        device->context_bytes = counts->context_bytes;
     if (own == reading->own_bytes)
         return 0;
     reading->own_bytes = own;
@@ -62,13 +63,27 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     return reading->failed;
 }
 
+/* The first of them; a process asks the driver now and then only. */
+static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+{
+    device->card_levels = vt_job_take(arena, MOST_CARD_LEVELS, sizeof *device->card_levels);
+    for (uint32_t i = 0; device->card_levels && i < trace->event_count && device->card_level_count < MOST_CARD_LEVELS; i++) {
+        const struct vt_event *event = &trace->events[i];
+
+        if (event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
+            event->bytes <= event->total_bytes)
+            device->card_levels[device->card_level_count++] =
+                (struct vt_job_level){vt_event_time(trace, i), event->total_bytes - event->bytes};
+    }
+    return device->card_levels ? 0 : -ENOMEM;
+}
+
 int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device)
 {
     struct reading reading = {.trace = report->trace, .device = device};
     const struct vt_replay_visitor visitor = {.visit = visit, .context = &reading};
 
     vt_replay_walk(report->attribution->replay, device->index, &visitor);
-    device->context_bytes = device->measured_context_bytes;
     device->levels = reading.failed ? NULL : vt_job_take(arena, reading.count, sizeof *device->levels);
     if (device->levels) {
         device->level_count = reading.count;
@@ -76,5 +91,5 @@ int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, s
             memcpy(device->levels, reading.items, reading.count * sizeof *device->levels);
     }
     free(reading.items);
-    return device->levels ? 0 : -ENOMEM;
+    return device->levels ? read_card_levels(report->trace, arena, device) : -ENOMEM;
 }

@@ -97,6 +97,15 @@ static int read_columns(struct vt_arena *arena, const struct vt_timeline *timeli
     return 0;
 }
 
+/* A context is measured as what the card had in use: that counts for the card, not for one of its users. */
+static struct vt_state without_context(struct vt_state state)
+{
+    state.driver_bytes -= state.context_bytes;
+    state.categories[VT_CATEGORY_CONTEXT] = 0;
+    state.context_bytes = 0;
+    return state;
+}
+
 static int read_device(const struct vt_report *report, const struct vt_device_report *from,
                        struct vt_arena *arena, struct vt_job_device *device)
 {
@@ -108,9 +117,9 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         .card = VT_JOB_NONE,
         .name = vt_job_copy(arena, from->name),
         .total_bytes = from->total_bytes,
-        .peak = from->peak.state,
-        .end = from->end.state,
-        .shown = from->shown->state,
+        .peak = without_context(from->peak.state),
+        .end = without_context(from->end.state),
+        .shown = without_context(from->shown->state),
         .leaks = from->leaks.leak_count,
         .leak_bytes_per_step = from->leaks.bytes_per_step,
         .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
@@ -198,9 +207,9 @@ static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
             continue;
         *parameter = (struct vt_job_parameter){.name = vt_job_copy(arena, tensor->path),
                                                .shape = vt_job_copy(arena, tensor->shape),
-                                               .whole_shape = "",
+                                               .whole_shape = vt_job_copy(arena, tensor->whole_shape),
                                                .bytes = tensor->bytes};
-        if (!parameter->name || !parameter->shape)
+        if (!parameter->name || !parameter->shape || !parameter->whole_shape)
             return -ENOMEM;
         process->parameter_count++;
     }

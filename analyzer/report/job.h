@@ -47,15 +47,18 @@ struct vt_job_device {
     struct vt_state shown; /* what parts are of: the peak, or when memory ran out */
     uint64_t peak_ns;
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
-    uint64_t driver_peak_bytes;
-    uint64_t context_bytes; /* of this process: without what others on the card held when it was measured */
-    uint64_t measured_context_bytes, context_ns;
+    uint64_t driver_peak_bytes;   /* without the context, as in all states here */
+    bool context_known;           /* no other process used the card: then it can be told from theirs */
+    uint64_t context_bytes;
+    uint64_t context_ns; /* when its context was first seen */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
     const char *leak_line;        /* of the largest; "" = there is none, or not known */
     struct vt_job_level *levels;  /* in order */
     size_t level_count;
     bool levels_are_coarse;       /* too many: of each few the largest */
+    struct vt_job_level *card_levels; /* what the driver told is in use on the whole card; in order */
+    size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
     size_t column_count;
 };
@@ -165,7 +168,7 @@ struct vt_job_holder {
     uint32_t process;
     int32_t device_index;
     const char *label, *path;
-    uint64_t bytes, context_bytes; /* bytes: with the context */
+    uint64_t bytes; /* without the context */
 };
 struct vt_job_card {
     uint32_t node;
@@ -174,6 +177,7 @@ struct vt_job_card {
     const char *uuid; /* "" = not known */
     const char *name;
     uint64_t total_bytes, most_bytes, most_ns;
+    uint64_t context_bytes; /* of most_bytes: contexts of all these processes, and what has no trace */
     bool is_coarse;
     struct vt_job_holder *holders; /* largest first */
     size_t holder_count;

@@ -228,7 +228,7 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
                                                {"GPU", .right = true},
                                                {"peak", .right = true},
                                                {"at", .right = true, .drop = 1},
-                                               {"step"},
+                                               {.title = "step"},
                                                {"vs median", .right = true},
                                                {"reserved", .right = true},
                                                {.title = "", .cut = VT_CUT_END, .minimum = 10},
@@ -328,7 +328,7 @@ static void card_row(struct vt_table *table, const struct vt_job *job, const str
                   job->node_count > 1 ? job->nodes[card->node].host : "", only ? ": " : "", only ? only->label : "");
     vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
     vt_table_cells(table, VT_PERCENT(card->most_bytes, card->total_bytes), VT_DURATION(card->most_ns),
-                   only ? VT_BYTES(only->context_bytes) : "");
+                   VT_BYTES(card->context_bytes));
     vt_table_cell(table, "%s%s", card->name, card->by_uuid ? "" : ", known by its number alone");
 }
 
@@ -336,8 +336,7 @@ static void holder_row(struct vt_table *table, const struct vt_job *job, const s
                        const struct vt_job_holder *holder)
 {
     vt_table_cell(table, "  %s", holder->label);
-    vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, card->total_bytes), "",
-                   holder->context_bytes ? VT_BYTES(holder->context_bytes) : "–",
+    vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, card->total_bytes), "", "",
                    job->processes[holder->process].command);
 }
 
@@ -348,7 +347,7 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
                                                {"most", .right = true},
                                                {"of card", .right = true},
                                                {"at", .right = true},
-                                               {"context", .right = true},
+                                               {"contexts", .right = true},
                                                {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
     size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
     struct vt_table table;
