@@ -40,6 +40,14 @@ static void find_refused(struct vt_job *job)
         qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);
 }
 
+/* Of a killed process only the last event is known, which may be long before: it waited for the others. */
+static bool ended_because(const struct vt_job_process *process, uint64_t first_ns)
+{
+    uint64_t apart = process->end_ns > first_ns ? process->end_ns - first_ns : first_ns - process->end_ns;
+
+    return apart < SOON_NS && (!process->ended || process->end_ns >= first_ns);
+}
+
 /* Of the first one's run: those that ended soon after it, and were not refused themselves. */
 static void find_ended(struct vt_job *job)
 {
@@ -51,13 +59,14 @@ static void find_ended(struct vt_job *job)
         const struct vt_job_process *process = &job->processes[i];
 
         if (i != first.process && process->run == fell->run && !fatal_refusal(process) &&
-            process->end_ns >= first.t_ns && process->end_ns - first.t_ns < SOON_NS)
-            job->falls[job->fall_count++] = (struct vt_job_fall){.process = i, .t_ns = process->end_ns};
+            ended_because(process, first.t_ns))
+            job->falls[job->fall_count++] =
+                (struct vt_job_fall){.process = i, .killed = !process->ended, .t_ns = process->end_ns};
     }
     if (job->fall_count > refused)
         qsort(job->falls + 1, job->fall_count - 1, sizeof *job->falls, by_time);
     for (size_t i = 0; i < job->fall_count; i++)
-        job->falls[i].after_ns = job->falls[i].t_ns - first.t_ns;
+        job->falls[i].after_ns = (int64_t)(job->falls[i].t_ns - first.t_ns);
 }
 
 /* Those that do the same work as the first that fell, without itself. */

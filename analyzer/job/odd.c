@@ -9,7 +9,7 @@
 #include "base/module_names.h"
 
 /* A process stands out by at least this part of what is usual, and this much. */
-#define ODD_PART 50u
+#define ODD_PART 20u
 #define ODD_BYTES UINT64_C(1048576)
 /* ... and by this many times what its group differs anyway, where it has three members or more. */
 #define ODD_TIMES 4u

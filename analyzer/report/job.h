@@ -202,11 +202,14 @@ struct vt_job_unread {
     const char *path, *why;
 };
 
-/* When memory ran out somewhere: one entry for each process that it ended or that ended soon after. */
+/* When memory ran out somewhere: one entry for each process that it ended in, that ended soon after, or that was
+ * killed. */
 struct vt_job_fall {
     uint32_t process;
-    const struct vt_job_refusal *refusal; /* NULL = it was not refused: it ended after the first was */
-    uint64_t t_ns, after_ns;              /* of the refusal or of its end; since the first fell */
+    const struct vt_job_refusal *refusal; /* NULL = it was not refused */
+    bool killed;                          /* it did not end in order: t_ns is that of its last event */
+    uint64_t t_ns;                        /* of the refusal, else of its end */
+    int64_t after_ns;                     /* since the first fell */
 };
 
 struct vt_job {

@@ -78,27 +78,20 @@ static void layout_line(struct vt_print *print, const struct vt_job *job, const 
     vt_end_paragraph(print, 0, 2);
 }
 
-static double percent_apart(uint64_t bytes, uint64_t usual)
-{
-    uint64_t apart = bytes > usual ? bytes - usual : usual - bytes;
-
-    return usual ? 100.0 * (double)apart / (double)usual : 0;
-}
-
 static void odd_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group,
                      const struct vt_job_odd *odd)
 {
     FILE *out = print->paragraph;
-    const char *label = job->processes[odd->process].label;
-    bool more = odd->bytes > odd->usual_bytes;
+    const char *label = job->processes[odd->process].label, *change = VT_JOB_CHANGE(odd->bytes, odd->usual_bytes),
+               *against = strchr(change, '%') ? "against " : "";
 
-    fprintf(out, VT_ALARM "%c%s" VT_RESET " peaks at " VT_BOLD "%s" VT_RESET ", %s%.1f %% ",
+    fprintf(out, VT_ALARM "%c%s" VT_RESET " peaks at " VT_BOLD "%s" VT_RESET ", %s ",
             label[0] >= 'a' && label[0] <= 'z' ? label[0] - 'a' + 'A' : label[0], label + 1, VT_BYTES(odd->bytes),
-            more ? "+" : "−", percent_apart(odd->bytes, odd->usual_bytes));
+            change);
     if (group->member_count == 2)
-        fprintf(out, "against %s", job->processes[group->members[odd->process == group->members[0]]].label);
+        fprintf(out, "%s%s", against, job->processes[group->members[odd->process == group->members[0]]].label);
     else
-        fprintf(out, "against the median of these %zu %sprocesses", group->member_count, layout_word(group->layout));
+        fprintf(out, "%sthe median of these %zu %sprocesses", against, group->member_count, layout_word(group->layout));
     fprintf(out, " (%s): ", VT_BYTES(odd->usual_bytes));
     vt_job_put_why(out, odd);
     fputc('.', out);
@@ -214,11 +207,16 @@ static void process_cells(struct vt_table *table, const struct vt_job *job, cons
     else
         vt_table_cells(table, vt_phase_name(device->peak.phase));
     if (usual)
-        vt_table_cell(table, "%s%.1f %%", device->peak.used_bytes < usual ? "−" : "+",
-                      percent_apart(device->peak.used_bytes, usual));
+        vt_table_cells(table, VT_JOB_CHANGE(device->peak.used_bytes, usual));
     else
         vt_table_cells(table, "");
-    vt_table_cells(table, VT_BYTES(device->reserved_peak_bytes), process->complete ? "" : process->outcome, process->path);
+    vt_table_cells(table, VT_BYTES(device->reserved_peak_bytes));
+    if (process->is_child)
+        vt_table_cell(table, "%s%schild of %s", process->complete ? "" : vt_job_outcome(process), process->complete ? "" : ", ",
+                      job->processes[process->parent].label);
+    else
+        vt_table_cells(table, process->complete ? "" : vt_job_outcome(process));
+    vt_table_cells(table, process->path);
 }
 
 static void process_table(struct vt_print *print, const struct vt_job *job)
@@ -347,7 +345,7 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
                                                {"most", .right = true},
                                                {"of card", .right = true},
                                                {"at", .right = true},
-                                               {"contexts", .right = true},
+                                               {"contexts, other", .right = true},
                                                {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
     size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
     struct vt_table table;

@@ -49,36 +49,58 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* The others: how many were refused too, and how many ended after the first was. */
+/* Indices of the processes that fell later, by process: refused ones, those that ended, those that were killed. */
+enum kind { REFUSED, ENDED, KILLED, KINDS };
+
+static enum kind kind_of(const struct vt_job_fall *fall)
+{
+    return fall->refusal ? REFUSED : fall->killed ? KILLED : ENDED;
+}
+
+static int by_process(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
 static void put_others(struct vt_print *print, const struct vt_job *job)
 {
-    uint32_t *refused = calloc(job->fall_count, sizeof *refused), *ended = calloc(job->fall_count, sizeof *ended);
-    size_t refused_count = 0, ended_count = 0, cut = 0;
+    static const char *const words[KINDS] = {[REFUSED] = "Memory ran out in %s too, later.",
+                                             [ENDED] = "Of the others %s ended after it without being refused.",
+                                             [KILLED] = "Of the others %s %s killed without being refused%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
+    uint32_t *members = calloc(job->fall_count, sizeof *members);
 
-    print->failed |= !refused || !ended;
-    for (size_t i = 1; refused && ended && i < job->fall_count; i++) {
-        const struct vt_job_fall *fall = &job->falls[i];
+    print->failed |= !members;
+    for (unsigned kind = 0; members && kind < KINDS; kind++) {
+        size_t count = 0;
+        const char *who;
 
-        if (fall->refusal) {
-            refused[refused_count++] = fall->process;
-        } else {
-            ended[ended_count++] = fall->process;
-            cut += !job->processes[fall->process].ended;
-        }
+        for (size_t i = 1; i < job->fall_count; i++)
+            if (kind_of(&job->falls[i]) == kind)
+                members[count++] = job->falls[i].process;
+        if (!count)
+            continue;
+        qsort(members, count, sizeof *members, by_process);
+        who = VT_JOB_RANKS(job, members, count);
+        if (kind == KILLED)
+            vt_print_paragraph(print, 0, 2, words[KILLED], who, count == 1 ? "was" : "were",
+                               first->launcher ? ": launchers end all ranks when one fails" : "");
+        else
+            vt_print_paragraph(print, 0, 2, words[kind], who);
     }
-    if (refused_count)
-        vt_print_paragraph(print, 0, 2, "Memory ran out in %s too, later.", VT_JOB_RANKS(job, refused, refused_count));
-    if (cut)
-        vt_print_paragraph(print, 0, 2, "%zu other%s ended after it without being refused (%s), %zu of them killed%s.",
-                           ended_count, ended_count == 1 ? "" : "s", VT_JOB_RANKS(job, ended, ended_count), cut,
-                           first->launcher ? ": because of it, since launchers end all ranks when one fails" : "");
-    else if (ended_count)
-        vt_print_paragraph(print, 0, 2, "%zu other%s ended after it without being refused (%s).", ended_count, ended_count == 1 ? "" : "s",
-                           VT_JOB_RANKS(job, ended, ended_count));
     fputc('\n', print->stream);
-    free(refused);
-    free(ended);
+    free(members);
+}
+
+/* "0.20 s", "0.30 s before" */
+static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
+{
+    if (fall->after_ns < 0)
+        vt_table_cell(table, "−%s", VT_DURATION((uint64_t)-fall->after_ns));
+    else
+        vt_table_cells(table, VT_DURATION((uint64_t)fall->after_ns));
 }
 
 static void fall_table(struct vt_print *print, const struct vt_job *job)
@@ -97,7 +119,11 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
         const struct vt_job_fall *fall = &job->falls[i];
         const struct vt_job_process *process = &job->processes[fall->process];
 
-        vt_table_cells(&table, process->label, i ? VT_DURATION(fall->after_ns) : "first");
+        vt_table_cells(&table, process->label);
+        if (i)
+            after_cell(&table, fall);
+        else
+            vt_table_cells(&table, "first");
         if (fall->refusal) {
             if (fall->refusal->device_index >= 0)
                 vt_table_cell(&table, "%d", (int)fall->refusal->device_index);
@@ -106,9 +132,9 @@ static void fall_table(struct vt_print *print, const struct vt_job *job)
             vt_table_cells(&table, VT_BYTES(fall->refusal->asked_bytes),
                            fall->refusal->line[0] ? fall->refusal->line : "(not known)");
         } else {
-            vt_table_cells(&table, "", "–", "ended");
+            vt_table_cells(&table, "", "–", fall->killed ? "killed; this was its last event" : "ended");
         }
-        vt_table_cells(&table, process->outcome);
+        vt_table_cells(&table, vt_job_outcome(process));
     }
     if (job->fall_count > limit) {
         vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->fall_count - limit);

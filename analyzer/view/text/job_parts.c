@@ -81,7 +81,7 @@ char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t cou
     text[0] = '\0';
     if (!numbers)
         return text;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) /* by rank, as processes are */
         numbers[i] = ranks ? (uint32_t)job->processes[members[i]].rank : job->processes[members[i]].pid;
     snprintf(text, VT_JOB_RANKS_BYTES, "%s%s %.80s", ranks ? "rank" : "pid", count == 1 ? "" : "s",
              vt_job_numbers(numbers, count, inner));
@@ -95,6 +95,25 @@ const char *vt_job_usual(const struct vt_job *job, const uint32_t *members, size
     if (count != 2)
         return "median";
     snprintf(text, 64, "%.60s", job->processes[members[process == members[0]]].label);
+    return text;
+}
+
+const char *vt_job_outcome(const struct vt_job_process *process)
+{
+    static const char prefix[] = "incomplete: ";
+    size_t bytes = sizeof prefix - 1;
+
+    return strncmp(process->outcome, prefix, bytes) ? process->outcome : process->outcome + bytes;
+}
+
+char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
+{
+    double part = usual ? (double)bytes / (double)usual : 0;
+
+    if (part >= 10)
+        snprintf(text, 32, "%.0f times", part);
+    else
+        snprintf(text, 32, "%s%.1f %%", bytes < usual ? "−" : "+", 100 * (part < 1 ? 1 - part : part - 1));
     return text;
 }
 
@@ -137,7 +156,7 @@ static void difference_row(struct vt_table *table, const char *kind, const struc
 {
     uint64_t bytes = difference->bytes, usual = difference->usual_bytes;
 
-    vt_table_cells(table, difference->name[0] ? difference->name : "(not known)", kind);
+    vt_table_cells(table, difference->name[0] ? difference->name : !strcmp(kind, "module") ? "outside any module" : "(not known)", kind);
     vt_table_cells(table, bytes ? VT_BYTES(bytes) : "–", usual ? VT_BYTES(usual) : "–", VT_CHANGE(usual, bytes));
 }
 

@@ -14,6 +14,12 @@ char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t cou
 /* "0–3, 6" */
 char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text);
 
+/* How recording ended, in few words. */
+const char *vt_job_outcome(const struct vt_job_process *process);
+/* "+3.1 %", "28 times". `text` holds 32 bytes. */
+char *vt_job_change(uint64_t bytes, uint64_t usual, char *text);
+#define VT_JOB_CHANGE(bytes, usual) vt_job_change(bytes, usual, (char[32]){0})
+
 /* "12.00 MiB more activations, 12.00 MiB more at train.py:88 forward, in layers.3.mlp": the largest differences in the
  * direction of the whole; nothing without one. */
 void vt_job_put_why(FILE *out, const struct vt_job_odd *odd);
