@@ -34,11 +34,11 @@ enum vt_takes {
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                   \
+    X(REPORT, "report", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                   \
       "the post-mortem: the peak, its contents, the code that allocated them")                               \
     X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                               \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                         \
+    X(OOM, "oom", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                         \
       "out of memory: what was requested, what had filled the card")                                         \
     X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                       \
       "fragmentation: segments, their holes, the blocks that keep them")                                     \
@@ -264,19 +264,7 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
                       int (*run)(const struct vt_command *command, const struct vt_arguments *arguments,
                                  const char *path, struct vt_output *output));
 
-/* ---- job.c ---- */
-
-/* Whether the operands are several traces, or a folder of them. */
-bool vt_is_job(const struct vt_arguments *arguments);
-/* report and oom of a job: its traces merged, or with --each one after the other. */
-int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments,
-                   struct vt_output *output);
-
 /* ---- report.c ---- */
-
-/* A report of each operand, one after the other. */
-int vt_report_each(const struct vt_command *command, struct vt_arguments *arguments,
-                   struct vt_output *output);
 
 /* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
  * document in short. An exit status, with the reason in `error`. */

@@ -1,4 +1,4 @@
-/* report and oom of a folder or of several traces: the traces of a job, merged. */
+/* report and oom: of a folder or of several traces merged, as those of a job; of one trace by report.c. */
 #include "command/command.h"
 #include "job/job.h"
 #include "view/json/json.h"
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/index.h"
+#include "base/progress.h"
 #include "base/task.h"
 #include "diagnose/diagnose.h"
 #include "vramtrace/format.h"
@@ -32,15 +33,15 @@ struct file {
 struct files {
     struct file *items;
     size_t count, capacity;
+    bool once; /* each file, however often it is named */
     bool failed;
 };
 
-/* Each file once, however it is named. */
 static void add_file(struct files *files, const char *path, const struct stat *status)
 {
     struct file file = {.device = status->st_dev, .inode = status->st_ino};
 
-    for (size_t i = 0; status->st_ino && i < files->count; i++)
+    for (size_t i = 0; files->once && status->st_ino && i < files->count; i++)
         if (files->items[i].device == file.device && files->items[i].inode == file.inode)
             return;
     file.path = strdup(path);
@@ -154,6 +155,9 @@ struct reading {
     char **errors;                    /* by file; NULL = it was read. Owned */
     _Atomic size_t next;
     _Atomic int wrong_use;
+    pthread_mutex_t lock; /* of `done` */
+    pthread_cond_t one_done;
+    size_t done;
 };
 
 static int read_one(struct reading *reading, size_t index, char *error)
@@ -186,20 +190,34 @@ static void *read_files(void *context)
             atomic_store(&reading->wrong_use, 1);
         if (result)
             reading->errors[i] = strdup(error ? error : "out of memory");
+        pthread_mutex_lock(&reading->lock);
+        reading->done++;
+        pthread_cond_signal(&reading->one_done);
+        pthread_mutex_unlock(&reading->lock);
     }
     free(error);
     return NULL;
 }
 
+/* On as many threads as there are processors, each with a trace of its own; this one says how far they are. */
 static void read_all(struct reading *reading)
 {
     pthread_t threads[VT_PROCESSORS_MAXIMUM];
     unsigned started = 0, wanted = vt_processors();
+    size_t count = reading->files->count;
 
-    while (started + 1 < wanted && started + 1 < reading->files->count &&
-           !pthread_create(&threads[started], NULL, read_files, reading))
+    while (started < wanted && started < count && !pthread_create(&threads[started], NULL, read_files, reading))
         started++;
-    read_files(reading);
+    if (!started)
+        read_files(reading);
+    vt_progress_begin(true);
+    pthread_mutex_lock(&reading->lock);
+    while (reading->done < count) {
+        vt_progress_tell(VT_WORK_TRACES, reading->done, count);
+        pthread_cond_wait(&reading->one_done, &reading->lock);
+    }
+    pthread_mutex_unlock(&reading->lock);
+    vt_progress_end();
     while (started > 0)
         pthread_join(threads[--started], NULL);
 }
@@ -283,7 +301,7 @@ static int print(const struct vt_command *command, const struct vt_arguments *ar
 
 /* ---- The command ---- */
 
-bool vt_is_job(const struct vt_arguments *arguments)
+static bool is_job(const struct vt_arguments *arguments)
 {
     bool any = arguments->operand_count > 1;
 
@@ -324,7 +342,7 @@ static int report_each(const struct vt_command *command, struct vt_arguments *ar
         paths[i] = files->items[i].path;
     arguments->operands = paths;
     arguments->operand_count = (int)files->count;
-    status = vt_report_each(command, arguments, output);
+    status = vt_command_report(command, arguments, output);
     free(paths);
     return status;
 }
@@ -346,6 +364,8 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
         .files = files,
         .processes = calloc(files->count + 1, sizeof *reading.processes),
         .errors = calloc(files->count + 1, sizeof *reading.errors),
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .one_done = PTHREAD_COND_INITIALIZER,
     };
     struct vt_job *job = NULL;
     int status = VT_EXIT_UNREADABLE;
@@ -372,9 +392,11 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
 int vt_command_job(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
 {
     const char *option = arguments->each ? NULL : option_of_one(arguments);
-    struct files files = {0};
+    struct files files = {.once = !arguments->each};
     int status;
 
+    if (!is_job(arguments))
+        return vt_command_report(command, arguments, output);
     if (option)
         return vt_wrong_use(command,
                             "%s is about one trace: name one, or add --each for a %s of each trace by itself", option,

@@ -142,18 +142,10 @@ int vt_report_page(const struct vt_command *command, const struct vt_arguments *
     return result ? VT_EXIT_UNREADABLE : 0;
 }
 
-int vt_report_each(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
+                      struct vt_output *output)
 {
     const char *separator = vt_style(arguments, output).unicode ? "\n────────\n\n" : "\n--------\n\n";
 
     return vt_for_each_trace(command, arguments, output, arguments->json ? NULL : separator, report_one);
-}
-
-int vt_command_report(const struct vt_command *command, struct vt_arguments *arguments,
-                      struct vt_output *output)
-{
-    bool merges = command->bit & (1u << VT_COMMAND_REPORT | 1u << VT_COMMAND_OOM);
-
-    return merges && vt_is_job(arguments) ? vt_command_job(command, arguments, output)
-                                          : vt_report_each(command, arguments, output);
 }

@@ -11,7 +11,7 @@ struct vt_job_maker {
     struct vt_arena arena;
 };
 
-/* Zeroed; NULL without memory. */
+/* memory.c. Zeroed; NULL without memory. */
 void *vt_job_take(struct vt_arena *arena, size_t count, size_t item_bytes);
 const char *vt_job_print(struct vt_arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
