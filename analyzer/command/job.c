@@ -51,16 +51,20 @@ static void add_file(struct files *files, const char *path, const struct stat *s
     }
 }
 
-/* Called .vrt, or one by its first bytes. */
-static bool looks_like_trace(int folder, const char *name)
+static bool has_trace_name(const char *name)
 {
     size_t length = strlen(name);
+
+    return length > 4 && !strcmp(name + length - 4, ".vrt");
+}
+
+/* One by its first bytes, of a file that is not called one. */
+static bool looks_like_trace(int folder, const char *name)
+{
     char magic[sizeof(((struct vt_file_header *)0)->magic)] = "";
     int file;
 
-    if (length > 4 && !strcmp(name + length - 4, ".vrt"))
-        return true;
-    file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return false;
     if (read(file, magic, sizeof magic) < 0)
@@ -96,7 +100,8 @@ static int add_folder(struct files *files, const char *path, int depth)
 
                 if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH)
                     add_folder(files, inner, depth + 1);
-                else if (S_ISREG(status.st_mode) && looks_like_trace(folder, name))
+                else if (!S_ISDIR(status.st_mode) &&
+                         (has_trace_name(name) || (S_ISREG(status.st_mode) && looks_like_trace(folder, name))))
                     add_file(files, inner, &status);
                 free(inner);
             }

@@ -327,7 +327,7 @@ static void card_row(struct vt_table *table, const struct vt_job *job, const str
     vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
     vt_table_cells(table, VT_PERCENT(card->most_bytes, card->total_bytes), VT_DURATION(card->most_ns),
                    VT_BYTES(card->context_bytes));
-    vt_table_cell(table, "%s%s", card->name, card->by_uuid ? "" : ", known by its number alone");
+    vt_table_cells(table, card->name);
 }
 
 static void holder_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card,
@@ -336,6 +336,15 @@ static void holder_row(struct vt_table *table, const struct vt_job *job, const s
     vt_table_cell(table, "  %s", holder->label);
     vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, card->total_bytes), "", "",
                    job->processes[holder->process].command);
+}
+
+static bool all_by_uuid(const struct vt_job *job)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < job->card_count; i++)
+        all &= job->cards[i].by_uuid;
+    return all;
 }
 
 /* When the processes of a card together had the most of it, and what each had then. */
@@ -369,6 +378,8 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
         vt_table_end_row(&table);
     }
     vt_table_print(&table, print);
+    if (!all_by_uuid(job))
+        vt_print_paragraph(print, 2, 2, "Cards are known by their numbers alone: not all traces tell the cards' UUIDs.");
     fputc('\n', print->stream);
 }
 
