@@ -232,7 +232,9 @@ static const char *reason(const char *error, const char *path)
 {
     size_t bytes = strlen(path);
 
-    return !strncmp(error, path, bytes) && !strncmp(error + bytes, ": ", 2) ? error + bytes + 2 : error;
+    if (strncmp(error, path, bytes) != 0)
+        return error;
+    return !strncmp(error + bytes, ": ", 2) ? error + bytes + 2 : error[bytes] == ' ' ? error + bytes + 1 : error;
 }
 
 /* Moves what was read to the front, says what was not, and makes the job of both. An exit status. */

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import pathlib
-import time
 
 import torch
 import torch.distributed as dist
@@ -102,13 +101,13 @@ def main():
         if number == 2 and rank == options.fill:
             hoard = [torch.empty(1 << 30, dtype=torch.uint8, device=device) for _ in range(1000)]  # fills the card
     torch.cuda.synchronize()
-    counted = {"rank": rank, "pid": os.getpid(), "device": device.index,
+    dist.barrier()  # all stand still
+    free, total = torch.cuda.mem_get_info()
+    counted = {"rank": rank, "pid": os.getpid(), "device": device.index, "card_used": total - free,
                "allocated_peak": torch.cuda.max_memory_allocated(), "reserved_peak": torch.cuda.max_memory_reserved(),
-               "allocated": torch.cuda.memory_allocated(), "reserved": torch.cuda.memory_reserved()}
+               "reserved": torch.cuda.memory_reserved()}
     (options.folder / f"rank{rank}.json").write_text(json.dumps(counted))
     dist.barrier()
-    if hasattr(torch, "_C"):
-        os._exit(0) if False else None
     dist.destroy_process_group()
 
 
