@@ -4,7 +4,7 @@
     vramtrace report traces/
 
 --odd RANK gives that rank a batch of twice the size; --keep RANK keeps a tensor of each step in a list. With fewer GPUs
-than ranks, several ranks share one.
+than ranks several ranks share one, which needs --backend gloo.
 """
 import argparse
 import os
@@ -31,14 +31,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--backend", default="nccl")
     parser.add_argument("--odd", type=int, default=-1, metavar="RANK")
     parser.add_argument("--keep", type=int, default=-1, metavar="RANK")
     arguments = parser.parse_args()
 
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
-    alone = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
-    dist.init_process_group("nccl" if alone and dist.is_nccl_available() and "VRAMTRACE_RUN" not in os.environ else "gloo")
+    dist.init_process_group(arguments.backend)
     model = DistributedDataParallel(Model().cuda())
     optimizer = torch.optim.AdamW(model.parameters())
     batch = arguments.batch * (2 if rank == arguments.odd else 1)

@@ -132,7 +132,8 @@ static void read_launch(struct vt_options *options)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *text = getenv(names[i]);
         const size_t left = sizeof options->launch - options->launch_bytes;
-        int bytes = text ? snprintf(options->launch + options->launch_bytes, left, "%s=%s", names[i], text) : -1;
+        int bytes =
+            text ? snprintf(options->launch + options->launch_bytes, left, "%s=%s", names[i], text) : -1;
         if (bytes >= 0 && (size_t)bytes < left)
             options->launch_bytes += (size_t)bytes + 1;
     }

@@ -5,7 +5,14 @@
 
 #include <stdint.h>
 
-enum vt_work { VT_WORK_READ, VT_WORK_REPLAY, VT_WORK_ATTRIBUTE, VT_WORK_REPORT, VT_WORK_TRACES, VT_WORK_COUNT };
+enum vt_work {
+    VT_WORK_READ,
+    VT_WORK_REPLAY,
+    VT_WORK_ATTRIBUTE,
+    VT_WORK_REPORT,
+    VT_WORK_TRACES,
+    VT_WORK_COUNT
+};
 
 struct vt_progress {
     enum vt_work work;

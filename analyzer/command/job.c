@@ -101,7 +101,8 @@ static int add_folder(struct files *files, const char *path, int depth)
                 if (S_ISDIR(status.st_mode) && !is_link && depth < FOLDER_DEPTH)
                     add_folder(files, inner, depth + 1);
                 else if (!S_ISDIR(status.st_mode) &&
-                         (has_trace_name(name) || (S_ISREG(status.st_mode) && looks_like_trace(folder, name))))
+                         (has_trace_name(name) ||
+                          (S_ISREG(status.st_mode) && looks_like_trace(folder, name))))
                     add_file(files, inner, &status);
                 free(inner);
             }
@@ -121,7 +122,8 @@ static void free_files(struct files *files)
     free(files->items);
 }
 
-static int find_files(const struct vt_command *command, const struct vt_arguments *arguments, struct files *files)
+static int find_files(const struct vt_command *command, const struct vt_arguments *arguments,
+                      struct files *files)
 {
     for (int i = 0; i < arguments->operand_count; i++) {
         const char *path = arguments->operands[i];
@@ -168,8 +170,8 @@ struct reading {
 static int read_one(struct reading *reading, size_t index, char *error)
 {
     struct vt_loaded loaded;
-    int result = vt_open(reading->files->items[index].path, reading->arguments->rules, reading->thinning, &loaded,
-                         error, ERROR_BYTES);
+    int result = vt_open(reading->files->items[index].path, reading->arguments->rules, reading->thinning,
+                         &loaded, error, ERROR_BYTES);
 
     if (result)
         return result;
@@ -204,14 +206,16 @@ static void *read_files(void *context)
     return NULL;
 }
 
-/* On as many threads as there are processors, each with a trace of its own; this one says how far they are. */
+/* On as many threads as there are processors, each with a trace of its own; this one says how far they are.
+ */
 static void read_all(struct reading *reading)
 {
     pthread_t threads[VT_PROCESSORS_MAXIMUM];
     unsigned started = 0, wanted = vt_processors();
     size_t count = reading->files->count;
 
-    while (started < wanted && started < count && !pthread_create(&threads[started], NULL, read_files, reading))
+    while (started < wanted && started < count &&
+           !pthread_create(&threads[started], NULL, read_files, reading))
         started++;
     if (!started)
         read_files(reading);
@@ -234,7 +238,9 @@ static const char *reason(const char *error, const char *path)
 
     if (strncmp(error, path, bytes) != 0)
         return error;
-    return !strncmp(error + bytes, ": ", 2) ? error + bytes + 2 : error[bytes] == ' ' ? error + bytes + 1 : error;
+    return !strncmp(error + bytes, ": ", 2) ? error + bytes + 2
+           : error[bytes] == ' '            ? error + bytes + 1
+                                            : error;
 }
 
 /* Moves what was read to the front, says what was not, and makes the job of both. An exit status. */
@@ -256,7 +262,8 @@ static int merge(const struct vt_command *command, struct reading *reading, stru
         vt_say(command, "%s: %s", path, unread[unread_count].why);
         unread_count++;
     }
-    result = unread ? vt_job_make(reading->arguments->operands[0], reading->processes, read, unread, unread_count, job)
+    result = unread ? vt_job_make(reading->arguments->operands[0], reading->processes, read, unread,
+                                  unread_count, job)
                     : -ENOMEM;
     reading->processes = unread ? NULL : reading->processes;
     free(unread);
@@ -289,8 +296,8 @@ static int print_first(const struct vt_command *command, const struct vt_argumen
     return result;
 }
 
-static int print(const struct vt_command *command, const struct vt_arguments *arguments, const struct vt_job *job,
-                 struct vt_output *output)
+static int print(const struct vt_command *command, const struct vt_arguments *arguments,
+                 const struct vt_job *job, struct vt_output *output)
 {
     bool oom = command->bit == 1u << VT_COMMAND_OOM;
     const struct vt_view_style style = vt_style(arguments, output);
@@ -323,20 +330,20 @@ static bool is_job(const struct vt_arguments *arguments)
 /* Options that mean something for one trace only. */
 static const char *option_of_one(const struct vt_arguments *arguments)
 {
-    return arguments->at              ? "--at"
-           : arguments->explain       ? "--explain"
-           : arguments->by >= 0       ? "--by"
-           : arguments->device >= 0   ? "--device"
-           : arguments->depth         ? "--depth"
-           : arguments->axis >= 0     ? "--axis"
-           : arguments->from          ? "--from"
-           : arguments->to            ? "--to"
-                                      : NULL;
+    return arguments->at            ? "--at"
+           : arguments->explain     ? "--explain"
+           : arguments->by >= 0     ? "--by"
+           : arguments->device >= 0 ? "--device"
+           : arguments->depth       ? "--depth"
+           : arguments->axis >= 0   ? "--axis"
+           : arguments->from        ? "--from"
+           : arguments->to          ? "--to"
+                                    : NULL;
 }
 
 /* Each file of the operands by itself. */
-static int report_each(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output,
-                       const struct files *files)
+static int report_each(const struct vt_command *command, struct vt_arguments *arguments,
+                       struct vt_output *output, const struct files *files)
 {
     char **paths = calloc(files->count + 1, sizeof *paths);
     int status;
@@ -354,8 +361,8 @@ static int report_each(const struct vt_command *command, struct vt_arguments *ar
     return status;
 }
 
-static int report_merged(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output,
-                         const struct files *files)
+static int report_merged(const struct vt_command *command, struct vt_arguments *arguments,
+                         struct vt_output *output, const struct files *files)
 {
     bool oom = command->bit == 1u << VT_COMMAND_OOM;
     struct reading reading = {
@@ -406,8 +413,8 @@ int vt_command_job(const struct vt_command *command, struct vt_arguments *argume
         return vt_command_report(command, arguments, output);
     if (option)
         return vt_wrong_use(command,
-                            "%s is about one trace: name one, or add --each for a %s of each trace by itself", option,
-                            command->name);
+                            "%s is about one trace: name one, or add --each for a %s of each trace by itself",
+                            option, command->name);
     status = find_files(command, arguments, &files);
     if (!status)
         status = (arguments->each ? report_each : report_merged)(command, arguments, output, &files);

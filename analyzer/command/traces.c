@@ -320,7 +320,8 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
     }
     warn_of_newer(command, arguments, path);
     vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, vt_thinning_for(command, arguments), loaded, error, sizeof error);
+    result =
+        vt_open(path, arguments->rules, vt_thinning_for(command, arguments), loaded, error, sizeof error);
     vt_progress_end();
     if (result)
         vt_say(command, "%s", error);

@@ -86,7 +86,8 @@ static uint64_t own_bytes_at(const struct user *user, uint64_t t_ns)
 
     if (t_ns < user->process->start_ns || t_ns > user->process->end_ns)
         return 0;
-    after = vt_lower_bound(device->levels, device->level_count, sizeof *device->levels, &own_ns, compare_level);
+    after =
+        vt_lower_bound(device->levels, device->level_count, sizeof *device->levels, &own_ns, compare_level);
     return after ? device->levels[after - 1].bytes : 0;
 }
 
@@ -97,8 +98,8 @@ static bool is_alive(const struct user *user, uint64_t t_ns)
 
 /* ---- Contexts ---- */
 
-/* A time in which no user of a card came or went, and what was in use beside their own memory: their contexts, and what
- * has no trace. */
+/* A time in which no user of a card came or went, and what was in use beside their own memory: their
+ * contexts, and what has no trace. */
 struct epoch {
     uint64_t from_ns, bytes;
     size_t alive;
@@ -109,9 +110,10 @@ static int compare_epochs(const void *left, const void *right)
     return vt_order(((const struct epoch *)left)->from_ns, ((const struct epoch *)right)->from_ns);
 }
 
-/* What the driver told of the card in an epoch, less what the users had then; a call of another process that was under
- * way is in one of the two only, so the median is taken. False if nothing was told. */
-static bool measure_epoch(const struct user *users, size_t count, uint64_t to_ns, struct epoch *epoch, uint64_t *values)
+/* What the driver told of the card in an epoch, less what the users had then; a call of another process that
+ * was under way is in one of the two only, so the median is taken. False if nothing was told. */
+static bool measure_epoch(const struct user *users, size_t count, uint64_t to_ns, struct epoch *epoch,
+                          uint64_t *values)
 {
     size_t told = 0;
 
@@ -202,8 +204,7 @@ static void advance(struct user *user, uint64_t t_ns)
     const struct vt_job_device *device = user->device;
 
     user->has_context |= context_from(user) <= t_ns;
-    for (; user->at < device->level_count &&
-           user->process->start_ns + device->levels[user->at].t_ns <= t_ns;
+    for (; user->at < device->level_count && user->process->start_ns + device->levels[user->at].t_ns <= t_ns;
          user->at++)
         user->now_bytes = device->levels[user->at].bytes;
     if (user->at == device->level_count && user->process->end_ns < t_ns) {
@@ -251,7 +252,8 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
     for (size_t i = 0; i < job->process_count; i++)
         for (size_t k = 0; k < job->processes[i].device_count; k++)
             if (job->processes[i].devices[k].card == index) {
-                users[count++] = (struct user){.process = &job->processes[i], .device = &job->processes[i].devices[k]};
+                users[count++] =
+                    (struct user){.process = &job->processes[i], .device = &job->processes[i].devices[k]};
                 card->is_coarse |= job->processes[i].devices[k].levels_are_coarse;
             }
     card->holders = vt_job_take(&maker->arena, count, sizeof *card->holders);

@@ -33,8 +33,8 @@ static void find_refused(struct vt_job *job)
         const struct vt_job_refusal *refusal = fatal_refusal(process);
 
         if (refusal)
-            job->falls[job->fall_count++] =
-                (struct vt_job_fall){.process = i, .refusal = refusal, .t_ns = process->start_ns + refusal->t_ns};
+            job->falls[job->fall_count++] = (struct vt_job_fall){
+                .process = i, .refusal = refusal, .t_ns = process->start_ns + refusal->t_ns};
     }
     if (job->fall_count)
         qsort(job->falls, job->fall_count, sizeof *job->falls, by_time);

@@ -7,7 +7,8 @@
 
 /* What is kept of one trace's report, by copies: after this the report, and all below it, may go. The report
  * has groups by module and line of what it shows, a timeline of VT_JOB_OWN_COLUMNS on an axis of time, and
- * leaks. Threads: several may run at one time, each with a trace of its own. -ENOMEM; then nothing is kept. */
+ * leaks. Threads: several may run at one time, each with a trace of its own. -ENOMEM; then nothing is kept.
+ */
 #define VT_JOB_OWN_COLUMNS 1000u
 int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process);
 void vt_job_process_free(struct vt_job_process *process);

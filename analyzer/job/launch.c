@@ -7,8 +7,8 @@
 
 #include "trace/trace.h"
 
-/* The first row whose first two variables are there names the launcher: those that were started last come first,
- * since one launcher may start another. NULL = the launcher does not tell. */
+/* The first row whose first two variables are there names the launcher: those that were started last come
+ * first, since one launcher may start another. NULL = the launcher does not tell. */
 static const struct launcher {
     const char *name, *needs, *rank, *local_rank, *size, *local_size, *node, *run, *attempt;
 } launchers[] = {
@@ -86,10 +86,10 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
         run = NULL;
     process->launch_name = vt_job_copy(arena, run);
     process->label = vt_job_print(arena, "rank %d", (int)process->rank);
-    process->launch_key =
-        vt_job_print(arena, "%s\n%s\n%s\n%s\n%s\n%s\n%d\n%d", launcher->name, or_empty(run),
-                     or_empty(value_of(trace, "SLURM_STEP_ID")), or_empty(value_of(trace, "SLURM_ARRAY_TASK_ID")),
-                     or_empty(value_of(trace, "MASTER_ADDR")), or_empty(value_of(trace, "MASTER_PORT")),
-                     (int)process->attempt, (int)process->world_size);
+    process->launch_key = vt_job_print(
+        arena, "%s\n%s\n%s\n%s\n%s\n%s\n%d\n%d", launcher->name, or_empty(run),
+        or_empty(value_of(trace, "SLURM_STEP_ID")), or_empty(value_of(trace, "SLURM_ARRAY_TASK_ID")),
+        or_empty(value_of(trace, "MASTER_ADDR")), or_empty(value_of(trace, "MASTER_PORT")),
+        (int)process->attempt, (int)process->world_size);
     return process->label && process->launch_key && (!run || process->launch_name) ? 0 : -ENOMEM;
 }

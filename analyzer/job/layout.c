@@ -1,5 +1,6 @@
-/* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline have
- * different modules, shards different shapes, replicas the same of both. What nothing tells stays unknown. */
+/* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline
+ * have different modules, shards different shapes, replicas the same of both. What nothing tells stays
+ * unknown. */
 #include "job/parts.h"
 
 #include <errno.h>
@@ -91,11 +92,12 @@ static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *ru
 
 /* ---- Names of modules, for people ---- */
 
-/* Up to and with the first level that is a number: "layers.3" of "layers.3.attn.weight"; without one, the first
- * level. */
+/* Up to and with the first level that is a number: "layers.3" of "layers.3.attn.weight"; without one, the
+ * first level. */
 static size_t unit_bytes(const char *name)
 {
-    for (const char *level = name; level && *level; level = strchr(level, '.'), level = level ? level + 1 : NULL) {
+    for (const char *level = name; level && *level;
+         level = strchr(level, '.'), level = level ? level + 1 : NULL) {
         size_t digits = strspn(level, "0123456789");
 
         if (digits && (level[digits] == '.' || !level[digits]))
@@ -230,28 +232,32 @@ static int judge(struct vt_job_maker *maker, struct vt_job_group *group)
     for (size_t i = 1; i < group->member_count; i++)
         compare_shapes(job, group->members[0], group->members[i], &shards);
     if (part) {
-        part_text = vt_job_print(&maker->arena, "%zu of %zu parameters are parts of distributed tensors (%s: %s of %s)", parts,
-                                 first->parameter_count, part->name, part->shape, part->whole_shape);
+        part_text = vt_job_print(&maker->arena,
+                                 "%zu of %zu parameters are parts of distributed tensors (%s: %s of %s)",
+                                 parts, first->parameter_count, part->name, part->shape, part->whole_shape);
     } else if (shards.one) {
-        part_text = vt_job_print(&maker->arena, "%zu of %zu parameters have one name and different shapes (%s: %s on %s, %s on %s)",
-                                 shards.count, first->parameter_count, shards.one->name, shards.one->shape,
-                                 job->processes[shards.of_one].label, shards.other->shape,
-                                 job->processes[shards.of_other].label);
+        part_text = vt_job_print(
+            &maker->arena,
+            "%zu of %zu parameters have one name and different shapes (%s: %s on %s, %s on %s)", shards.count,
+            first->parameter_count, shards.one->name, shards.one->shape, job->processes[shards.of_one].label,
+            shards.other->shape, job->processes[shards.of_other].label);
     }
     if (!part_text)
         return -ENOMEM;
     if (any_gathers(job, group)) {
         group->layout = VT_LAYOUT_SHARDED;
-        group->basis = vt_job_print(&maker->arena, "%s%swhole copies of parameters are gathered while they are used", part_text,
-                                    part_text[0] ? ", and " : "");
+        group->basis =
+            vt_job_print(&maker->arena, "%s%swhole copies of parameters are gathered while they are used",
+                         part_text, part_text[0] ? ", and " : "");
     } else if (part || shards.one) {
         group->layout = VT_LAYOUT_TENSOR;
         group->basis = vt_job_print(&maker->arena, "%s, and none is gathered", part_text);
     } else {
         group->layout = VT_LAYOUT_DATA;
-        group->basis = vt_job_print(&maker->arena,
-                                    "all %zu parameters have the same names and shapes on each rank; copies, or parts of one size",
-                                    first->parameter_count);
+        group->basis = vt_job_print(
+            &maker->arena,
+            "all %zu parameters have the same names and shapes on each rank; copies, or parts of one size",
+            first->parameter_count);
     }
     return group->basis ? 0 : -ENOMEM;
 }

@@ -64,10 +64,12 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
 }
 
 /* The first of them; a process asks the driver now and then only. */
-static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_device *device)
+static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
+                            struct vt_job_device *device)
 {
     device->card_levels = vt_job_take(arena, MOST_CARD_LEVELS, sizeof *device->card_levels);
-    for (uint32_t i = 0; device->card_levels && i < trace->event_count && device->card_level_count < MOST_CARD_LEVELS; i++) {
+    for (uint32_t i = 0;
+         device->card_levels && i < trace->event_count && device->card_level_count < MOST_CARD_LEVELS; i++) {
         const struct vt_event *event = &trace->events[i];
 
         if (event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&

@@ -118,8 +118,8 @@ static int fold(struct vt_job_maker *maker, struct vt_job_difference *items, siz
         char pattern[256];
         bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
                    strchr(pattern, '*');
-        uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name,
-                                      strlen(has ? pattern : items[i].name), VT_HASH_START);
+        uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name, strlen(has ? pattern : items[i].name),
+                                      VT_HASH_START);
         uint32_t at = vt_index_get(&index, hash);
 
         if (at == VT_INDEX_NONE) {
@@ -155,8 +155,8 @@ static int keep(struct vt_job_maker *maker, struct vt_job_difference *items, siz
 }
 
 /* Every name that the process or one of the others has. */
-static int compare_parts(struct vt_job_maker *maker, const struct vt_job_device *device, struct others *others,
-                         bool lines, struct vt_job_differences *differences)
+static int compare_parts(struct vt_job_maker *maker, const struct vt_job_device *device,
+                         struct others *others, bool lines, struct vt_job_differences *differences)
 {
     struct vt_job_part *names = NULL;
     struct vt_job_difference *items = NULL;
@@ -251,9 +251,10 @@ static int by_oddness(const void *left, const void *right)
     return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
 }
 
-/* Of two, the larger: nothing says which of them is as usual. Of more, all that are far from the median, if the
- * others are near it. */
-static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, uint32_t process, uint64_t usual_distance)
+/* Of two, the larger: nothing says which of them is as usual. Of more, all that are far from the median, if
+ * the others are near it. */
+static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, uint32_t process,
+                   uint64_t usual_distance)
 {
     uint64_t bytes = bytes_of(&job->processes[process]), least = group->median_bytes / ODD_PART,
              far = distance(bytes, group->median_bytes);

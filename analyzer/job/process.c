@@ -239,8 +239,8 @@ static int read_uuids(const struct vt_trace *trace, struct vt_arena *arena, stru
             snprintf(text + 2 * k, 3, "%02x", device->uuid[k]);
         for (size_t k = 0; k < process->device_count; k++)
             if (process->devices[k].index == device->index &&
-                !(process->devices[k].uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text, text + 8,
-                                                          text + 12, text + 16, text + 20)))
+                !(process->devices[k].uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text,
+                                                          text + 8, text + 12, text + 16, text + 20)))
                 return -ENOMEM;
     }
     return 0;
@@ -255,8 +255,7 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
     if (!arena)
         return -ENOMEM;
     result = read_facts(report, arena, process);
-    process->devices =
-        result ? NULL : vt_job_take(arena, report->device_count, sizeof *process->devices);
+    process->devices = result ? NULL : vt_job_take(arena, report->device_count, sizeof *process->devices);
     if (!process->devices)
         result = -ENOMEM;
     for (size_t i = 0; !result && i < report->device_count; i++)

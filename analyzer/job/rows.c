@@ -18,8 +18,9 @@ static void fill_row(const struct vt_job *job, const struct vt_job_process *proc
                      const struct vt_job_device *device, struct vt_job_row *row)
 {
     for (size_t i = 0; i < device->column_count; i++) {
-        uint64_t from_ns = device->column_ns[i],
-                 to_ns = i + 1 < device->column_count ? device->column_ns[i + 1] : process->end_ns - process->start_ns;
+        uint64_t from_ns = device->column_ns[i], to_ns = i + 1 < device->column_count
+                                                             ? device->column_ns[i + 1]
+                                                             : process->end_ns - process->start_ns;
         size_t first = column_of(job, process->start_ns + from_ns), last;
 
         to_ns = to_ns > from_ns ? to_ns - 1 : from_ns;

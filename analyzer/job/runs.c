@@ -39,8 +39,9 @@ static int find_nodes(struct vt_job_maker *maker)
         struct vt_job_process *process = &job->processes[i];
         size_t node = 0;
 
-        while (node < job->node_count && (strcmp(job->nodes[node].host, process->host) != 0 ||
-                                          memcmp(job->nodes[node].boot_id, process->boot_id, sizeof process->boot_id)))
+        while (node < job->node_count &&
+               (strcmp(job->nodes[node].host, process->host) != 0 ||
+                memcmp(job->nodes[node].boot_id, process->boot_id, sizeof process->boot_id)))
             node++;
         if (node == job->node_count) {
             job->nodes[node].host = process->host;
@@ -103,8 +104,7 @@ static int assign(struct vt_job_maker *maker, size_t *run_count)
         process->run = (uint32_t)run;
         process->is_helper = fit == IS_HELPER;
         if (process->is_helper) {
-            process->label =
-                vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
+            process->label = vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
             if (!process->label)
                 return -ENOMEM;
         }
@@ -143,7 +143,8 @@ static void find_parents(struct vt_job *job)
         for (size_t k = 0; k < job->process_count && !child->is_child; k++) {
             const struct vt_job_process *other = &job->processes[k];
 
-            if (k != i && other->pid == child->parent_pid && same_host(other, child) && at_one_time(other, child)) {
+            if (k != i && other->pid == child->parent_pid && same_host(other, child) &&
+                at_one_time(other, child)) {
                 child->parent = (uint32_t)k;
                 child->is_child = true;
             }
@@ -175,7 +176,8 @@ static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_proc
 {
     if (first->launcher)
         return vt_job_print(&maker->arena, "the variables that %s set",
-                            !strcmp(first->launcher, "environment") ? "the environment had" : first->launcher);
+                            !strcmp(first->launcher, "environment") ? "the environment had"
+                                                                    : first->launcher);
     if (count > 1)
         return vt_job_print(&maker->arena, "process %u started them with one command", first->parent_pid);
     return "";

@@ -53,10 +53,10 @@ struct vt_job_device {
     uint64_t context_ns; /* when its context was first seen */
     struct vt_job_parts modules, lines;
     uint64_t leaks, leak_bytes_per_step;
-    const char *leak_line;        /* of the largest; "" = there is none, or not known */
-    struct vt_job_level *levels;  /* in order */
+    const char *leak_line;       /* of the largest; "" = there is none, or not known */
+    struct vt_job_level *levels; /* in order */
     size_t level_count;
-    bool levels_are_coarse;       /* too many: of each few the largest */
+    bool levels_are_coarse;           /* too many: of each few the largest */
     struct vt_job_level *card_levels; /* what the driver told is in use on the whole card; in order */
     size_t card_level_count;
     uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
@@ -79,8 +79,8 @@ struct vt_job_process {
     const char *path, *command, *host, *outcome;
     const char *label; /* "rank 3", else "pid 4711" */
     uint32_t pid, parent_pid, parent, node, run;
-    bool is_child;  /* `parent` is set */
-    bool is_helper; /* of a rank, whose variables it inherited: no rank by itself */
+    bool is_child;        /* `parent` is set */
+    bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
     bool complete, ended; /* as struct vt_trace_facts */
     uint64_t start_realtime_ns, start_ns, end_ns;
     uint64_t dropped_events, omitted_events, event_count;
@@ -140,7 +140,7 @@ struct vt_job_group {
     size_t member_count;
     uint64_t median_bytes, most_bytes; /* of the peaks in use, of the largest device of each */
     uint32_t most_process;
-    double imbalance; /* most / median; 0 = there is no median */
+    double imbalance;       /* most / median; 0 = there is no median */
     struct vt_job_odd *odd; /* the oddest first */
     size_t odd_count;
 };
@@ -202,8 +202,8 @@ struct vt_job_unread {
     const char *path, *why;
 };
 
-/* When memory ran out somewhere: one entry for each process that it ended in, that ended soon after, or that was
- * killed. */
+/* When memory ran out somewhere: one entry for each process that it ended in, that ended soon after, or that
+ * was killed. */
 struct vt_job_fall {
     uint32_t process;
     const struct vt_job_refusal *refusal; /* NULL = it was not refused */
@@ -232,7 +232,8 @@ struct vt_job {
     size_t unread_count;
     struct vt_job_fall *falls; /* in order */
     size_t fall_count;
-    struct vt_job_odd *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */
+    struct vt_job_odd
+        *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */
     size_t first_odd_count;
     uint64_t dropped_events;
 };

@@ -171,8 +171,7 @@ static int add_device(struct vt_trace *trace, const void *record)
     const struct vt_device *device = record;
     if (device->device_index >= VT_MAX_DEVICES)
         return -EBADMSG;
-    const char *name =
-        vt_arena_text(&trace->tables->arena, device + 1, device->head.bytes - sizeof *device);
+    const char *name = vt_arena_text(&trace->tables->arena, device + 1, device->head.bytes - sizeof *device);
     struct vt_trace_device *known = name ? device_at(trace, device->device_index) : NULL;
     if (!known)
         return -ENOMEM;

@@ -65,7 +65,8 @@ struct vt_inspection_tensor {
     int32_t root;      /* index into vt_trace.roots, -1 = in no module */
     int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
     const char *path, *dtype, *shape;
-    const char *whole_shape; /* of the distributed tensor that it is a part of; "" = it is of none, or not known */
+    const char
+        *whole_shape; /* of the distributed tensor that it is a part of; "" = it is of none, or not known */
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };

@@ -1,6 +1,7 @@
 """Eight ranks on two devices, launched by the real torchrun over gloo: the merged report against each rank's own counters."""
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -109,6 +110,15 @@ def test_the_first_that_runs_out(tmp_path):
     text = " ".join(vramtrace("oom", tmp_path).stdout.split())
     assert "first in rank 2" in text and "Cause:" in text
     assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
+
+
+def test_the_example(tmp_path):
+    example = SCRIPT.parents[2] / "examples" / "ddp.py"
+    told = run([PROGRAM, "run", "--quiet", "-o", tmp_path, PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3,
+                example, "--backend", "gloo", "--odd", 1], preload=False, VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1")
+    peaks = dict(re.findall(r"rank (\d): peak ([\d.]+ MiB)", told.stdout))
+    text = vramtrace("report", tmp_path).stdout
+    assert len(peaks) == 3 and all(peak in text for peak in peaks.values()) and "Rank 1 peaks at" in text
 
 
 def test_two_trainings_on_one_card(tmp_path):

@@ -39,7 +39,8 @@ static struct vt_job_process *add(struct made *made, int32_t rank, uint64_t used
     *process = (struct vt_job_process){.owner = calloc(1, sizeof(struct vt_arena))};
     snprintf(text, sizeof text, "trace.%zu.vrt", made->count);
     process->path = vt_arena_text(process->owner, text, strlen(text));
-    snprintf(text, sizeof text, rank < 0 ? "pid %zu" : "rank %zu", rank < 0 ? 100 + made->count : (size_t)rank);
+    snprintf(text, sizeof text, rank < 0 ? "pid %zu" : "rank %zu",
+             rank < 0 ? 100 + made->count : (size_t)rank);
     process->label = vt_arena_text(process->owner, text, strlen(text));
     process->command = "python train.py";
     process->host = "node0";
@@ -50,7 +51,8 @@ static struct vt_job_process *add(struct made *made, int32_t rank, uint64_t used
     process->start_realtime_ns = START;
     process->end_ns = 10 * SECOND;
     process->rank = rank;
-    process->local_rank = process->world_size = process->local_world_size = process->node_rank = process->attempt = -1;
+    process->local_rank = process->world_size = process->local_world_size = process->node_rank =
+        process->attempt = -1;
     process->launcher = rank < 0 ? NULL : "torchrun";
     process->launch_key = rank < 0 ? "" : "torchrun\n";
     device = process->devices = take(process, 1, sizeof *device);
@@ -69,11 +71,12 @@ static void add_line(struct vt_job_process *process, const char *name, uint64_t 
 
     if (!lines->items)
         lines->items = take(process, 8, sizeof *lines->items);
-    lines->items[lines->count++] =
-        (struct vt_job_part){.name = name, .file = "train.py", .line = 7, .bytes = bytes, .category = VT_CATEGORY_ACTIVATION};
+    lines->items[lines->count++] = (struct vt_job_part){
+        .name = name, .file = "train.py", .line = 7, .bytes = bytes, .category = VT_CATEGORY_ACTIVATION};
 }
 
-static void add_parameter(struct vt_job_process *process, const char *name, const char *shape, const char *whole)
+static void add_parameter(struct vt_job_process *process, const char *name, const char *shape,
+                          const char *whole)
 {
     if (!process->parameters)
         process->parameters = take(process, 8, sizeof *process->parameters);
@@ -257,7 +260,7 @@ Test(job, the_most_of_a_card_is_of_all_its_processes_at_one_time)
     b->start_realtime_ns = START + 2 * SECOND;
     add_level(b, 2 * SECOND, 200 * MIB); /* at 4 s, when the first has less */
     add_level(b, 3 * SECOND, 310 * MIB);
-    add_card_level(b, 0, 340 * MIB);               /* 300 of the first, two contexts */
+    add_card_level(b, 0, 340 * MIB); /* 300 of the first, two contexts */
     add_card_level(b, 2 * SECOND + 1, 250 * MIB);
     add_card_level(b, 2 * SECOND + 2, 250 * MIB);
     add_card_level(b, 2 * SECOND + 3, 252 * MIB); /* with a call of the first that was under way */
@@ -324,7 +327,8 @@ Test(job, one_that_has_less_is_odd_too)
     struct vt_job *job;
 
     for (int32_t rank = 0; rank < 4; rank++)
-        add_line(add(&made, rank, (rank == 2 ? 50 : 100) * MIB), "train.py:3 forward", (rank == 2 ? 50 : 100) * MIB);
+        add_line(add(&made, rank, (rank == 2 ? 50 : 100) * MIB), "train.py:3 forward",
+                 (rank == 2 ? 50 : 100) * MIB);
     job = merge(&made);
     cr_assert_eq(job->runs[0].groups[0].odd_count, 1);
     cr_assert_eq(job->runs[0].groups[0].odd[0].process, 2);
@@ -361,8 +365,8 @@ Test(job, of_two_the_larger_is_compared_with_the_other)
 
 /* ---- Layouts ---- */
 
-static struct vt_job *with_parameters(const char *const names[][2], const char *const shapes[], const char *whole, bool gathers,
-                                      size_t ranks)
+static struct vt_job *with_parameters(const char *const names[][2], const char *const shapes[],
+                                      const char *whole, bool gathers, size_t ranks)
 {
     struct made made = {0};
 
@@ -377,8 +381,9 @@ static struct vt_job *with_parameters(const char *const names[][2], const char *
 
 Test(job, the_same_parameters_are_data_parallel)
 {
-    struct vt_job *job = with_parameters((const char *const[][2]){{"layers.0.w", "layers.1.w"}, {"layers.0.w", "layers.1.w"}},
-                                         (const char *const[]){"4x4", "4x4"}, "", false, 2);
+    struct vt_job *job =
+        with_parameters((const char *const[][2]){{"layers.0.w", "layers.1.w"}, {"layers.0.w", "layers.1.w"}},
+                        (const char *const[]){"4x4", "4x4"}, "", false, 2);
 
     cr_assert_eq(job->runs[0].layout, VT_LAYOUT_DATA);
     cr_assert_str_eq(job->runs[0].groups[0].modules, "layers.0–1");
@@ -387,8 +392,9 @@ Test(job, the_same_parameters_are_data_parallel)
 
 Test(job, other_shapes_of_the_same_names_are_tensor_parallel)
 {
-    struct vt_job *job = with_parameters((const char *const[][2]){{"layers.0.w", "layers.1.w"}, {"layers.0.w", "layers.1.w"}},
-                                         (const char *const[]){"4x4", "3x4"}, "", false, 2);
+    struct vt_job *job =
+        with_parameters((const char *const[][2]){{"layers.0.w", "layers.1.w"}, {"layers.0.w", "layers.1.w"}},
+                        (const char *const[]){"4x4", "3x4"}, "", false, 2);
 
     cr_assert_eq(job->runs[0].layout, VT_LAYOUT_TENSOR);
     cr_assert(strstr(job->runs[0].basis_of_layout, "3x4 on rank 1"), "%s", job->runs[0].basis_of_layout);
@@ -410,9 +416,11 @@ Test(job, parts_of_one_size_are_told_by_the_whole)
 
 Test(job, other_modules_are_stages)
 {
-    struct vt_job *job = with_parameters(
-        (const char *const[][2]){{"layers.0.w", "layers.1.w"}, {"layers.0.w", "layers.1.w"}, {"head.w", "layers.2.w"}, {"head.w", "layers.2.w"}},
-        (const char *const[]){"4x4", "4x4", "4x4", "4x4"}, "", false, 4);
+    struct vt_job *job = with_parameters((const char *const[][2]){{"layers.0.w", "layers.1.w"},
+                                                                  {"layers.0.w", "layers.1.w"},
+                                                                  {"head.w", "layers.2.w"},
+                                                                  {"head.w", "layers.2.w"}},
+                                         (const char *const[]){"4x4", "4x4", "4x4", "4x4"}, "", false, 4);
 
     cr_assert_eq(job->runs[0].layout, VT_LAYOUT_PIPELINE);
     cr_assert_eq(job->runs[0].group_count, 2);
@@ -440,7 +448,8 @@ Test(job, without_names_the_layout_is_not_known)
 static void refuse(struct vt_job_process *process, uint64_t t_ns, bool ends_run)
 {
     process->refusals = take(process, 1, sizeof *process->refusals);
-    process->refusals[0] = (struct vt_job_refusal){.t_ns = t_ns, .asked_bytes = MIB, .ends_run = ends_run, .asker = "", .line = "", .file = ""};
+    process->refusals[0] = (struct vt_job_refusal){
+        .t_ns = t_ns, .asked_bytes = MIB, .ends_run = ends_run, .asker = "", .line = "", .file = ""};
     process->refusal_count = 1;
 }
 
@@ -454,9 +463,9 @@ Test(job, who_fell_first_by_the_common_clock)
         add_line(add(&made, rank, 100 * MIB), "train.py:3 forward", 100 * MIB);
     refuse(&made.processes[1], 4 * SECOND, true); /* at 6 s: it began later */
     made.processes[1].start_realtime_ns += 2 * SECOND;
-    refuse(&made.processes[2], 5 * SECOND, true); /* at 5 s */
+    refuse(&made.processes[2], 5 * SECOND, true);  /* at 5 s */
     refuse(&made.processes[3], 1 * SECOND, false); /* and it went on */
-    other = &made.processes[4]; /* waited for the others, and was killed */
+    other = &made.processes[4];                    /* waited for the others, and was killed */
     other->end_ns = 3 * SECOND;
     other->ended = other->complete = false;
     made.processes[2].devices[0].lines.items[0].bytes += 8 * MIB;
@@ -524,7 +533,10 @@ static void put_launch(struct builder *builder, const char *variables, size_t by
 
 static void read_process(struct builder *builder, struct vt_job_process *process)
 {
-    const struct vt_report_options options = {.device_index = -1, .groups = 1u << VT_BY_LINE, .shown_only = true, .timeline_columns = VT_JOB_OWN_COLUMNS};
+    const struct vt_report_options options = {.device_index = -1,
+                                              .groups = 1u << VT_BY_LINE,
+                                              .shown_only = true,
+                                              .timeline_columns = VT_JOB_OWN_COLUMNS};
     struct vt_trace *trace = builder_open(builder);
     struct vt_replay *replay;
     struct vt_attribution *attribution;
@@ -542,15 +554,17 @@ static void read_process(struct builder *builder, struct vt_job_process *process
     vt_trace_close(trace);
 }
 
-static void check_launch(const char *variables, size_t bytes, const char *launcher, int32_t rank, int32_t local_rank,
-                         int32_t world_size)
+static void check_launch(const char *variables, size_t bytes, const char *launcher, int32_t rank,
+                         int32_t local_rank, int32_t world_size)
 {
     struct builder *builder = builder_new(64);
     struct vt_job_process process;
 
     builder_device(builder, 0, 1000 * MIB, "card");
     put_launch(builder, variables, bytes);
-    builder_event(builder, (struct vt_event){.kind = VT_EVENT_ALLOC, .layer = VT_LAYER_DRIVER, .address = 4096, .bytes = MIB});
+    builder_event(
+        builder,
+        (struct vt_event){.kind = VT_EVENT_ALLOC, .layer = VT_LAYER_DRIVER, .address = 4096, .bytes = MIB});
     read_process(builder, &process);
     if (launcher)
         cr_assert_str_eq(process.launcher, launcher);
@@ -568,14 +582,19 @@ static void check_launch(const char *variables, size_t bytes, const char *launch
 Test(job, launchers)
 {
     CHECK_LAUNCH("RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=none", "torchrun", 3, 1, 8);
-    CHECK_LAUNCH("RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=x\0ACCELERATE_MIXED_PRECISION=no", "accelerate", 3, 1, 8);
+    CHECK_LAUNCH("RANK=3\0LOCAL_RANK=1\0WORLD_SIZE=8\0TORCHELASTIC_RUN_ID=x\0ACCELERATE_MIXED_PRECISION=no",
+                 "accelerate", 3, 1, 8);
     CHECK_LAUNCH("RANK=3\0WORLD_SIZE=8", "environment", 3, -1, 8);
     CHECK_LAUNCH("RANK=2\0LOCAL_RANK=2\0WORLD_SIZE=4\0CROSS_RANK=0", "DeepSpeed", 2, 2, 4);
-    CHECK_LAUNCH("SLURM_JOB_ID=9\0SLURM_STEP_ID=0\0SLURM_PROCID=5\0SLURM_LOCALID=1\0SLURM_STEP_NUM_TASKS=6", "Slurm", 5, 1, 6);
-    CHECK_LAUNCH("OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_LOCAL_RANK=0\0OMPI_COMM_WORLD_SIZE=2", "Open MPI", 1, 0, 2);
+    CHECK_LAUNCH("SLURM_JOB_ID=9\0SLURM_STEP_ID=0\0SLURM_PROCID=5\0SLURM_LOCALID=1\0SLURM_STEP_NUM_TASKS=6",
+                 "Slurm", 5, 1, 6);
+    CHECK_LAUNCH("OMPI_COMM_WORLD_RANK=1\0OMPI_COMM_WORLD_LOCAL_RANK=0\0OMPI_COMM_WORLD_SIZE=2", "Open MPI",
+                 1, 0, 2);
     CHECK_LAUNCH("PMI_RANK=1\0PMI_SIZE=2\0MPI_LOCALRANKID=1", "MPI", 1, 1, 2);
     /* torchrun within a step of Slurm: the inner one counts */
-    CHECK_LAUNCH("SLURM_STEP_ID=0\0SLURM_PROCID=1\0RANK=12\0LOCAL_RANK=4\0WORLD_SIZE=16\0TORCHELASTIC_RUN_ID=7", "torchrun", 12, 4, 16);
+    CHECK_LAUNCH(
+        "SLURM_STEP_ID=0\0SLURM_PROCID=1\0RANK=12\0LOCAL_RANK=4\0WORLD_SIZE=16\0TORCHELASTIC_RUN_ID=7",
+        "torchrun", 12, 4, 16);
 }
 
 Test(job, what_is_no_rank)
@@ -593,11 +612,13 @@ Test(job, records_that_end_early)
     struct vt_trace *trace;
     const uint32_t device[6] = {3};
 
-    builder_raw(builder, VT_RECORD_LAUNCH, "RANK=1", 6); /* without a NUL */
+    builder_raw(builder, VT_RECORD_LAUNCH, "RANK=1", 6);    /* without a NUL */
     builder_raw(builder, VT_RECORD_DEVICE_UUID, device, 8); /* no room for the UUID */
     builder_raw(builder, VT_RECORD_DEVICE_UUID, (const uint32_t[6]){99}, 24);
     builder_raw(builder, VT_RECORD_DEVICE_UUID, device, 24);
-    builder_event(builder, (struct vt_event){.kind = VT_EVENT_ALLOC, .layer = VT_LAYER_DRIVER, .address = 4096, .bytes = MIB});
+    builder_event(
+        builder,
+        (struct vt_event){.kind = VT_EVENT_ALLOC, .layer = VT_LAYER_DRIVER, .address = 4096, .bytes = MIB});
     trace = builder_open(builder);
     cr_assert_eq(trace->launch_count, 1);
     cr_assert_str_eq(trace->launch[0].value, "1");

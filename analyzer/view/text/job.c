@@ -15,8 +15,8 @@
 /* "data-parallel " */
 static const char *layout_word(unsigned layout)
 {
-    static const char *const words[VT_LAYOUTS] = {"", "", "data-parallel ", "sharded data-parallel ", "tensor-parallel ",
-                                                  "pipeline "};
+    static const char *const words[VT_LAYOUTS] = {
+        "", "", "data-parallel ", "sharded data-parallel ", "tensor-parallel ", "pipeline "};
 
     return layout < VT_LAYOUTS ? words[layout] : "";
 }
@@ -25,9 +25,11 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
 {
     FILE *out = print->paragraph;
 
-    fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "", run->launcher ? ": " : "",
-            run->member_count, run->launcher ? "rank" : "process",
-            run->member_count == 1 ? "" : run->launcher ? "s" : "es");
+    fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
+            run->launcher ? ": " : "", run->member_count, run->launcher ? "rank" : "process",
+            run->member_count == 1 ? ""
+            : run->launcher        ? "s"
+                                   : "es");
     if (run->world_size > 0 && run->missing_count)
         fprintf(out, " of %d", (int)run->world_size);
     if (run->name) {
@@ -56,7 +58,8 @@ static void layout_line(struct vt_print *print, const struct vt_job *job, const 
         return;
     if (run->layout != VT_LAYOUT_PIPELINE) {
         if (run->layout == VT_LAYOUT_UNKNOWN)
-            vt_print_paragraph(print, 0, 2, "How they share the work is not known: %s.", run->basis_of_layout);
+            vt_print_paragraph(print, 0, 2, "How they share the work is not known: %s.",
+                               run->basis_of_layout);
         else
             vt_print_paragraph(print, 0, 2, "They are %s: %s.",
                                run->layout == VT_LAYOUT_DATA      ? "data parallel"
@@ -82,16 +85,19 @@ static void odd_line(struct vt_print *print, const struct vt_job *job, const str
                      const struct vt_job_odd *odd)
 {
     FILE *out = print->paragraph;
-    const char *label = job->processes[odd->process].label, *change = VT_JOB_CHANGE(odd->bytes, odd->usual_bytes),
+    const char *label = job->processes[odd->process].label,
+               *change = VT_JOB_CHANGE(odd->bytes, odd->usual_bytes),
                *against = strchr(change, '%') ? "against " : "";
 
     fprintf(out, VT_ALARM "%c%s" VT_RESET " peaks at " VT_BOLD "%s" VT_RESET ", %s ",
-            label[0] >= 'a' && label[0] <= 'z' ? label[0] - 'a' + 'A' : label[0], label + 1, VT_BYTES(odd->bytes),
-            change);
+            label[0] >= 'a' && label[0] <= 'z' ? label[0] - 'a' + 'A' : label[0], label + 1,
+            VT_BYTES(odd->bytes), change);
     if (group->member_count == 2)
-        fprintf(out, "%s%s", against, job->processes[group->members[odd->process == group->members[0]]].label);
+        fprintf(out, "%s%s", against,
+                job->processes[group->members[odd->process == group->members[0]]].label);
     else
-        fprintf(out, "%sthe median of these %zu %sprocesses", against, group->member_count, layout_word(group->layout));
+        fprintf(out, "%sthe median of these %zu %sprocesses", against, group->member_count,
+                layout_word(group->layout));
     fprintf(out, " (%s): ", VT_BYTES(odd->usual_bytes));
     vt_job_put_why(out, odd);
     fputc('.', out);
@@ -120,10 +126,11 @@ static void even_line(struct vt_print *print, const struct vt_job *job, const st
         least = bytes < least ? bytes : least;
     }
     if (least == group->most_bytes)
-        vt_print_paragraph(print, 0, 2, "None of %s stands out: each peaks at " VT_BOLD "%s" VT_RESET ".", who,
-                           VT_BYTES(least));
+        vt_print_paragraph(print, 0, 2, "None of %s stands out: each peaks at " VT_BOLD "%s" VT_RESET ".",
+                           who, VT_BYTES(least));
     else
-        vt_print_paragraph(print, 0, 2, "None of %s stands out: they peak at %s to " VT_BOLD "%s" VT_RESET ".", who,
+        vt_print_paragraph(print, 0, 2,
+                           "None of %s stands out: they peak at %s to " VT_BOLD "%s" VT_RESET ".", who,
                            VT_BYTES(least), VT_BYTES(group->most_bytes));
 }
 
@@ -144,8 +151,10 @@ static void run_verdict(struct vt_print *print, const struct vt_job *job, const 
     for (size_t g = 0; g < run->group_count; g++)
         group_lines(print, job, &run->groups[g]);
     if (run->layout == VT_LAYOUT_PIPELINE && run->imbalance > 0)
-        vt_print_paragraph(print, 0, 2, "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ", %.2f times the median.",
-                           job->processes[run->most_process].label, VT_BYTES(run->most_bytes), run->imbalance);
+        vt_print_paragraph(
+            print, 0, 2,
+            "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ", %.2f times the median.",
+            job->processes[run->most_process].label, VT_BYTES(run->most_bytes), run->imbalance);
     fputc('\n', print->stream);
 }
 
@@ -165,7 +174,9 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
     if (job->fall_count && job->falls[0].refusal) {
         const struct vt_job_process *process = &job->processes[job->falls[0].process];
 
-        vt_print_paragraph(print, 0, 2, VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: vramtrace oom %s tells why.",
+        vt_print_paragraph(print, 0, 2,
+                           VT_ALARM "Out of memory" VT_RESET
+                                    " first in %s, %s after start: vramtrace oom %s tells why.",
                            process->label, VT_DURATION(job->falls[0].t_ns), job->what);
         fputc('\n', print->stream);
     }
@@ -181,7 +192,10 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
         }
     if (!leak)
         return;
-    vt_print_paragraph(print, 0, 2, VT_ALARM "Leak" VT_RESET " in %zu of %zu processes, most in %s: %s per step%s%s. vramtrace leaks %s tells why.",
+    vt_print_paragraph(print, 0, 2,
+                       VT_ALARM
+                       "Leak" VT_RESET
+                       " in %zu of %zu processes, most in %s: %s per step%s%s. vramtrace leaks %s tells why.",
                        leaking, job->process_count, most->label, VT_BYTES(leak->leak_bytes_per_step),
                        leak->leak_line[0] ? ", at " : "", leak->leak_line, most->path);
     fputc('\n', print->stream);
@@ -189,8 +203,8 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
 
 /* ---- Processes ---- */
 
-static void process_cells(struct vt_table *table, const struct vt_job *job, const struct vt_job_process *process,
-                          const struct vt_job_device *device)
+static void process_cells(struct vt_table *table, const struct vt_job *job,
+                          const struct vt_job_process *process, const struct vt_job_device *device)
 {
     const struct vt_job_run *run = &job->runs[process->run];
     uint64_t usual = 0;
@@ -212,8 +226,8 @@ static void process_cells(struct vt_table *table, const struct vt_job *job, cons
         vt_table_cells(table, "");
     vt_table_cells(table, VT_BYTES(device->reserved_peak_bytes));
     if (process->is_child)
-        vt_table_cell(table, "%s%schild of %s", process->complete ? "" : vt_job_outcome(process), process->complete ? "" : ", ",
-                      job->processes[process->parent].label);
+        vt_table_cell(table, "%s%schild of %s", process->complete ? "" : vt_job_outcome(process),
+                      process->complete ? "" : ", ", job->processes[process->parent].label);
     else
         vt_table_cells(table, process->complete ? "" : vt_job_outcome(process));
     vt_table_cells(table, process->path);
@@ -221,16 +235,17 @@ static void process_cells(struct vt_table *table, const struct vt_job *job, cons
 
 static void process_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "Process"},
-                                               {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 2},
-                                               {"GPU", .right = true},
-                                               {"peak", .right = true},
-                                               {"at", .right = true, .drop = 1},
-                                               {.title = "step"},
-                                               {"vs median", .right = true},
-                                               {"reserved", .right = true},
-                                               {.title = "", .cut = VT_CUT_END, .minimum = 10},
-                                               {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3}};
+    static const struct vt_column columns[] = {
+        {.title = "Process"},
+        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 2},
+        {"GPU", .right = true},
+        {"peak", .right = true},
+        {"at", .right = true, .drop = 1},
+        {.title = "step"},
+        {"vs median", .right = true},
+        {"reserved", .right = true},
+        {.title = "", .cut = VT_CUT_END, .minimum = 10},
+        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3}};
     size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS, rows = 0;
     struct vt_table table;
 
@@ -246,7 +261,8 @@ static void process_table(struct vt_print *print, const struct vt_job *job)
     vt_table_print(&table, print);
     for (size_t i = 0; i < job->process_count; i++)
         if (!job->processes[i].device_count)
-            vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", job->processes[i].label, job->processes[i].path);
+            vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", job->processes[i].label,
+                               job->processes[i].path);
     fputc('\n', print->stream);
 }
 
@@ -297,7 +313,8 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
     cells = cells < 20 ? 20 : cells > (int)job->columns ? (int)job->columns : cells;
     for (size_t i = 0; i < job->row_count; i++)
         most = most_of(&job->rows[i]) > most ? most_of(&job->rows[i]) : most;
-    fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n", VT_DURATION(job->duration_ns),
+    fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n",
+            VT_DURATION(job->duration_ns),
             job->node_count > 1 ? "each node's own clock" : "the node's clock");
     if (job->node_count > 1)
         fprintf(print->stream, VT_DIM "(clocks of different nodes may differ)" VT_RESET "\n");
@@ -306,7 +323,8 @@ static void timeline(struct vt_print *print, const struct vt_job *job)
         char *label = vt_shorten(row->label, LABEL_COLUMNS, VT_CUT_END);
 
         print->failed |= !label;
-        fprintf(print->stream, "  %s%*s ", label ? label : "", LABEL_COLUMNS - vt_text_columns(label ? label : ""), "");
+        fprintf(print->stream, "  %s%*s ", label ? label : "",
+                LABEL_COLUMNS - vt_text_columns(label ? label : ""), "");
         free(label);
         draw_row(print, row, cells, most);
         fprintf(print->stream, "  %11s\n", VT_BYTES(most_of(row)));
@@ -322,8 +340,9 @@ static void card_row(struct vt_table *table, const struct vt_job *job, const str
 {
     const struct vt_job_holder *only = card->holder_count == 1 ? &card->holders[0] : NULL;
 
-    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%s%s%s", (int)card->number, job->node_count > 1 ? " of " : "",
-                  job->node_count > 1 ? job->nodes[card->node].host : "", only ? ": " : "", only ? only->label : "");
+    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%s%s%s", (int)card->number,
+                  job->node_count > 1 ? " of " : "", job->node_count > 1 ? job->nodes[card->node].host : "",
+                  only ? ": " : "", only ? only->label : "");
     vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
     vt_table_cells(table, VT_PERCENT(card->most_bytes, card->total_bytes), VT_DURATION(card->most_ns),
                    VT_BYTES(card->context_bytes));
@@ -350,12 +369,10 @@ static bool all_by_uuid(const struct vt_job *job)
 /* When the processes of a card together had the most of it, and what each had then. */
 static void card_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "Driver memory by card"},
-                                               {"most", .right = true},
-                                               {"of card", .right = true},
-                                               {"at", .right = true},
-                                               {"contexts, other", .right = true},
-                                               {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
+    static const struct vt_column columns[] = {
+        {.title = "Driver memory by card"}, {"most", .right = true},
+        {"of card", .right = true},         {"at", .right = true},
+        {"contexts, other", .right = true}, {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
     size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
     struct vt_table table;
 
@@ -379,7 +396,8 @@ static void card_table(struct vt_print *print, const struct vt_job *job)
     }
     vt_table_print(&table, print);
     if (!all_by_uuid(job))
-        vt_print_paragraph(print, 2, 2, "Cards are known by their numbers alone: not all traces tell the cards' UUIDs.");
+        vt_print_paragraph(print, 2, 2,
+                           "Cards are known by their numbers alone: not all traces tell the cards' UUIDs.");
     fputc('\n', print->stream);
 }
 
@@ -393,7 +411,8 @@ static void differences(struct vt_print *print, const struct vt_job *job)
 
             for (size_t i = 0; i < group->odd_count && i < 1; i++)
                 vt_job_differences(print, job, &group->odd[i],
-                                   vt_job_usual(job, group->members, group->member_count, group->odd[i].process, (char[64]){0}));
+                                   vt_job_usual(job, group->members, group->member_count,
+                                                group->odd[i].process, (char[64]){0}));
         }
 }
 

@@ -14,8 +14,8 @@ static void put_refusal(struct vt_print *print, const struct vt_job *job)
     const struct vt_job_refusal *refusal = fall->refusal;
     FILE *out = print->paragraph;
 
-    fprintf(out, VT_ALARM "Out of memory" VT_RESET " first in " VT_BOLD "%s" VT_RESET " (%s), %s after start", process->label,
-            process->path, VT_DURATION(fall->t_ns));
+    fprintf(out, VT_ALARM "Out of memory" VT_RESET " first in " VT_BOLD "%s" VT_RESET " (%s), %s after start",
+            process->label, process->path, VT_DURATION(fall->t_ns));
     if (refusal->step)
         fprintf(out, ", at step %u, in %s", refusal->step, vt_phase_name(refusal->phase));
     fputs(": ", out);
@@ -33,12 +33,14 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     uint64_t apart;
 
     if (!job->first_odd_count) {
-        vt_print_paragraph(print, 0, 2, "No other process of this job does the same work, so there is nothing to compare it with.");
+        vt_print_paragraph(
+            print, 0, 2,
+            "No other process of this job does the same work, so there is nothing to compare it with.");
         return;
     }
     apart = odd->bytes > odd->usual_bytes ? odd->bytes - odd->usual_bytes : odd->usual_bytes - odd->bytes;
-    fprintf(out, "It had %s in use then; those with the same work had %s at their own peaks (median)", VT_BYTES(odd->bytes),
-            VT_BYTES(odd->usual_bytes));
+    fprintf(out, "It had %s in use then; those with the same work had %s at their own peaks (median)",
+            VT_BYTES(odd->bytes), VT_BYTES(odd->usual_bytes));
     if (apart * 100 < odd->usual_bytes) {
         fputs(": it does not differ, and each of them was as near to the limit.", out);
     } else {
@@ -49,7 +51,8 @@ static void put_neighbours(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
-/* Indices of the processes that fell later, by process: refused ones, those that ended, those that were killed. */
+/* Indices of the processes that fell later, by process: refused ones, those that ended, those that were
+ * killed. */
 enum kind { REFUSED, ENDED, KILLED, KINDS };
 
 static enum kind kind_of(const struct vt_job_fall *fall)
@@ -66,9 +69,10 @@ static int by_process(const void *left, const void *right)
 
 static void put_others(struct vt_print *print, const struct vt_job *job)
 {
-    static const char *const words[KINDS] = {[REFUSED] = "Memory ran out in %s too, later.",
-                                             [ENDED] = "Of the others %s ended after it without being refused.",
-                                             [KILLED] = "Of the others %s %s killed without being refused%s."};
+    static const char *const words[KINDS] = {
+        [REFUSED] = "Memory ran out in %s too, later.",
+        [ENDED] = "Of the others %s ended after it without being refused.",
+        [KILLED] = "Of the others %s %s killed without being refused%s."};
     const struct vt_job_process *first = &job->processes[job->falls[0].process];
     uint32_t *members = calloc(job->fall_count, sizeof *members);
 
@@ -105,12 +109,13 @@ static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
 
 static void fall_table(struct vt_print *print, const struct vt_job *job)
 {
-    static const struct vt_column columns[] = {{.title = "In order"},
-                                               {"after", .right = true},
-                                               {"GPU", .right = true},
-                                               {"asked for", .right = true},
-                                               {.title = "at", .cut = VT_CUT_PARTS, .minimum = 16},
-                                               {.title = "recording", .cut = VT_CUT_END, .minimum = 10, .drop = 1}};
+    static const struct vt_column columns[] = {
+        {.title = "In order"},
+        {"after", .right = true},
+        {"GPU", .right = true},
+        {"asked for", .right = true},
+        {.title = "at", .cut = VT_CUT_PARTS, .minimum = 16},
+        {.title = "recording", .cut = VT_CUT_END, .minimum = 10, .drop = 1}};
     size_t limit = print->style->top ? (size_t)print->style->top : ROWS;
     struct vt_table table;
 
@@ -152,7 +157,9 @@ static void nothing(struct vt_print *print, const struct vt_job *job)
         survived += job->processes[i].refusal_count > 0;
     vt_print_paragraph(print, 0, 2, "Memory ended none of these processes.");
     if (survived)
-        vt_print_paragraph(print, 0, 2, "%zu of them had requests refused and went on: vramtrace oom TRACE shows them.", survived);
+        vt_print_paragraph(print, 0, 2,
+                           "%zu of them had requests refused and went on: vramtrace oom TRACE shows them.",
+                           survived);
 }
 
 int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)

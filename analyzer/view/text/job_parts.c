@@ -27,7 +27,8 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
     vt_put_clean(job->what, out);
     if (job->unread_count)
-        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, job->unread_count, job->unread_count == 1 ? "" : "S");
+        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, job->unread_count,
+                job->unread_count == 1 ? "" : "S");
     if (job->dropped_events)
         fprintf(out, " · " VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(job->dropped_events));
     fputs(" · ", out);
@@ -40,7 +41,8 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
     for (size_t i = 0; i < job->unread_count && i < FILES; i++)
-        vt_print_paragraph(print, 0, 2, VT_ALARM "Not read:" VT_RESET " %s: %s", job->unread[i].path, job->unread[i].why);
+        vt_print_paragraph(print, 0, 2, VT_ALARM "Not read:" VT_RESET " %s: %s", job->unread[i].path,
+                           job->unread[i].why);
     if (job->unread_count > FILES)
         vt_print_paragraph(print, 0, 2, "… and %zu more", job->unread_count - FILES);
     if (job->unread_count)
@@ -123,7 +125,8 @@ char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
 static const struct vt_job_difference *leading(const struct vt_job_differences *differences, bool more)
 {
     for (size_t i = 0; i < differences->count; i++)
-        if ((differences->items[i].bytes > differences->items[i].usual_bytes) == more && differences->items[i].name[0])
+        if ((differences->items[i].bytes > differences->items[i].usual_bytes) == more &&
+            differences->items[i].name[0])
             return &differences->items[i];
     return NULL;
 }
@@ -132,8 +135,8 @@ void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
 {
     bool more = odd->bytes > odd->usual_bytes;
     const char *word = more ? "more" : "less", *join = "";
-    const struct vt_job_difference *category = leading(&odd->categories, more), *line = leading(&odd->lines, more),
-                                   *module = leading(&odd->modules, more);
+    const struct vt_job_difference *category = leading(&odd->categories, more),
+                                   *line = leading(&odd->lines, more), *module = leading(&odd->modules, more);
 
     if (category) {
         fprintf(out, "%s%s %s of %s", join, VT_BYTES(apart(category->bytes, category->usual_bytes)), word,
@@ -152,20 +155,25 @@ void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
     }
 }
 
-static void difference_row(struct vt_table *table, const char *kind, const struct vt_job_difference *difference)
+static void difference_row(struct vt_table *table, const char *kind,
+                           const struct vt_job_difference *difference)
 {
     uint64_t bytes = difference->bytes, usual = difference->usual_bytes;
 
-    vt_table_cells(table, difference->name[0] ? difference->name : !strcmp(kind, "module") ? "outside any module" : "(not known)", kind);
-    vt_table_cells(table, bytes ? VT_BYTES(bytes) : "–", usual ? VT_BYTES(usual) : "–", VT_CHANGE(usual, bytes));
+    vt_table_cells(table,
+                   difference->name[0]       ? difference->name
+                   : !strcmp(kind, "module") ? "outside any module"
+                                             : "(not known)",
+                   kind);
+    vt_table_cells(table, bytes ? VT_BYTES(bytes) : "–", usual ? VT_BYTES(usual) : "–",
+                   VT_CHANGE(usual, bytes));
 }
 
 static void difference_rows(struct vt_table *table, const struct vt_job_differences *differences, size_t rows,
                             const char *kind)
 {
-    uint64_t least = differences->count
-                         ? apart(differences->items[0].bytes, differences->items[0].usual_bytes) / 100
-                         : 0;
+    uint64_t least =
+        differences->count ? apart(differences->items[0].bytes, differences->items[0].usual_bytes) / 100 : 0;
 
     for (size_t i = 0; i < differences->count && i < rows; i++) {
         const struct vt_job_difference *difference = &differences->items[i];

@@ -20,8 +20,8 @@ const char *vt_job_outcome(const struct vt_job_process *process);
 char *vt_job_change(uint64_t bytes, uint64_t usual, char *text);
 #define VT_JOB_CHANGE(bytes, usual) vt_job_change(bytes, usual, (char[32]){0})
 
-/* "12.00 MiB more activations, 12.00 MiB more at train.py:88 forward, in layers.3.mlp": the largest differences in the
- * direction of the whole; nothing without one. */
+/* "12.00 MiB more activations, 12.00 MiB more at train.py:88 forward, in layers.3.mlp": the largest
+ * differences in the direction of the whole; nothing without one. */
 void vt_job_put_why(FILE *out, const struct vt_job_odd *odd);
 /* Tables of what differs. `usual`: "median", "rank 1". */
 void vt_job_differences(struct vt_print *print, const struct vt_job *job, const struct vt_job_odd *odd,
