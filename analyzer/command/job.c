@@ -243,35 +243,67 @@ static const char *reason(const char *error, const char *path)
                                             : error;
 }
 
+/* Of several traces of one process, such as snapshots, the one with the most events stays; the others get an
+ * error. */
+static void drop_copies(struct reading *reading, bool *is_copy)
+{
+    static const uint8_t unknown[sizeof reading->processes->identity];
+
+    for (size_t i = 0; i < reading->files->count; i++)
+        for (size_t k = 0; k < i && reading->processes[i].owner; k++) {
+            struct vt_job_process *a = &reading->processes[k], *b = &reading->processes[i];
+            bool later = b->event_count > a->event_count;
+            size_t dropped = later ? k : i;
+
+            if (!a->owner || memcmp(a->identity, b->identity, sizeof unknown) != 0 ||
+                !memcmp(a->identity, unknown, sizeof unknown))
+                continue;
+            if (asprintf(&reading->errors[dropped], "of the same process as %s, which has %s",
+                         reading->files->items[later ? i : k].path,
+                         a->event_count == b->event_count ? "the same" : "more") < 0)
+                reading->errors[dropped] = NULL;
+            is_copy[dropped] = true;
+            vt_job_process_free(&reading->processes[dropped]);
+        }
+}
+
 /* Moves what was read to the front, says what was not, and makes the job of both. An exit status. */
 static int merge(const struct vt_command *command, struct reading *reading, struct vt_job **job)
 {
-    size_t read = 0, unread_count = 0;
-    struct vt_job_unread *unread = calloc(reading->files->count + 1, sizeof *unread);
-    int result;
+    size_t read = 0, unread_count = 0, count = reading->files->count;
+    struct vt_job_unread *unread = calloc(count + 1, sizeof *unread);
+    bool *is_copy = calloc(count + 1, sizeof *is_copy);
+    int result = -ENOMEM, status = 0;
 
-    for (size_t i = 0; unread && i < reading->files->count; i++) {
-        const char *path = reading->files->items[i].path;
+    if (unread && is_copy)
+        drop_copies(reading, is_copy);
+    for (size_t i = 0; unread && is_copy && i < count; i++) {
+        const char *path = reading->files->items[i].path, *error = reading->errors[i];
 
-        if (!reading->errors[i] && reading->processes[i].owner) {
+        if (reading->processes[i].owner) {
             reading->processes[read++] = reading->processes[i];
             continue;
         }
-        unread[unread_count].path = path;
-        unread[unread_count].why = reading->errors[i] ? reason(reading->errors[i], path) : "out of memory";
-        vt_say(command, "%s: %s", path, unread[unread_count].why);
+        unread[unread_count] =
+            (struct vt_job_unread){path, error ? reason(error, path) : "out of memory", is_copy[i]};
+        if (!is_copy[i]) {
+            vt_say(command, "%s: %s", path, unread[unread_count].why);
+            status = VT_EXIT_UNREADABLE;
+        }
         unread_count++;
     }
-    result = unread ? vt_job_make(reading->arguments->operands[0], reading->processes, read, unread,
-                                  unread_count, job)
-                    : -ENOMEM;
-    reading->processes = unread ? NULL : reading->processes;
+    if (unread && is_copy) {
+        result =
+            vt_job_make(reading->arguments->operands[0], reading->processes, read, unread, unread_count, job);
+        reading->processes = NULL;
+    }
     free(unread);
+    free(is_copy);
     if (result) {
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;
     }
-    return reading->wrong_use ? VT_EXIT_WRONG_USE : unread_count ? VT_EXIT_UNREADABLE : 0;
+    return reading->wrong_use ? VT_EXIT_WRONG_USE : status;
 }
 
 /* ---- Printing ---- */

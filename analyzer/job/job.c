@@ -34,8 +34,10 @@ static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *u
     for (size_t i = 0; maker->job.unread && i < count; i++) {
         struct vt_job_unread *copy = &maker->job.unread[i];
 
+        copy->is_copy = unread[i].is_copy;
         copy->path = vt_job_copy(&maker->arena, unread[i].path);
         copy->why = vt_job_copy(&maker->arena, unread[i].why);
+        maker->job.copy_count += copy->is_copy;
         if (!copy->path || !copy->why)
             return -ENOMEM;
     }

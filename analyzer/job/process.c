@@ -221,6 +221,7 @@ static int read_facts(const struct vt_report *report, struct vt_arena *arena, st
     process->step_count = report->step_count;
     process->parent = process->node = process->run = VT_JOB_NONE;
     memcpy(process->boot_id, header->process.boot_id, sizeof process->boot_id);
+    memcpy(process->identity, header->identity, sizeof process->identity);
     process->pid_namespace = header->process.pid_namespace;
     process->gathers = gathers(report->attribution);
     return process->path && process->command && process->host && process->outcome ? 0 : -ENOMEM;

@@ -62,6 +62,19 @@ static bool is_helper_of(const struct vt_job_process *process, const struct vt_j
             process->parent_pid == other->parent_pid);
 }
 
+/* But for numbers: "--local-rank 3", a child's descriptor. */
+static bool same_command(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || !*a)
+            return *a == *b;
+    }
+}
+
 enum fit { FITS, FITS_NOT, IS_HELPER };
 
 static enum fit fits(const struct vt_job *job, const struct filling *run, uint32_t run_index,
@@ -73,7 +86,8 @@ static enum fit fits(const struct vt_job *job, const struct filling *run, uint32
         return FITS_NOT;
     if (!process->launch_key[0]) /* several processes that one parent started, with one command */
         return process->parent_pid > 1 && same_host(first, process) && at_one_time(first, process) &&
-                       first->parent_pid == process->parent_pid && !strcmp(first->command, process->command)
+                       first->parent_pid == process->parent_pid &&
+                       same_command(first->command, process->command)
                    ? FITS
                    : FITS_NOT;
     for (const struct vt_job_process *other = job->processes; other < process; other++)
@@ -179,7 +193,8 @@ static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_proc
                             !strcmp(first->launcher, "environment") ? "the environment had"
                                                                     : first->launcher);
     if (count > 1)
-        return vt_job_print(&maker->arena, "process %u started them with one command", first->parent_pid);
+        return vt_job_print(&maker->arena, "process %u started them with one command, but for numbers",
+                            first->parent_pid);
     return "";
 }
 

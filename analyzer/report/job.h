@@ -99,7 +99,8 @@ struct vt_job_process {
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;
     bool gathers; /* whole copies of sharded parameters were seen */
-    void *owner;  /* private to job/ */
+    uint8_t identity[16]; /* of the recording: the same in copies; zero = not known */
+    void *owner;          /* private to job/ */
 };
 
 /* What differs between one process and those like it. */
@@ -200,6 +201,7 @@ struct vt_job_row {
 
 struct vt_job_unread {
     const char *path, *why;
+    bool is_copy; /* of the trace of a process that is there by another */
 };
 
 /* When memory ran out somewhere: one entry for each process that it ended in, that ended soon after, or that
@@ -229,7 +231,7 @@ struct vt_job {
     size_t columns;
     const char *clock; /* how far the common clock can be trusted, in a sentence */
     struct vt_job_unread *unread;
-    size_t unread_count;
+    size_t unread_count, copy_count; /* copies are among the unread */
     struct vt_job_fall *falls; /* in order */
     size_t fall_count;
     struct vt_job_odd

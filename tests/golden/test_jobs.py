@@ -239,3 +239,17 @@ def test_run_under_a_launcher(launcher, inside, tmp_path):
     assert [len(card["processes"]) for card in told["cards"]] == [2, 1]
     if launcher == "Slurm":
         assert run_told["name"] == "77"
+
+
+def test_a_copy_of_a_trace_is_no_other_process(job):
+    """As `vramtrace ctl snapshot` makes: the one with the most events counts."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]), "VRAMTRACE_OUT": str(job / "real.vrt")}
+    subprocess.run([PROGRAMS / "way_linked"], env=environment, check=True, timeout=60, capture_output=True)
+    data = (job / "real.vrt").read_bytes()
+    (job / "a.vrt").write_bytes(data)
+    (job / "b.vrt").write_bytes(data[:-100])  # its last chunk is damaged
+    told = merged(job)
+    assert len(told["processes"]) == 5
+    assert {os.path.basename(item["file"]): item["is_copy"] for item in told["unread"]} == {"b.vrt": True, "real.vrt": True}
+    text = run("report", job)
+    assert "NOT READ" not in text.stdout and "Left out:" in text.stdout and text.stderr == ""

@@ -123,7 +123,7 @@ def test_the_example(tmp_path):
 
 def test_two_trainings_on_one_card(tmp_path):
     """Not launched together: two processes, who holds what."""
-    programs = [f"import torch; x = torch.empty({size} << 20, dtype=torch.uint8, device='cuda'); "
+    programs = [f"import torch; {'x' * (size // 100)} = torch.empty({size} << 20, dtype=torch.uint8, device='cuda'); "
                 f"open({str(tmp_path / str(size))!r}, 'w'); import os, time\n"
                 f"while len([n for n in os.listdir({str(tmp_path)!r}) if n.isdigit()]) < 2: time.sleep(0.05)\n"
                 f"f, t = torch.cuda.mem_get_info(); open({str(tmp_path / 'used')!r} + '{size}', 'w').write(str(t - f)); time.sleep(0.5)"

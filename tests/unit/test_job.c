@@ -183,6 +183,7 @@ Test(job, processes_without_a_launcher_belong_together_by_parent_and_command)
 
     for (int i = 0; i < 4; i++)
         add(&made, -1, 10 * MIB);
+    made.processes[1].command = "python train10.py";
     made.processes[2].command = "python other.py";
     made.processes[3].parent_pid = 77;
     job = merge(&made);

@@ -23,12 +23,12 @@ static void plural(FILE *out, size_t count, const char *one, const char *many)
 void vt_job_header(struct vt_print *print, const struct vt_job *job, const char *command)
 {
     FILE *out = print->paragraph;
+    size_t not_read = job->unread_count - job->copy_count;
 
     fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
     vt_put_clean(job->what, out);
-    if (job->unread_count)
-        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, job->unread_count,
-                job->unread_count == 1 ? "" : "S");
+    if (not_read)
+        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, not_read, not_read == 1 ? "" : "S");
     if (job->dropped_events)
         fprintf(out, " · " VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(job->dropped_events));
     fputs(" · ", out);
@@ -41,8 +41,9 @@ void vt_job_header(struct vt_print *print, const struct vt_job *job, const char 
     vt_end_paragraph(print, 0, 2);
     fputc('\n', print->stream);
     for (size_t i = 0; i < job->unread_count && i < FILES; i++)
-        vt_print_paragraph(print, 0, 2, VT_ALARM "Not read:" VT_RESET " %s: %s", job->unread[i].path,
-                           job->unread[i].why);
+        vt_print_paragraph(print, 0, 2, "%s %s: %s",
+                           job->unread[i].is_copy ? "Left out:" : VT_ALARM "Not read:" VT_RESET,
+                           job->unread[i].path, job->unread[i].why);
     if (job->unread_count > FILES)
         vt_print_paragraph(print, 0, 2, "… and %zu more", job->unread_count - FILES);
     if (job->unread_count)
