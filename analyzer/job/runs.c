@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 /* Clocks of nodes differ, and ranks begin to use their cards at different times. */
 #define SLACK_NS UINT64_C(60000000000)
 
@@ -77,10 +79,17 @@ static bool same_command(const char *a, const char *b)
 
 enum fit { FITS, FITS_NOT, IS_HELPER };
 
-static enum fit fits(const struct vt_job *job, const struct filling *run, uint32_t run_index,
-                     const struct vt_job_process *process)
+static uint64_t rank_key(uint32_t run, int32_t rank)
+{
+    return (uint64_t)run << 32 | (uint32_t)rank;
+}
+
+/* `ranks`: the process of each rank of each run. */
+static enum fit fits(const struct vt_job *job, const struct vt_index *ranks, const struct filling *run,
+                     uint32_t run_index, const struct vt_job_process *process)
 {
     const struct vt_job_process *first = &job->processes[run->first];
+    uint32_t other;
 
     if (!overlaps(run, process) || strcmp(run->key, process->launch_key) != 0)
         return FITS_NOT;
@@ -90,10 +99,17 @@ static enum fit fits(const struct vt_job *job, const struct filling *run, uint32
                        same_command(first->command, process->command)
                    ? FITS
                    : FITS_NOT;
-    for (const struct vt_job_process *other = job->processes; other < process; other++)
-        if (other->run == run_index && other->rank == process->rank)
-            return is_helper_of(process, other) ? IS_HELPER : FITS_NOT;
-    return FITS;
+    other = vt_index_get(ranks, rank_key(run_index, process->rank));
+    return other == VT_INDEX_NONE                          ? FITS
+           : is_helper_of(process, &job->processes[other]) ? IS_HELPER
+                                                           : FITS_NOT;
+}
+
+static int name_helper(struct vt_job_maker *maker, struct vt_job_process *process)
+{
+    process->is_helper = true;
+    process->label = vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
+    return process->label ? 0 : -ENOMEM;
 }
 
 /* Sets `run` of each process, which are by start. */
@@ -101,31 +117,28 @@ static int assign(struct vt_job_maker *maker, size_t *run_count)
 {
     struct vt_job *job = &maker->job;
     struct filling *runs = vt_job_take(&maker->arena, job->process_count, sizeof *runs);
+    struct vt_index ranks = {0};
+    int result = runs ? 0 : -ENOMEM;
 
     *run_count = 0;
-    for (size_t i = 0; runs && i < job->process_count; i++) {
+    for (uint32_t i = 0; !result && i < job->process_count; i++) {
         struct vt_job_process *process = &job->processes[i];
         enum fit fit = FITS_NOT;
-        size_t run = 0;
+        uint32_t run = 0;
 
-        while (run < *run_count && (fit = fits(job, &runs[run], (uint32_t)run, process)) == FITS_NOT)
+        while (run < *run_count && (fit = fits(job, &ranks, &runs[run], run, process)) == FITS_NOT)
             run++;
         if (run == *run_count)
-            runs[(*run_count)++] = (struct filling){.key = process->launch_key,
-                                                    .start_ns = process->start_ns,
-                                                    .end_ns = process->end_ns,
-                                                    .first = (uint32_t)i};
-        process->run = (uint32_t)run;
-        process->is_helper = fit == IS_HELPER;
-        if (process->is_helper) {
-            process->label = vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
-            if (!process->label)
-                return -ENOMEM;
-        }
+            runs[(*run_count)++] =
+                (struct filling){process->launch_key, process->start_ns, process->end_ns, i};
+        process->run = run;
         if (process->end_ns > runs[run].end_ns)
             runs[run].end_ns = process->end_ns;
+        result = fit == IS_HELPER ? name_helper(maker, process)
+                                  : vt_index_put(&ranks, rank_key(run, process->rank), i);
     }
-    return runs ? 0 : -ENOMEM;
+    vt_index_free(&ranks);
+    return result;
 }
 
 static int by_start(const void *left, const void *right)

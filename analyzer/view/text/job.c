@@ -226,8 +226,8 @@ static void process_cells(struct vt_table *table, const struct vt_job *job,
         vt_table_cells(table, "");
     vt_table_cells(table, VT_BYTES(device->reserved_peak_bytes));
     if (process->is_child)
-        vt_table_cell(table, "%s%schild of %s", process->complete ? "" : vt_job_outcome(process),
-                      process->complete ? "" : ", ", job->processes[process->parent].label);
+        vt_table_cell(table, "%s%schild of %u", process->complete ? "" : vt_job_outcome(process),
+                      process->complete ? "" : ", ", process->parent_pid);
     else
         vt_table_cells(table, process->complete ? "" : vt_job_outcome(process));
     vt_table_cells(table, process->path);
@@ -416,10 +416,20 @@ static void differences(struct vt_print *print, const struct vt_job *job)
         }
 }
 
+/* The first that stands out, else the one with the highest peak of the first run. */
+static uint32_t most_telling(const struct vt_job *job)
+{
+    for (size_t r = 0; r < job->run_count; r++)
+        for (size_t g = 0; g < job->runs[r].group_count; g++)
+            if (job->runs[r].groups[g].odd_count)
+                return job->runs[r].groups[g].odd[0].process;
+    return job->run_count ? job->runs[0].most_process : 0;
+}
+
 static void more(struct vt_print *print, const struct vt_job *job)
 {
     static const struct vt_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
-    const struct vt_job_process *process = &job->processes[job->run_count ? job->runs[0].most_process : 0];
+    const struct vt_job_process *process = &job->processes[most_telling(job)];
     struct vt_table table;
 
     vt_table_begin(&table, columns, 2);
