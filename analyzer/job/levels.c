@@ -63,20 +63,25 @@ static int visit(void *context, uint32_t event_index, const struct vt_counts *co
     return reading->failed;
 }
 
+static bool tells_card(const struct vt_event *event, const struct vt_job_device *device)
+{
+    return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
+           event->bytes <= event->total_bytes;
+}
+
 /* The first of them; a process asks the driver now and then only. */
 static int read_card_levels(const struct vt_trace *trace, struct vt_arena *arena,
                             struct vt_job_device *device)
 {
-    device->card_levels = vt_job_take(arena, MOST_CARD_LEVELS, sizeof *device->card_levels);
-    for (uint32_t i = 0;
-         device->card_levels && i < trace->event_count && device->card_level_count < MOST_CARD_LEVELS; i++) {
-        const struct vt_event *event = &trace->events[i];
+    size_t count = 0;
 
-        if (event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device->index &&
-            event->bytes <= event->total_bytes)
-            device->card_levels[device->card_level_count++] =
-                (struct vt_job_level){vt_event_time(trace, i), event->total_bytes - event->bytes};
-    }
+    for (uint32_t i = 0; i < trace->event_count && count < MOST_CARD_LEVELS; i++)
+        count += tells_card(&trace->events[i], device);
+    device->card_levels = vt_job_take(arena, count, sizeof *device->card_levels);
+    for (uint32_t i = 0; device->card_levels && device->card_level_count < count; i++)
+        if (tells_card(&trace->events[i], device))
+            device->card_levels[device->card_level_count++] = (struct vt_job_level){
+                vt_event_time(trace, i), trace->events[i].total_bytes - trace->events[i].bytes};
     return device->card_levels ? 0 : -ENOMEM;
 }
 

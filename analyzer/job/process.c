@@ -9,6 +9,8 @@
 #include "attribute/attribute.h"
 #include "trace/trace.h"
 
+#define PIECE_BYTES 8192u /* there may be thousands of processes */
+
 static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
 {
     unsigned largest = VT_CATEGORY_UNKNOWN;
@@ -255,6 +257,7 @@ int vt_job_process_read(const struct vt_report *report, struct vt_job_process *p
     *process = (struct vt_job_process){.owner = arena};
     if (!arena)
         return -ENOMEM;
+    arena->piece_bytes = PIECE_BYTES;
     result = read_facts(report, arena, process);
     process->devices = result ? NULL : vt_job_take(arena, report->device_count, sizeof *process->devices);
     if (!process->devices)
