@@ -143,6 +143,24 @@ static void read_rank(char rank[16])
     }
 }
 
+/* One that does not fit is left out: no launcher's is that long. */
+static void read_launch(struct vt_options *options)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+#include "launch.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        const size_t left = sizeof options->launch - options->launch_bytes;
+        int bytes =
+            text ? snprintf(options->launch + options->launch_bytes, left, "%s=%s", names[i], text) : -1;
+        if (bytes >= 0 && (size_t)bytes < left)
+            options->launch_bytes += (size_t)bytes + 1;
+    }
+}
+
 static struct vt_options as_loaded;
 static _Atomic bool was_read;
 
@@ -155,6 +173,7 @@ static void read_surroundings(void)
     if (as_loaded.flight && !as_loaded.limit_bytes)
         as_loaded.limit_bytes = FLIGHT_BYTES;
     read_rank(as_loaded.rank);
+    read_launch(&as_loaded);
 }
 
 static void read_all(void)

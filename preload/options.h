@@ -9,7 +9,9 @@
 
 struct vt_options {
     char out[4096];
-    char rank[16]; /* the launcher's number of this process, "" if there is none */
+    char rank[16];     /* the launcher's number of this process, "" if there is none */
+    char launch[4096]; /* variables of launch.def that are set: "NAME=value", each NUL-terminated */
+    size_t launch_bytes;
     bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
     uint64_t

@@ -36,11 +36,11 @@ enum vt_takes {
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                   \
+    X(REPORT, "report", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                               \
       "the post-mortem: the peak, its contents, the code that allocated them")                               \
     X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                               \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(OOM, "oom", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                     \
       "out of memory: what was requested, what had filled the card")                                         \
     X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                       \
       "fragmentation: segments, their holes, the blocks that keep them")                                     \
@@ -86,6 +86,7 @@ struct vt_arguments {
     bool json, events, stacks, verify, help, diff, no_pager;
     bool all; /* steps, annotate */
     bool all_events;
+    bool each;               /* of several traces: not merged */
     struct vt_limits limits; /* check */
     const char *baseline;
     const char *format, *export_path; /* export; export_path: also top */

@@ -232,6 +232,7 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
     if (!take_place(fields, count, &place))
         return -EBADMSG;
     struct vt_inspection_tensor tensor = {.root = -1,
+                                          .whole_shape = "",
                                           .optimizer = -1,
                                           .data_address = place.data_address,
                                           .bytes = place.bytes,
@@ -245,6 +246,8 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
         error = find_root(reading, true, &fields[11], &tensor.optimizer);
     if (!error)
         error = TAKE_TEXTS(reading, fields, {3, &tensor.path}, {8, &tensor.dtype}, {9, &tensor.shape});
+    if (!error && count > 12)
+        error = take_text(reading, &fields[12], &tensor.whole_shape);
     return error ? error
                  : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }

@@ -44,6 +44,13 @@ struct vt_trace_device {
     int index;
     const char *name;     /* "" = unknown */
     uint64_t total_bytes; /* 0 = unknown */
+    bool has_uuid;        /* tells the card from all others */
+    uint8_t uuid[16];
+};
+
+/* A variable that a launcher had put into the environment (preload/launch.def). */
+struct vt_trace_variable {
+    const char *name, *value;
 };
 
 /* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
@@ -58,6 +65,8 @@ struct vt_inspection_tensor {
     int32_t root;      /* index into vt_trace.roots, -1 = in no module */
     int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
     const char *path, *dtype, *shape;
+    const char
+        *whole_shape; /* of the distributed tensor that it is a part of; "" = it is of none, or not known */
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
@@ -118,6 +127,8 @@ struct vt_trace {
     const char *working_folder;
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
+    const struct vt_trace_variable *launch;
+    size_t launch_count;
 
     /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
      * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */

@@ -392,6 +392,9 @@ struct vt_process {
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
 
+/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
+ * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
+
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
     uint64_t id;
@@ -475,12 +478,13 @@ struct vt_symbol {
  *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
  *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
  *   O optimizer address class holder  optimizer: its number, from 0, like root
- *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer
+ *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
  *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
  *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
  *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
  *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
- *                                     "64x256", "" for a scalar. optimizer: of state, else ""
+ *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
+ *                                     tensor that is a part of a distributed one, that one's shape
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
  *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".

@@ -110,6 +110,15 @@ void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions
     }
 }
 
+void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions)
+{
+    const size_t bytes = options->launch_bytes;
+    struct vt_record_head *record =
+        bytes ? vt_buffer_definition(definitions, VT_RECORD_LAUNCH, sizeof *record, bytes) : NULL;
+    if (record)
+        memcpy(record + 1, options->launch, bytes);
+}
+
 struct module_search {
     struct vt_seen *seen;
     struct vt_buffer *definitions;

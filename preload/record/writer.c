@@ -268,6 +268,7 @@ static void *writer_main(void *context)
     vt_tally_begin(&session->ring.header->tally, session->options.rank);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
+    vt_define_launch(&session->options, &writer->drain.chunk.definitions);
     if (session->options.start_step > 1)
         vt_pause(session, true);
     writer->adoption_ns = vt_clock_ns(CLOCK_MONOTONIC) + FIRST_ADOPTION_NS;

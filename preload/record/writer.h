@@ -49,6 +49,7 @@ int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 struct vt_seen; /* what was defined already */
 struct vt_seen *vt_seen_make(void);
 void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
+void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions);
 void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions);
 void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
 

@@ -35,7 +35,8 @@ static struct fake *training(bool refused)
     uint32_t line = fake_stack(fake, "/home/me/work/model/layers.py", 141, "MLP.forward");
 
     fake_frame(fake, line, VT_FRAME_PYTHON, "/home/me/work/train.py", 88, "main");
-    fake->devices[0] = (struct vt_trace_device){0, "NVIDIA H200", (uint64_t)143 << 30};
+    fake->devices[0] =
+        (struct vt_trace_device){.index = 0, .name = "NVIDIA H200", .total_bytes = (uint64_t)143 << 30};
     fake->trace.device_count = 1;
     fake->strings[1] = "warm \033[31m up";
     fake_alloc(fake, 0, VT_ALLOCATION_CONTEXT, VT_CATEGORY_CONTEXT, 500 * MIB);
