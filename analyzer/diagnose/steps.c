@@ -91,7 +91,18 @@ static void set_bounds(const struct vt_attribution *attribution, struct vt_step 
     }
 }
 
-/* Leaves out numbers that no span has; a step without an event of this device keeps what was there. */
+/* What came and went in a gap of the recorder is not known, so neither are the peaks of steps there. */
+static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
+{
+    bool whole = true;
+
+    for (uint32_t i = step->first_event; i <= step->last_event && trace->unkept_events && whole; i++)
+        whole = !trace->events[i].head_start;
+    return whole;
+}
+
+/* Leaves out numbers that no span has, and steps that are not whole; a step without an event of this device
+ * keeps what was there. */
 static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
 {
     const struct vt_trace *trace = report->trace;
@@ -114,9 +125,10 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
         vt_state_finish(report, &step.peak);
         vt_state_finish(report, &step.end);
         before = step.end;
-        if (steps->count)
+        if (steps->count && steps->items[steps->count - 1].step + 1 == step.step)
             steps->items[steps->count - 1].duration_ns = step.t_ns - steps->items[steps->count - 1].t_ns;
-        steps->items[steps->count++] = step;
+        if (is_whole(trace, &step))
+            steps->items[steps->count++] = step;
     }
 }
 

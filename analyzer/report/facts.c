@@ -124,7 +124,7 @@ static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trac
              "that came "
              "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
              "of these "
-             "stretches; the chart and counts by line are those of them.%s%s",
+             "stretches; the chart, the list of steps and counts by line are those of them.%s%s",
              vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
 }
 
@@ -140,13 +140,14 @@ static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *tra
     vt_format_count(trace->recorded_events, recorded);
     struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
                                     "%s of %s events were not looked at one by one", events, recorded);
-    snprintf(loss->detail, sizeof loss->detail,
-             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
-             "the run. "
-             "The peak, the end, out of memory and what stays alive are complete; the chart, the "
-             "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
-             "moments. --all-events looks at each event.",
-             events, recorded, vt_format_count(trace->window_count, moments));
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+        "the run. "
+        "The peak, the end, out of memory and what stays alive are complete; the chart, the "
+        "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
+        "moments. --all-events looks at each event.",
+        events, recorded, vt_format_count(trace->window_count, moments));
 }
 
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
