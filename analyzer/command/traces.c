@@ -287,7 +287,7 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
         header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above())
         return 0;
     return vt_wrong_use(command,
-                        "%s has %s events and %s each of them: --all-events does it, in %s of memory or more",
+                        "%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
                         path, vt_format_count(header.counters.events, events), what,
                         vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
 }
@@ -310,7 +310,8 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
-    loaded->thinned = thinned && !result && loaded->trace->omitted_events > loaded->trace->unkept_events;
+    loaded->thinned = !result && loaded->trace->event_bytes &&
+                      loaded->trace->omitted_events > loaded->trace->unkept_events;
     if (!result)
         result = vt_replay_make(loaded->trace, &loaded->replay);
     return result ? result

@@ -110,6 +110,7 @@ export class Timeline {
             this.drawLanes(context, state);
             this.drawMarks(context, state);
         }
+        this.tip.hidden = true; // until the pointer moves
         this.legend.hidden = !this.picture.gap.includes(1);
         this.legend.classList.toggle("left", this.toX(this.axis.of(this.source.peak ?? 0)) > this.area.left + this.area.width / 2);
         this.drawOverlay();
