@@ -267,6 +267,24 @@ static void drop_copies(struct reading *reading, bool *is_copy)
         }
 }
 
+/* What was named, for people, and the job. */
+static int make_job(const struct vt_arguments *arguments, struct vt_job_process *processes, size_t count,
+                    const struct vt_job_unread *unread, size_t unread_count, struct vt_job **job)
+{
+    const char *first = arguments->operands[0];
+    bool one = arguments->operand_count == 1;
+    char *what = NULL;
+    int result;
+
+    if (!one && asprintf(&what, "%s and %d more", first, arguments->operand_count - 1) < 0)
+        what = NULL;
+    result = vt_job_make(what ? what : first, processes, count, unread, unread_count, job);
+    if (!result && one)
+        (*job)->operand = first;
+    free(what);
+    return result;
+}
+
 /* Moves what was read to the front, says what was not, and makes the job of both. An exit status. */
 static int merge(const struct vt_command *command, struct reading *reading, struct vt_job **job)
 {
@@ -293,8 +311,7 @@ static int merge(const struct vt_command *command, struct reading *reading, stru
         unread_count++;
     }
     if (unread && is_copy) {
-        result =
-            vt_job_make(reading->arguments->operands[0], reading->processes, read, unread, unread_count, job);
+        result = make_job(reading->arguments, reading->processes, read, unread, unread_count, job);
         reading->processes = NULL;
     }
     free(unread);

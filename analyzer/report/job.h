@@ -98,7 +98,7 @@ struct vt_job_process {
     size_t refusal_count;
     struct vt_job_parameter *parameters; /* by name */
     size_t parameter_count;
-    bool gathers; /* whole copies of sharded parameters were seen */
+    bool gathers;         /* whole copies of sharded parameters were seen */
     uint8_t identity[16]; /* of the recording: the same in copies; zero = not known */
     void *owner;          /* private to job/ */
 };
@@ -215,7 +215,8 @@ struct vt_job_fall {
 };
 
 struct vt_job {
-    const char *what; /* the folder or the first trace, as named */
+    const char *what;    /* the folder, or "a.vrt and 3 more" */
+    const char *operand; /* the one that was named; NULL = several were */
     uint64_t start_realtime_ns, duration_ns;
     struct vt_job_process *processes; /* by run, rank, start */
     size_t process_count;
@@ -232,7 +233,7 @@ struct vt_job {
     const char *clock; /* how far the common clock can be trusted, in a sentence */
     struct vt_job_unread *unread;
     size_t unread_count, copy_count; /* copies are among the unread */
-    struct vt_job_fall *falls; /* in order */
+    struct vt_job_fall *falls;       /* in order */
     size_t fall_count;
     struct vt_job_odd
         *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */

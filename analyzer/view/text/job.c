@@ -41,6 +41,8 @@ static void run_line(struct vt_print *print, const struct vt_job_run *run)
     if (!run->launcher && run->basis[0])
         fprintf(out, " (%s)", run->basis);
     fputc('.', out);
+    if (run->imbalance > 1.005)
+        fprintf(out, " Imbalance: %.2f (highest peak / median).", run->imbalance);
     if (run->missing_count) {
         char text[VT_JOB_RANKS_BYTES];
 
@@ -151,10 +153,8 @@ static void run_verdict(struct vt_print *print, const struct vt_job *job, const 
     for (size_t g = 0; g < run->group_count; g++)
         group_lines(print, job, &run->groups[g]);
     if (run->layout == VT_LAYOUT_PIPELINE && run->imbalance > 0)
-        vt_print_paragraph(
-            print, 0, 2,
-            "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ", %.2f times the median.",
-            job->processes[run->most_process].label, VT_BYTES(run->most_bytes), run->imbalance);
+        vt_print_paragraph(print, 0, 2, "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ".",
+                           job->processes[run->most_process].label, VT_BYTES(run->most_bytes));
     fputc('\n', print->stream);
 }
 
@@ -174,10 +174,10 @@ static void alarms(struct vt_print *print, const struct vt_job *job)
     if (job->fall_count && job->falls[0].refusal) {
         const struct vt_job_process *process = &job->processes[job->falls[0].process];
 
-        vt_print_paragraph(print, 0, 2,
-                           VT_ALARM "Out of memory" VT_RESET
-                                    " first in %s, %s after start: vramtrace oom %s tells why.",
-                           process->label, VT_DURATION(job->falls[0].t_ns), job->what);
+        vt_print_paragraph(
+            print, 0, 2,
+            VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: vramtrace oom %s tells why.",
+            process->label, VT_DURATION(job->falls[0].t_ns), job->operand ? job->operand : "…");
         fputc('\n', print->stream);
     }
     for (size_t i = 0; i < job->process_count; i++)
@@ -435,8 +435,10 @@ static void more(struct vt_print *print, const struct vt_job *job)
     vt_table_begin(&table, columns, 2);
     vt_table_cell(&table, "vramtrace report %s", process->path);
     vt_table_cell(&table, VT_DIM "%s by itself" VT_RESET, process->label);
-    vt_table_cell(&table, "vramtrace report --each %s", job->what);
-    vt_table_cell(&table, VT_DIM "each by itself" VT_RESET);
+    if (job->operand) {
+        vt_table_cell(&table, "vramtrace report --each %s", job->operand);
+        vt_table_cell(&table, VT_DIM "each by itself" VT_RESET);
+    }
     vt_table_print(&table, print);
 }
 
