@@ -293,7 +293,8 @@ int vt_open(const char *path, const char *rules, const struct vt_thinning *thinn
     if (!result)
         result =
             vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, reason, sizeof reason);
-    if (!result && loaded->trace->gap_count && !vt_steps_agree(loaded->attribution)) {
+    if (!result && thinning && loaded->trace->omitted_events > loaded->trace->unkept_events &&
+        !vt_steps_agree(loaded->attribution)) {
         vt_unload(loaded);
         return vt_open(path, rules, NULL, loaded, error, error_bytes);
     }

@@ -56,7 +56,7 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
                            sizeof *thinner->numbers);
     if (error)
         return error;
-    thinner->numbers[thinner->count] = thinner->next;
+    thinner->numbers[thinner->count] = thinner->next + thinner->unkept_events - thinner->added_events;
     return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
 }
 
@@ -142,7 +142,7 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     if (!block || !block->alive)
         return false;
     block->alive = false;
-    if (!thinner->in_gap || block->gap != thinner->gap_count)
+    if (!thinner->in_gap || block->gap != thinner->gap_count || thinner->in_recorded)
         return false;
     struct vt_event *made = &thinner->events[block->event];
     bool outlives = block->run != thinner->run || made->thread_id != event->thread_id;
@@ -179,8 +179,26 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
             return -ENOMEM;
     int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
     /* the framework's own counts are of all blocks */
-    if (!error && thinner->in_gap && (is_block || frees))
+    if (!error && thinner->in_recorded)
+        thinner->events[thinner->count - 1].head_start = 1;
+    else if (!error && thinner->in_gap && (is_block || frees))
         thinner->events[thinner->count - 1].total_bytes = thinner->events[thinner->count - 1].detail = 0;
+    return error;
+}
+
+/* Begins or ends a gap of the recorder. */
+static int take_border(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    const bool begins = event->kind == VT_EVENT_GAP_BEGIN;
+    int error = thinner->in_gap ? 0 : begin_gap(thinner);
+    if (!error && !begins && thinner->in_recorded) {
+        thinner->gaps[thinner->gap_count - 1].omitted_events += event->detail;
+        thinner->omitted_blocks += event->bytes;
+        thinner->omitted_bytes += event->total_bytes;
+        thinner->unkept_events += event->detail;
+        thinner->unseen_passes += event->sequence;
+    }
+    thinner->in_recorded = begins;
     return error;
 }
 
@@ -196,13 +214,23 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
             thinner->windows++;
             thinner->window_count--;
         }
-        bool inside = thinner->window_count > 0 && thinner->windows->first <= thinner->next;
+        bool inside =
+            thinner->window_count > 0 && thinner->windows->first <= thinner->next && !thinner->in_recorded;
+        if (events[i].kind == VT_EVENT_GAP_BEGIN || events[i].kind == VT_EVENT_GAP_END) {
+            error = take_border(thinner, &events[i]);
+            thinner->added_events++;
+            continue;
+        }
         if (inside == thinner->in_gap)
             error = inside ? end_gap(thinner) : begin_gap(thinner);
         if (!error && thinner->dropped >= DROPPED_MAXIMUM)
             close_up(thinner);
         if (!error)
             error = take_one(thinner, &events[i]);
+        if (events[i].kind == VT_EVENT_RAN) {
+            thinner->added_events++;
+            thinner->unseen_passes -= events[i].sequence % 2;
+        }
     }
     return error;
 }
