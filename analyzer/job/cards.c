@@ -207,7 +207,8 @@ static void advance(struct user *user, uint64_t t_ns)
     for (; user->at < device->level_count && user->process->start_ns + device->levels[user->at].t_ns <= t_ns;
          user->at++)
         user->now_bytes = device->levels[user->at].bytes;
-    if (user->at == device->level_count && user->process->end_ns < t_ns) {
+    /* as next_time has it, so that a file's absurd times end too */
+    if (user->at == device->level_count && user->process->end_ns + 1 <= t_ns) {
         user->at++;
         user->now_bytes = 0;
     }

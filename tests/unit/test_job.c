@@ -292,6 +292,28 @@ Test(job, memory_of_a_process_that_has_ended_is_gone)
     vt_job_free(job);
 }
 
+Test(job, absurd_times_end)
+{
+    static const uint64_t times[] = {0, 1, UINT64_MAX, UINT64_MAX - START, UINT64_MAX / 2};
+    const size_t count = sizeof times / sizeof *times;
+
+    for (size_t start = 0; start < count; start++)
+        for (size_t end = 0; end < count; end++)
+            for (size_t level = 0; level < count; level++) {
+                struct made made = {0};
+                struct vt_job_process *process = add(&made, 0, MIB);
+
+                process->start_realtime_ns = times[start];
+                process->end_ns = times[end];
+                process->devices[0].context_ns = times[count - 1 - level];
+                add_level(process, times[level], MIB);
+                add_level(process, times[count - 1 - level], 2 * MIB);
+                add_card_level(process, times[level], MIB);
+                add(&made, 1, MIB);
+                vt_job_free(merge(&made));
+            }
+}
+
 /* ---- Who is odd ---- */
 
 Test(job, the_odd_one_of_eight_is_named_with_its_line)
