@@ -13,7 +13,8 @@
 #include "log.h"
 #include "text.h"
 
-enum { RING_MAXIMUM_BYTES = 1 << 30 };
+enum { RING_MAXIMUM_BYTES = 1 << 30, LIMIT_MINIMUM_BYTES = 1 << 20, FLIGHT_BYTES = 1 << 30 };
+#define LIMIT_MAXIMUM_BYTES (UINT64_C(1) << 50)
 
 static bool parse_switch(const char *text, bool *value)
 {
@@ -32,7 +33,8 @@ static bool parse_bytes(const char *text, uint64_t *value)
     static const struct {
         const char *unit;
         unsigned shift;
-    } units[] = {{"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}, {"G", 30}, {"GiB", 30}};
+    } units[] = {{"", 0},     {"B", 0},  {"K", 10},   {"KiB", 10}, {"M", 20},
+                 {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40},   {"TiB", 40}};
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
@@ -110,6 +112,26 @@ static void read_START(const char *name, const char *standard, uint64_t *step)
     }
 }
 
+static void read_MODE(const char *name, const char *standard, bool *flight)
+{
+    const char *text = getenv(name);
+    *flight = text && !strcasecmp(text, "flight");
+    if (text && *text && !*flight && strcasecmp(text, standard))
+        complain(name, text, "full or flight", standard);
+}
+
+static void read_LIMIT(const char *name, const char *standard, uint64_t *value)
+{
+    const char *text = getenv(name);
+    *value = 0;
+    if (!text || !*text || !strcasecmp(text, standard))
+        return;
+    if (!parse_bytes(text, value) || *value < LIMIT_MINIMUM_BYTES || *value > LIMIT_MAXIMUM_BYTES) {
+        *value = 0;
+        complain(name, text, "1MiB or more", standard);
+    }
+}
+
 /* The launchers' variables for the rank of a process in a run. */
 static void read_rank(char rank[16])
 {
@@ -130,6 +152,8 @@ static void read_surroundings(void)
     if (folder && folder[0] == '/') /* one that is too long is none */
         vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
     as_loaded.ring_was_set = ring && *ring;
+    if (as_loaded.flight && !as_loaded.limit_bytes)
+        as_loaded.limit_bytes = FLIGHT_BYTES;
     read_rank(as_loaded.rank);
 }
 

@@ -13,8 +13,10 @@ struct vt_options {
     bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
     uint64_t
-        start_step;    /* stacks begin with this step, from 1; 1 = now, VT_START_MANUAL = when someone asks */
-    bool ring_was_set; /* by the user */
+        start_step; /* stacks begin with this step, from 1; 1 = now, VT_START_MANUAL = when someone asks */
+    bool flight;    /* VRAMTRACE_MODE */
+    uint64_t limit_bytes;     /* of the trace, 0 = none */
+    bool ring_was_set;        /* by the user */
     char runtime_folder[200]; /* XDG_RUNTIME_DIR, "" if there is none */
 };
 

@@ -170,9 +170,14 @@ static bool made_node(const struct vt_trace *trace, struct vt_finder_thread *thr
                       const struct vt_event *event)
 {
     uint32_t node_stack = event->sequence == thread->sequence ? thread->node_stack : 0;
+    if (event->head_start && event->detail) { /* what was between is not here */
+        thread->sequence = event->detail;
+        node_stack = (uint32_t)event->total_bytes;
+    }
     bool advanced = counter_advanced(thread, event->sequence);
     thread->node_stack = 0;
-    return advanced || (node_stack != 0 && same_call(trace, node_stack, event->stack_id));
+    return advanced || (node_stack != 0 && node_stack < trace->stack_count &&
+                        same_call(trace, node_stack, event->stack_id));
 }
 
 /* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
@@ -226,6 +231,9 @@ static int read_events(struct vt_finder *finder)
             thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
+        if (event->kind == VT_EVENT_RAN && event->stack_id != 0)
+            finder->signs[i] = (uint8_t)sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id),
+                                                      number, made_node(finder->trace, thread, event));
         int error = read_graph(finder, i);
         if (error)
             return error;

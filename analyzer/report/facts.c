@@ -22,14 +22,15 @@ static const struct {
              {"incomplete: disk full", "because the disk was full"},
              {"incomplete: write error", "because of a write error"},
              {"incomplete: no memory for recording", "for lack of memory"},
-             {"incomplete: no thread for recording", "because no thread could be started"}};
+             {"incomplete: no thread for recording", "because no thread could be started"},
+             {"incomplete: size limit reached", "because the trace had reached VRAMTRACE_LIMIT"}};
 
 static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     uint32_t state = trace->header.state, reason = trace->header.stop_reason;
     const char *ended = trace->complete ? "yes" : "no: incomplete";
 
-    reason = reason <= VT_STOP_NO_THREAD ? reason : 0;
+    reason = reason < sizeof stops / sizeof *stops ? reason : 0;
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
@@ -99,25 +100,53 @@ static void add_damage(struct vt_trace_facts *facts)
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
+/* Not lost, but left out by the recorder. */
+static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    char events[32], recorded[32], moments[32], number[32], steps[96] = "", refusals[128] = "";
+
+    if (!trace->unkept_events)
+        return;
+    vt_format_count(trace->unkept_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events,
+                                    "%s of %s events were not kept", events, recorded);
+    if (trace->unseen_passes)
+        snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
+                 vt_format_count(trace->unseen_passes, number));
+    if (trace->gap_refusals)
+        snprintf(
+            refusals, sizeof refusals,
+            " What was alive when %s of the requests were refused is not complete: they lie between them.",
+            vt_format_count(trace->gap_refusals, number));
+    snprintf(loss->detail, sizeof loss->detail,
+             "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks "
+             "that came "
+             "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
+             "of these "
+             "stretches; the chart and counts by line are those of them.%s%s",
+             vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
+}
+
 /* Not lost, but not looked at. */
 static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
 {
+    const uint64_t omitted_events = trace->omitted_events - trace->unkept_events;
     char events[32], recorded[32], moments[32];
-    struct vt_loss *loss;
 
-    if (!trace->omitted_events)
+    if (!omitted_events)
         return;
-    loss = add_loss(
-        facts, VT_LOSS_OMITTED, trace->omitted_events, "%s of %s events were not looked at one by one",
-        vt_format_count(trace->omitted_events, events), vt_format_count(trace->recorded_events, recorded));
-    snprintf(
-        loss->detail, sizeof loss->detail,
-        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
-        "the run. "
-        "The peak, the end, out of memory and what stays alive are complete; the chart, the largest "
-        "temporaries and estimates (what remedies save, what would be freed next) are from these moments. "
-        "--all-events looks at each event.",
-        events, recorded, vt_format_count(trace->window_count, moments));
+    vt_format_count(omitted_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
+                                    "%s of %s events were not looked at one by one", events, recorded);
+    snprintf(loss->detail, sizeof loss->detail,
+             "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+             "the run. "
+             "The peak, the end, out of memory and what stays alive are complete; the chart, the "
+             "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
+             "moments. --all-events looks at each event.",
+             events, recorded, vt_format_count(trace->window_count, moments));
 }
 
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
@@ -195,7 +224,8 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .pid = header->pid,
                                      .start_realtime_ns = header->start_realtime_ns,
                                      .event_count = trace->recorded_events,
-                                     .omitted_events = trace->omitted_events,
+                                     .unkept_events = trace->unkept_events,
+                                     .omitted_events = trace->omitted_events - trace->unkept_events,
                                      .state = state_name(trace),
                                      .complete = trace->complete,
                                      .truncated = trace->truncated,
@@ -219,6 +249,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
+    add_unkept(facts, trace);
     add_omitted(facts, trace);
     if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");

@@ -14,6 +14,7 @@ enum vt_loss_kind {
     VT_LOSS_STOPPED, /* recording ended before the process */
     VT_LOSS_KILLED,  /* or the process still runs */
     VT_LOSS_STACKS,
+    VT_LOSS_UNKEPT,  /* by the recorder, in flight mode */
     VT_LOSS_OMITTED, /* by the analysis, of a long trace */
     VT_LOSS_OTHER,
     VT_LOSS_KINDS
@@ -24,7 +25,7 @@ struct vt_loss {
     uint64_t count;     /* of what was lost, 0 = not known */
     char text[128];     /* "12 events and 0 definitions were lost" */
     char headline[128]; /* of the paragraph: its alarming beginning, "" = none */
-    char detail[448];   /* the rest of the paragraph; "" = there is no paragraph */
+    char detail[640];   /* the rest of the paragraph; "" = there is no paragraph */
 };
 
 /* Text belongs to the trace, or to who copied it; never NULL. */
@@ -34,6 +35,7 @@ struct vt_trace_facts {
     size_t argument_count;
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
+    uint64_t unkept_events;  /* of these, left out by the recorder */
     uint64_t omitted_events; /* of these, not looked at one by one: blocks that come and go between shown
                                 moments */
     const char *state; /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */

@@ -14,7 +14,7 @@
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
 /* A live process may end while we read, and the ring of one that was killed may be adopted. */
-#define LIVE_TRIES 5
+#define LIVE_TRIES 20
 
 struct message {
     char *text;
@@ -42,7 +42,8 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
-    uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
+    const uint64_t known = VT_FEATURE_EVENT_THREADS | VT_FEATURE_FLIGHT;
+    const uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~known;
     if (unknown_features)
         return fail(message, -EPROTO,
                     "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
@@ -129,6 +130,7 @@ static void settle_events(struct vt_trace *trace)
             trace->missing_stacks++;
             event->stack_id = 0;
         }
+        trace->gap_refusals += event->head_start && event->kind == VT_EVENT_OOM;
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
         if (event->kind == VT_EVENT_PAUSE && !pause)
@@ -247,6 +249,24 @@ static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, 
     return false;
 }
 
+static void take_thinned(struct long_reading *reading)
+{
+    struct vt_trace *trace = reading->trace;
+    trace->events = reading->thinner.events;
+    trace->event_count = reading->thinner.count;
+    trace->tables->event_capacity = reading->thinner.capacity;
+    trace->event_numbers = reading->thinner.numbers;
+    trace->event_bytes = reading->thinner.bytes;
+    trace->gaps = reading->thinner.gaps;
+    trace->gap_count = reading->thinner.gap_count;
+    trace->omitted_events = reading->thinner.omitted_events;
+    trace->unkept_events = reading->thinner.unkept_events;
+    trace->unseen_passes = reading->thinner.unseen_passes;
+    trace->recorded_events =
+        reading->thinner.next + reading->thinner.unkept_events - reading->thinner.added_events;
+    vt_thin_free(&reading->thinner);
+}
+
 static int read_long(struct long_reading *reading, int file, const struct vt_thinning *thinning)
 {
     struct vt_trace *trace = reading->trace;
@@ -281,7 +301,6 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     reading->thinner.kinds = kinds;
     reading->thinner.windows = windows;
     reading->thinner.window_count = trace->window_count = window_count;
-    trace->recorded_events = reading->survey.events;
     trace->recorded_kinds = malloc(sizeof reading->survey.kinds);
     if (trace->recorded_kinds)
         memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
@@ -294,23 +313,51 @@ static int read_long(struct long_reading *reading, int file, const struct vt_thi
     free(windows);
     free(kinds);
     free(trace->events);
-    trace->events = reading->thinner.events;
-    trace->event_count = reading->thinner.count;
-    tables->event_capacity = reading->thinner.capacity;
-    trace->event_numbers = reading->thinner.numbers;
-    trace->event_bytes = reading->thinner.bytes;
-    trace->gaps = reading->thinner.gaps;
-    trace->gap_count = reading->thinner.gap_count;
-    trace->omitted_events = reading->thinner.omitted_events;
-    vt_thin_free(&reading->thinner);
+    take_thinned(reading);
     return error;
+}
+
+/* A trace with gaps that is short. */
+static int read_with_gaps(struct long_reading *reading, int file)
+{
+    struct vt_trace *trace = reading->trace;
+    const struct vt_window all = {0, UINT64_MAX};
+    reading->thinner.windows = &all;
+    reading->thinner.window_count = 1;
+    int error = vt_records_read(trace, file);
+    if (!error)
+        error = vt_thin_take(&reading->thinner, trace->events, trace->event_count);
+    if (!error)
+        error = vt_thin_end(&reading->thinner);
+    free(trace->events);
+    trace->window_count = reading->thinner.gap_count + 1;
+    take_thinned(reading);
+    return error;
+}
+
+/* Of a trace with gaps the header tells how many there were. */
+static uint64_t count_events(const struct vt_trace *trace, int file)
+{
+    const struct vt_file_header *header = &trace->header;
+    struct vt_chained_chunk_header head;
+    uint64_t count = 0;
+    if (!(header->feature_bits & VT_FEATURE_FLIGHT))
+        return header->counters.events;
+    for (uint64_t at = header->chunks_offset;
+         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) &&
+         head.chunk.magic == VT_CHAINED_MAGIC;
+         at += head.chunk.header_bytes + (uint64_t)head.chunk.stored_bytes)
+        count += head.chunk.events;
+    return count;
 }
 
 static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
 {
     struct long_reading reading = {.trace = trace};
-    if (thinning && trace->header.counters.events > thinning->above_events)
+    if (thinning && count_events(trace, file) > thinning->above_events)
         return read_long(&reading, file, thinning);
+    if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
+        return read_with_gaps(&reading, file);
     int error = vt_records_read(trace, file);
     trace->recorded_events = trace->event_count;
     return error;
@@ -360,16 +407,25 @@ int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, 
     if (file < 0)
         return fail(&message, -errno, "%s", strerror(errno));
     int error = 0;
+    bool moved = true;
     for (int tries = 0; tries < LIVE_TRIES; tries++) {
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
         error = read_once(path, file, thinning, trace, &message);
-        if (error || (*trace)->header.state != VT_STATE_RECORDING)
+        if (!*trace || vt_read_at(file, &after, sizeof after, 0)) {
+            moved = false;
             break;
-        if (vt_read_at(file, &after, sizeof after, 0) || after.state == VT_STATE_RECORDING)
+        }
+        const struct vt_file_header *before = &(*trace)->header;
+        moved = after.moves != before->moves || after.chunks_offset != before->chunks_offset;
+        if (!moved && (error || before->state != VT_STATE_RECORDING || after.state == VT_STATE_RECORDING))
             break;
     }
+    if (moved)
+        error = fail(&message, -EAGAIN,
+                     "its process makes room in it again and again; vramtrace ctl %u snapshot copies it",
+                     (*trace)->header.pid);
     close(file);
     if (error) {
         vt_trace_close(*trace);

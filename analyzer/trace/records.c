@@ -254,10 +254,12 @@ static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t p
     return copy_slots(ring, file_bytes, *start, *start + *count, *slots);
 }
 
-/* Chunks and ring until nothing has moved from the one to the other meanwhile. */
+/* Chunks and ring until nothing has moved from the one to the other meanwhile; if that does not happen, the
+ * chunks alone: what they hold is whole, only not the newest. */
 static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *chunks, struct ring *ring)
 {
     uint64_t offset = trace->header.chunks_offset, position = 0, end = 0, start = 0, count = 0;
+    uint64_t consumed_before = UINT64_MAX;
     uint8_t *slots = NULL;
     for (int tries = 0; tries < MOVING_TRIES; tries++) {
         int error = chunks_end(trace, file, tries == 0, &end);
@@ -274,10 +276,12 @@ static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *c
             error = read_positions(ring);
         if (error)
             return error;
-        if (ring->consumed == consumed && (consumed <= position || tries))
-            break;
+        /* What was consumed before we read the chunks is in them, or lost. */
+        if (ring->consumed == consumed && (consumed <= position || consumed == consumed_before))
+            return walk_ring(trace, ring, slots, start, count);
+        consumed_before = consumed;
     }
-    return walk_ring(trace, ring, slots, start, count);
+    return 0;
 }
 
 static int count_losses(struct vt_trace *trace, const struct ring *ring)

@@ -204,27 +204,44 @@ static bool await_drained(const struct vt_ring_header *header, int milliseconds)
     return true;
 }
 
+/* The header, then the chunks right behind it. */
 static int copy_trace(int trace, FILE *out)
 {
     struct vt_file_header header;
     char bytes[65536] = {0};
     int error = vt_read_at(trace, &header, sizeof header, 0);
     if (error || memcmp(header.magic, VT_MAGIC, sizeof header.magic) ||
-        header.chunks_offset < sizeof header || header.chunks_offset > sizeof bytes ||
-        header.chunks_end < header.chunks_offset)
+        header.chunks_offset < VT_HEADER_BYTES || header.chunks_end < header.chunks_offset)
         return error ? error : -EBADMSG;
+    const uint64_t begin = header.chunks_offset, end = header.chunks_end, moves = header.moves;
     if (header.state == VT_STATE_RECORDING)
         header.state = VT_STATE_SNAPSHOT;
     memset(header.ring_path, 0, sizeof header.ring_path);
+    header.chunks_offset = VT_HEADER_BYTES;
+    header.chunks_end = VT_HEADER_BYTES + (end - begin);
     fwrite(&header, sizeof header, 1, out);
-    fwrite(bytes, header.chunks_offset - sizeof header, 1, out);
-    for (uint64_t at = header.chunks_offset; at < header.chunks_end && !error && !ferror(out);) {
-        const size_t part =
-            header.chunks_end - at < sizeof bytes ? (size_t)(header.chunks_end - at) : sizeof bytes;
+    fwrite(bytes, VT_HEADER_BYTES - sizeof header, 1, out);
+    for (uint64_t at = begin; at < end && !error && !ferror(out);) {
+        const size_t part = end - at < sizeof bytes ? (size_t)(end - at) : sizeof bytes;
         error = vt_read_at(trace, bytes, part, at);
         if (!error)
             fwrite(bytes, part, 1, out);
         at += part;
+    }
+    if (!error)
+        error = vt_read_at(trace, &header, sizeof header, 0);
+    return error ? error : header.moves == moves ? 0 : -EAGAIN;
+}
+
+/* In flight mode the chunks may move meanwhile. */
+static int copy_unmoved(int trace, FILE *out)
+{
+    enum { TRIES = 5 };
+    int error = -EAGAIN;
+    for (int tries = 0; tries < TRIES && error == -EAGAIN; tries++) {
+        if (fseeko(out, 0, SEEK_SET) || ftruncate(fileno(out), 0))
+            return -errno;
+        error = copy_trace(trace, out);
     }
     return error;
 }
@@ -238,7 +255,7 @@ int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE 
         result = -errno;
     *missing = !result && !await_drained(header, milliseconds);
     if (!result)
-        result = copy_trace(trace, out);
+        result = copy_unmoved(trace, out);
     if (trace >= 0)
         close(trace);
     unmap_ring(header, ring);

@@ -69,6 +69,9 @@ struct maker {
 };
 #define MAKERS 32u /* threads that make nodes; with more, the first lose theirs */
 
+/* In head_start of a node's event, beside the mark of the recorder's gaps, until it is closed up. */
+#define STAYS 2u
+
 static bool is_left_out(const struct vt_event *event)
 {
     return event->kind == VT_EVENT_NONE || (event->kind == VT_EVENT_NODE && event->head_start == 0);
@@ -86,7 +89,7 @@ static void keep_maker(struct vt_thinner *thinner, struct maker *maker)
         event->detail = 0;
         thinner->gaps[thinner->gap_count - 1].omitted_events--;
     }
-    event->head_start = 1; /* until it is closed up */
+    event->head_start |= STAYS;
     maker->left_out = false;
 }
 
@@ -147,7 +150,7 @@ static void close_up(struct vt_thinner *thinner)
             thinner->gaps[thinner->gap_count - 1].omitted_events += is_node;
             continue;
         }
-        event->head_start = 0;
+        event->head_start &= ~STAYS;
         thinner->bytes[kept] = bytes;
         if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC) {
             uint32_t at = vt_index_get(&thinner->live, event->address);
@@ -179,7 +182,7 @@ static int keep(struct vt_thinner *thinner, const struct vt_event *event)
     thinner->bytes[thinner->count] = device ? *device : (struct vt_event_bytes){0};
     if (device)
         device->between = 0;
-    thinner->numbers[thinner->count] = thinner->next;
+    thinner->numbers[thinner->count] = thinner->next + thinner->unkept_events - thinner->added_events;
     return VT_APPEND(thinner->events, thinner->count, thinner->capacity, *event);
 }
 
@@ -282,7 +285,7 @@ static bool drop_block(struct vt_thinner *thinner, const struct vt_event *event)
     if (!block || !block->alive)
         return false;
     end_block(thinner, block);
-    if (!thinner->in_gap || block->gap != thinner->gap_count)
+    if (!thinner->in_gap || block->gap != thinner->gap_count || thinner->in_recorded)
         return false;
     struct vt_event *made = &thinner->events[block->event];
     struct vt_thin_device *of = device_of(thinner, block->device_index);
@@ -314,14 +317,32 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     }
     if (frees && drop_block(thinner, event))
         return 0;
-    thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
+    thinner->dropped += thinner->in_gap && !thinner->in_recorded && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
         if (note_memory(thinner, event))
             return -ENOMEM;
     int error = is_block ? make_block(thinner, event, begins_run) : keep(thinner, event);
     /* the framework's own counts are of all blocks */
-    if (!error && thinner->in_gap && (is_block || frees))
+    if (!error && thinner->in_recorded)
+        thinner->events[thinner->count - 1].head_start = 1;
+    else if (!error && thinner->in_gap && (is_block || frees))
         thinner->events[thinner->count - 1].total_bytes = thinner->events[thinner->count - 1].detail = 0;
+    return error;
+}
+
+/* Begins or ends a gap of the recorder. */
+static int take_border(struct vt_thinner *thinner, const struct vt_event *event)
+{
+    const bool begins = event->kind == VT_EVENT_GAP_BEGIN;
+    int error = thinner->in_gap ? 0 : begin_gap(thinner);
+    if (!error && !begins && thinner->in_recorded) {
+        thinner->gaps[thinner->gap_count - 1].omitted_events += event->detail;
+        thinner->omitted_blocks += event->bytes;
+        thinner->omitted_bytes += event->total_bytes;
+        thinner->unkept_events += event->detail;
+        thinner->unseen_passes += event->sequence;
+    }
+    thinner->in_recorded = begins;
     return error;
 }
 
@@ -337,13 +358,23 @@ int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size
             thinner->windows++;
             thinner->window_count--;
         }
-        bool inside = thinner->window_count > 0 && thinner->windows->first <= thinner->next;
+        bool inside =
+            thinner->window_count > 0 && thinner->windows->first <= thinner->next && !thinner->in_recorded;
+        if (events[i].kind == VT_EVENT_GAP_BEGIN || events[i].kind == VT_EVENT_GAP_END) {
+            error = take_border(thinner, &events[i]);
+            thinner->added_events++;
+            continue;
+        }
         if (inside == thinner->in_gap)
             error = inside ? end_gap(thinner) : begin_gap(thinner);
         if (!error && thinner->dropped >= DROPPED_MAXIMUM)
             close_up(thinner);
         if (!error)
             error = take_one(thinner, &events[i]);
+        if (events[i].kind == VT_EVENT_RAN) {
+            thinner->added_events++;
+            thinner->unseen_passes -= events[i].sequence % 2;
+        }
     }
     return error;
 }

@@ -64,8 +64,12 @@ struct vt_thinner {
     struct vt_gap *gaps;
     size_t gap_count, gap_capacity;
     uint64_t omitted_events, omitted_blocks, omitted_bytes;
+    uint64_t unkept_events; /* of those: the recorder left them out (VT_EVENT_GAP_END) */
+    uint64_t unseen_passes; /* backward passes there, without those that are shown (VT_EVENT_RAN) */
+    uint64_t added_events;  /* in the file, that say where gaps are and what ran there */
     /* The state. */
-    uint64_t next; /* number of the next event */
+    uint64_t next;    /* number of the next event */
+    bool in_recorded; /* gap, of the recorder */
     bool in_gap;
     size_t dropped;       /* of the gap at hand: events that are empty in the result */
     struct vt_index live; /* address → blocks */
@@ -81,7 +85,8 @@ struct vt_thinner {
     size_t block_count, block_capacity;
 };
 
-/* Takes the next events. 0, -ENOMEM, or -E2BIG if more than 2^32 - 2 would stay. */
+/* Takes the next events. What the recorder left out lies in gaps, too. 0, -ENOMEM, or -E2BIG if more than
+ * 2^32 - 2 would stay. */
 int vt_thin_take(struct vt_thinner *thinner, const struct vt_event *events, size_t count);
 int vt_thin_end(struct vt_thinner *thinner);
 /* Frees all but the result. */

@@ -119,12 +119,18 @@ struct vt_trace {
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
 
-    struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
+    /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
+     * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
+    struct vt_event *events;
     size_t event_count;
 
-    uint64_t recorded_events; /* in the file; more than `event_count` if the trace is thinned */
-    uint64_t omitted_events;
-    uint64_t (*recorded_kinds)[4]; /* of these: by kind and enum vt_layer (0 = another); NULL: of `events` */
+    uint64_t recorded_events;               /* in the file; more than `event_count` if the trace is thinned */
+    uint64_t omitted_events, unkept_events; /* the second of the first: the recorder did not keep them */
+    uint64_t
+        gap_refusals; /* refused allocations in gaps of the recorder: what was alive then is not all here */
+    uint64_t unseen_passes;        /* backward passes that nothing shows: steps are not counted there */
+    uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
+                                      `events` */
     uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
     struct vt_event_bytes *event_bytes; /* thin.h: of each event of a thinned trace; NULL: it is not */
     size_t window_count;                /* runs of events without gaps */

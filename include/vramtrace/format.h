@@ -118,6 +118,7 @@ struct vt_file_header {
     struct vt_process_identity process;
     uint8_t identity[16]; /* random; the ring has the same */
     char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
+    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
 };
 
 /* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
@@ -154,6 +155,7 @@ struct vt_ring_header {
 
 enum vt_feature {
     VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread; without it each stack belongs to one */
+    VT_FEATURE_FLIGHT = 2,        /* there may be gaps (VT_EVENT_GAP_BEGIN) */
 };
 
 enum vt_stop_reason {
@@ -162,6 +164,7 @@ enum vt_stop_reason {
     VT_STOP_WRITE_ERROR = 2,
     VT_STOP_NO_MEMORY = 3,
     VT_STOP_NO_THREAD = 4,
+    VT_STOP_LIMIT = 5, /* VRAMTRACE_LIMIT */
 };
 
 struct vt_chunk_header {
@@ -303,6 +306,15 @@ enum vt_event_kind {
     VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
                              bytes are counted as before */
     VT_EVENT_RESUME = 34, /* no longer */
+    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts; and launches of
+     * graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
+    VT_EVENT_GAP_BEGIN = 35,
+    VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
+                              bytes, sequence = backward passes there, of which some are shown */
+    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
+                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it.
+                              Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
+                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence */
 };
 
 enum vt_event_flag {

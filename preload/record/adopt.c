@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -135,33 +137,66 @@ static int append_rest(const struct candidate *from, struct vt_drain *drain, str
     int result = copy_slots(from, ring) ? vt_drain_to_the_end(drain) : -EIO;
     if (result)
         return result;
+    vt_trace_file_trim(drain->file); /* of what a compaction may have left */
     trace->state = VT_STATE_KILLED;
     trace->counters = header.counters;
     return vt_trace_file_write_header(drain->file);
 }
 
-/* 0 if nothing is left to be done for the trace. */
-static int merge(const struct candidate *from, struct vt_chunk *chunk)
+/* Opens the trace that the ring belongs to. -ENOENT: it is not where it was. */
+static int open_trace(const struct candidate *ring, struct vt_trace_file *file)
 {
-    struct vt_trace_file file = {.descriptor = -1};
-    struct vt_ring ring = {.slot_count = from->header.slots};
-    struct vt_drain drain = {.ring = &ring, .file = &file, .chunk = *chunk};
+    int result = vt_trace_file_open(file, ring->header.trace_path);
+    if (result)
+        return result == -EBADMSG ? -ENOENT : result;
+    if (!memcmp(file->header.identity, ring->header.identity, sizeof file->header.identity))
+        return 0;
+    vt_trace_file_close(file);
+    return -ENOENT;
+}
+
+/* Somebody moved the trace, who may want to read it, or removed it. The ring stays for a day, without the
+ * slots that nobody needs. */
+static void keep_without_trace(const struct candidate *ring)
+{
+    enum { KEPT_S = 24 * 3600, SMALL_BLOCKS = 64 };
+    const struct vt_ring_header *header = &ring->header;
+    const uint64_t slots = header->slots, pending = header->ring_reserved - header->ring_consumed;
+    const uint64_t first = header->ring_consumed & (slots - 1), end = header->ring_reserved & (slots - 1);
+    const uint64_t unused[2][2] = {{first <= end ? 0 : end, first}, {end, first <= end ? slots : end}};
+    struct stat status;
+    if (fstat(ring->file, &status))
+        return;
+    if (status.st_ctime + KEPT_S < (time_t)(vt_clock_ns(CLOCK_REALTIME) / 1000000000))
+        unlink(ring->path);
+    for (size_t i = 0; i < 2 && status.st_blocks > SMALL_BLOCKS && pending < slots; i++)
+        if (unused[i][1] > unused[i][0])
+            fallocate(ring->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      (off_t)(VT_RING_HEADER_BYTES + unused[i][0] * VT_SLOT_BYTES),
+                      (off_t)((unused[i][1] - unused[i][0]) * VT_SLOT_BYTES));
+}
+
+/* 0 if nothing is left to be done for the trace. */
+static int merge(const struct candidate *from, struct vt_trace_file *file, struct vt_chunk *chunk)
+{
+    struct vt_ring ring = {.slot_count = from->header.slots, .slots = NULL};
+    struct vt_drain drain = {.ring = &ring, .file = file};
     const size_t bytes = ring.slot_count * VT_SLOT_BYTES;
-    int result = vt_trace_file_open(&file, from->header.trace_path);
-    if (result) /* gone, or replaced by another file */
-        return result == -ENOENT || result == -EBADMSG ? 0 : result;
-    if (file.header.state == VT_STATE_RECORDING &&
-        !memcmp(file.header.identity, from->header.identity, sizeof file.header.identity)) {
-        vt_chunk_end_chain(&drain.chunk);
-        ring.slots = vt_memory_make(bytes);
-        result = ring.slots ? append_rest(from, &drain, &ring) : -ENOMEM;
-        vt_memory_free(ring.slots, bytes);
-        vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
-        drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
-        drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
-        *chunk = drain.chunk;
-    }
-    vt_trace_file_close(&file);
+    if (file->header.state != VT_STATE_RECORDING)
+        return 0;
+    if (!chunk->events && !vt_chunk_start(chunk))
+        return -ENOMEM;
+    ring.slots = vt_memory_make(bytes);
+    if (!ring.slots)
+        return -ENOMEM;
+    drain.chunk = *chunk;
+    vt_chunk_end_chain(&drain.chunk);
+    int result = append_rest(from, &drain, &ring);
+    vt_memory_free(ring.slots, bytes);
+    vt_memory_free(atomic_load(&ring.dead), ring.slot_count);
+    drain.chunk.event_count = drain.chunk.definitions.bytes = 0;
+    drain.chunk.definitions.failed = drain.chunk.stored.failed = false;
+    *chunk = drain.chunk;
     return result;
 }
 
@@ -183,15 +218,19 @@ static bool adopt_one(struct adoption *adoption, const char *folder, const char 
     if (!is_own_ring_name(name, process->user_id, &pid, &number) ||
         !strcmp(ring.path, adoption->own->header.ring_path) || !open_dead(&ring, pid, process))
         return true;
-    int result = 0;
-    if (claim(folder, process, number, &ring)) {
-        result = adoption->chunk.events || vt_chunk_start(&adoption->chunk) ? merge(&ring, &adoption->chunk)
-                                                                            : -ENOMEM;
+    struct vt_trace_file file = {.descriptor = -1};
+    int result = open_trace(&ring, &file);
+    if (result == -ENOENT) {
+        keep_without_trace(&ring);
+        result = 0;
+    } else if (!result && claim(folder, process, number, &ring)) {
+        result = merge(&ring, &file, &adoption->chunk);
         if (result)
             rename(ring.claimed, ring.path);
         else
             unlink(ring.claimed);
     }
+    vt_trace_file_close(&file);
     close(ring.file);
     return result == 0;
 }

@@ -1,8 +1,10 @@
 #include "record/drain.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "guard.h"
+#include "record/flight.h"
 #include "stacks/python_layout.h"
 
 enum {
@@ -27,6 +29,8 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
         return;
     memset((char *)copy + padded - 8, 0, 8);
     memcpy(copy, head, head->bytes);
+    if (drain->flight)
+        vt_flight_define(drain->flight, head);
     if (drain->seen && head->kind == VT_RECORD_STACK)
         vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
 }
@@ -38,7 +42,8 @@ static void take_records(struct vt_drain *drain)
     const struct vt_ring *ring = drain->ring;
     struct vt_chunk *chunk = &drain->chunk;
     const struct vt_record_head *head;
-    while (chunk->event_count < VT_CHUNK_EVENTS && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+    const size_t most = drain->flight ? vt_flight_chunk_events(drain->flight) : VT_CHUNK_EVENTS;
+    while (chunk->event_count < most && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
            !chunk->definitions.failed && drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
            (head = vt_ring_at(ring, &drain->position))) {
         drain->position += head->slots;
@@ -49,6 +54,18 @@ static void take_records(struct vt_drain *drain)
     }
 }
 
+static int pack_and_append(struct vt_drain *drain)
+{
+    struct vt_chunk *chunk = &drain->chunk;
+    const uint64_t offset = drain->file->header.chunks_end;
+    int result = vt_chunk_pack(chunk, drain->position);
+    if (!result)
+        result = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
+    if (!result && drain->flight)
+        vt_flight_note(drain->flight, chunk, offset);
+    return result;
+}
+
 static int append_chunk(struct vt_drain *drain)
 {
     struct vt_counters *counters = &drain->ring->header->counters;
@@ -57,18 +74,21 @@ static int append_chunk(struct vt_drain *drain)
         return 0;
     if (vt_trace_file_was_cut(drain->file))
         vt_chunk_end_chain(chunk); /* its beginning may be gone */
-    int result = vt_chunk_pack(chunk, drain->position);
-    if (result)
-        return result;
+    if (drain->flight)
+        vt_flight_look(drain->flight, chunk);
     counters->events += chunk->event_count;
     if (drain->seen) {
         counters->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
         counters->python_free_threaded = vt_python_is_free_threaded();
     }
     drain->file->header.counters = *counters;
-    result = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
-    if (result)
+    int result = pack_and_append(drain);
+    if (result == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
+        result = pack_and_append(drain);
+    if (result) {
+        counters->events -= chunk->event_count;
         return result;
+    }
     vt_ring_consume(drain->ring, drain->position);
     chunk->event_count = 0;
     chunk->definitions.bytes = 0;

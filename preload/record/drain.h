@@ -16,7 +16,8 @@ struct vt_drain {
     /* NULL: the ring of a process that is gone, whose addresses and threads nobody can name any more. */
     const struct vt_session *session;
     struct vt_seen *seen;
-    uint64_t position; /* the first slot that is not taken */
+    struct vt_flight *flight; /* NULL: none */
+    uint64_t position;        /* the first slot that is not taken */
 };
 
 /* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.

@@ -376,6 +376,12 @@ static void format_bytes(uint64_t bytes, char text[32])
 void vt_session_say_goodbye(const struct vt_session *session)
 {
     const char *name = session->file.name;
+    if (session->file.header.stop_reason == VT_STOP_LIMIT) {
+        vt_log("recording stopped: %s has reached VRAMTRACE_LIMIT; earlier events are in the trace "
+               "(VRAMTRACE_MODE=flight makes room instead)",
+               name);
+        return;
+    }
     if (session->file.header.state == VT_STATE_STOPPED) {
         vt_log("recording stopped: %s: %s; earlier events are in the trace", name,
                strerror(atomic_load(&session->stop_error)));

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@ enum { NAME_ATTEMPTS = 1000 };
  * the limit is lower: the upper half of what it allows. */
 enum { HIGH_DESCRIPTOR = 900 };
 
-static int move_up(int file)
+int vt_move_descriptor_up(int file)
 {
     struct rlimit limit;
     int lowest = HIGH_DESCRIPTOR;
@@ -59,7 +60,8 @@ struct use {
     int (*with)(const struct use *use, int descriptor);
     const void *data; /* to be appended */
     size_t bytes;
-    uint64_t offset, ring_position;
+    uint64_t offset, ring_position, to_offset;
+    struct vt_trace_region regions[2]; /* the old and the new one */
     int result;
 };
 
@@ -82,7 +84,7 @@ static int use_descriptor(struct use *use)
         return use->result;
     int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (descriptor >= 0)
-        descriptor = move_up(descriptor);
+        descriptor = vt_move_descriptor_up(descriptor);
     if (is_ours(file, descriptor)) {
         file->descriptor = descriptor; /* the old number is the host's now */
         return use->with(use, descriptor);
@@ -136,7 +138,7 @@ int vt_trace_file_create(struct vt_trace_file *file, const struct vt_options *op
             return -errno;
         set_path(file);
         fill_header(&file->header, host);
-        return remember(file, move_up(descriptor));
+        return remember(file, vt_move_descriptor_up(descriptor));
     }
     return -EEXIST;
 }
@@ -157,8 +159,9 @@ int vt_trace_file_open(struct vt_trace_file *file, const char *path)
     return result;
 }
 
-static int write_all(int descriptor, const uint8_t *data, size_t bytes, uint64_t offset)
+int vt_write_all(int descriptor, const void *from, size_t bytes, uint64_t offset)
 {
+    const uint8_t *data = from;
     while (bytes) {
         ssize_t written = pwrite(descriptor, data, bytes, (off_t)offset);
         if (written < 0 && errno == EINTR)
@@ -178,7 +181,7 @@ static int write_header(const struct use *use, int descriptor)
 {
     uint8_t page[VT_HEADER_BYTES] = {0}; /* all of it: the file may have been cut */
     memcpy(page, &use->file->header, sizeof use->file->header);
-    return write_all(descriptor, page, sizeof page, 0);
+    return vt_write_all(descriptor, page, sizeof page, 0);
 }
 
 int vt_trace_file_write_header(struct vt_trace_file *file)
@@ -204,7 +207,7 @@ bool vt_trace_file_is_at_its_path(const struct vt_trace_file *file)
 static int append(const struct use *use, int descriptor)
 {
     struct vt_file_header *header = &use->file->header;
-    int result = write_all(descriptor, use->data, use->bytes, use->offset);
+    int result = vt_write_all(descriptor, use->data, use->bytes, use->offset);
     if (result)
         return result;
     header->chunks_end = use->offset + use->bytes;
@@ -214,12 +217,74 @@ static int append(const struct use *use, int descriptor)
 
 int vt_trace_file_append(struct vt_trace_file *file, const void *chunk, size_t bytes, uint64_t ring_position)
 {
+    if (file->end_limit && file->header.chunks_end + bytes > file->end_limit)
+        return -EOVERFLOW;
     return use_descriptor(&(struct use){.file = file,
                                         .with = append,
                                         .data = chunk,
                                         .bytes = bytes,
                                         .offset = file->header.chunks_end,
                                         .ring_position = ring_position});
+}
+
+/* Chunks as they are, [use->offset, use->regions[0].end) to use->to_offset. */
+static int copy_rest(const struct use *use, int descriptor)
+{
+    uint8_t bytes[16384];
+    const uint64_t end = use->regions[0].end;
+    int result = 0;
+    for (uint64_t at = use->offset; at < end && !result; at += sizeof bytes) {
+        const size_t part = end - at < sizeof bytes ? end - at : sizeof bytes;
+        if (pread(descriptor, bytes, part, (off_t)at) != (ssize_t)part)
+            return -EIO;
+        result = vt_write_all(descriptor, bytes, part, use->to_offset + (at - use->offset));
+    }
+    return result;
+}
+
+static int go_over(const struct use *use, int descriptor)
+{
+    struct vt_file_header *header = &use->file->header;
+    const struct vt_trace_region *old = &use->regions[0], *new = &use->regions[1];
+    int result = copy_rest(use, descriptor);
+    if (result)
+        return result;
+    header->chunks_offset = new->begin;
+    header->chunks_end = new->end;
+    header->moves++;
+    result = write_header(use, descriptor);
+    if (result) {
+        header->moves--;
+        header->chunks_offset = old->begin;
+        header->chunks_end = old->end;
+        return result;
+    }
+    if (old->begin > new->begin)
+        result = ftruncate(descriptor, (off_t) new->end);
+    else
+        result = fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)old->begin,
+                           (off_t)(old->end - old->begin));
+    return 0; /* else it takes more room than it needs */
+}
+
+int vt_trace_file_go_over(struct vt_trace_file *file, const struct vt_trace_region *old,
+                          const struct vt_trace_region *new, uint64_t rest_offset, uint64_t to_offset)
+{
+    return use_descriptor(&(struct use){.file = file,
+                                        .with = go_over,
+                                        .regions = {*old, *new},
+                                        .offset = rest_offset,
+                                        .to_offset = to_offset});
+}
+
+static int trim(const struct use *use, int descriptor)
+{
+    return ftruncate(descriptor, (off_t)use->file->header.chunks_end) ? -errno : 0;
+}
+
+void vt_trace_file_trim(struct vt_trace_file *file)
+{
+    use_descriptor(&(struct use){.file = file, .with = trim});
 }
 
 void vt_trace_file_close(struct vt_trace_file *file)

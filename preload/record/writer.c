@@ -2,6 +2,7 @@
 #include "record/adopt.h"
 #include "record/control.h"
 #include "record/drain.h"
+#include "record/flight.h"
 #include "record/pause.h"
 #include "record/record.h"
 #include "record/ring_memory.h"
@@ -114,13 +115,16 @@ static void do_round(struct writer *writer)
 /* The process ends with its last thread, and this one must not keep it alive: main may have ended by
  * pthread_exit. The kernel clears the id of a thread that ended; while the first thread's is there, /proc is
  * not read. */
-static bool is_last_thread(const struct vt_session *session)
+static bool is_last_thread(const struct writer *writer)
 {
+    const struct vt_session *session = writer->session;
+    const struct vt_flight *flight = writer->drain.flight;
     struct stat status;
     if (!session->first_thread_id || __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
         return false;
     /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
-    return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
+    return stat("/proc/self/task", &status) == 0 &&
+           status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0);
 }
 
 enum { STOPPED, LAST_THREAD };
@@ -131,6 +135,8 @@ static void close_file(struct vt_session *session)
     header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
     header->counters = session->ring.header->counters;
     const bool whole = vt_ring_pending(&session->ring) == 0;
+    if (session->writer->drain.flight)
+        vt_trace_file_trim(&session->file);
     if (whole)
         header->state = VT_STATE_COMPLETE;
     if (!vt_trace_file_write_header(&session->file) && whole)
@@ -150,7 +156,7 @@ static int write_until_stopped(struct writer *writer, bool failed)
         }
         if (atomic_load(&session->stopping))
             return STOPPED;
-        if (is_last_thread(session))
+        if (is_last_thread(writer))
             return LAST_THREAD;
         /* The first chunk says at once whose trace this is. */
         if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
@@ -158,6 +164,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             if (result)
                 return result;
         }
+        if (!failed && writer->drain.flight)
+            vt_flight_tend(writer->drain.flight, &writer->drain.chunk);
         const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
         if (now >= writer->adoption_ns) {
             writer->adoption_ns = now + ADOPTION_NS;
@@ -198,9 +206,12 @@ static void fail(struct writer *writer, int result)
 {
     struct vt_session *session = writer->session;
     struct vt_file_header *header = &session->file.header;
+    if (writer->drain.flight)
+        vt_flight_stop(writer->drain.flight);
     vt_session_fail(session,
                     result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
                     : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
+                    : result == -EOVERFLOW                 ? VT_STOP_LIMIT
                                                            : VT_STOP_WRITE_ERROR,
                     -result);
     __atomic_fetch_add(&session->ring.header->counters.after_end, vt_drain_count_events(&writer->drain),
@@ -216,6 +227,8 @@ static void finish(struct vt_session *session)
 {
     struct vt_file_header *header = &session->file.header;
     if (header->state == VT_STATE_RECORDING) {
+        if (session->writer->drain.flight)
+            vt_flight_stop(session->writer->drain.flight);
         int result = vt_drain_to_the_end(&session->writer->drain);
         if (result)
             fail(session->writer, result);
@@ -246,6 +259,7 @@ static void *writer_main(void *context)
         vt_session_discard(session);
         return NULL;
     }
+    writer->drain.flight = vt_flight_make(session);
     vt_native_start(session->options.native);
     do_round(writer);
     vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
@@ -259,6 +273,8 @@ static void *writer_main(void *context)
         fail(writer, result);
         result = write_until_stopped(writer, true);
     }
+    if (result == LAST_THREAD && writer->drain.flight)
+        vt_flight_stop(writer->drain.flight); /* else its thread would be the last */
     if (result ==
         LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
         atomic_store(&session->writer_left, 1);

@@ -291,15 +291,28 @@ def test_a_process_adopts_as_long_as_it_lives(tmp_path):
     assert [allocations(tmp_path / f"{number}.vrt") for number in range(3)] == [10, 10, 10]
 
 
-def test_a_ring_without_its_trace_is_removed(tmp_path):
-    left = [killed(tmp_path / f"{number}.vrt", reap=True) for number in range(2)]
-    (tmp_path / "0.vrt").unlink()
+def test_a_trace_that_was_moved(tmp_path):
+    """Its ring is still found by who reads it, but takes little memory."""
+    left = [killed(tmp_path / f"{number}.vrt", 1000, reap=True) for number in range(3)]
+    (tmp_path / "0.vrt").rename(tmp_path / "moved.vrt")
+    (tmp_path / "1.vrt").unlink()
     (tmp_path / "1.vrt").write_text("something else")
+    (tmp_path / "2.vrt").rename(tmp_path / "two.vrt")
+    other = live(tmp_path / "2.vrt", 7)
     process = live(tmp_path / "later.vrt")
-    for ring in left:
-        wait_until_gone(ring)
+    for _ in range(100):
+        blocks = [ring.stat().st_blocks for ring in left]
+        if max(blocks) < 1000:
+            break
+        time.sleep(0.05)
+    assert max(blocks) < 1000, blocks
     process.end()
+    other.end()
+    assert allocations(tmp_path / "moved.vrt") == 1000 and allocations(tmp_path / "two.vrt") == 1000
+    assert allocations(tmp_path / "2.vrt") == 7
     assert (tmp_path / "1.vrt").read_text() == "something else"
+    for ring in left:
+        ring.unlink()
 
 
 def test_rings_of_the_living_stay(tmp_path):
