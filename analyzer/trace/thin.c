@@ -317,7 +317,11 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     }
     if (frees && drop_block(thinner, event))
         return 0;
-    thinner->dropped += thinner->in_gap && !thinner->in_recorded && event->kind == VT_EVENT_NODE;
+    if (thinner->in_recorded && event->kind == VT_EVENT_NODE) {
+        thinner->gaps[thinner->gap_count - 1].omitted_events++;
+        return 0;
+    }
+    thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
         if (note_memory(thinner, event))
             return -ENOMEM;
