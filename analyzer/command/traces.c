@@ -310,8 +310,7 @@ static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, cha
     int result =
         vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
 
-    loaded->thinned = !result && loaded->trace->event_bytes &&
-                      loaded->trace->omitted_events > loaded->trace->unkept_events;
+    loaded->thinned = !result && loaded->trace->omitted_events > loaded->trace->unkept_events;
     if (!result)
         result = vt_replay_make(loaded->trace, &loaded->replay);
     return result ? result

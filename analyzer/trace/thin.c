@@ -69,6 +69,9 @@ struct maker {
 };
 #define MAKERS 32u /* threads that make nodes; with more, the first lose theirs */
 
+/* In head_start of a node's event, beside the mark of the recorder's gaps, until it is closed up. */
+#define STAYS 2u
+
 static bool is_left_out(const struct vt_event *event)
 {
     return event->kind == VT_EVENT_NONE || (event->kind == VT_EVENT_NODE && event->head_start == 0);
@@ -86,7 +89,7 @@ static void keep_maker(struct vt_thinner *thinner, struct maker *maker)
         event->detail = 0;
         thinner->gaps[thinner->gap_count - 1].omitted_events--;
     }
-    event->head_start = 1; /* until it is closed up */
+    event->head_start |= STAYS;
     maker->left_out = false;
 }
 
@@ -147,7 +150,7 @@ static void close_up(struct vt_thinner *thinner)
             thinner->gaps[thinner->gap_count - 1].omitted_events += is_node;
             continue;
         }
-        event->head_start = 0;
+        event->head_start &= ~STAYS;
         thinner->bytes[kept] = bytes;
         if (event->layer == VT_LAYER_FRAMEWORK && event->kind == VT_EVENT_ALLOC) {
             uint32_t at = vt_index_get(&thinner->live, event->address);
@@ -314,6 +317,10 @@ static int take_one(struct vt_thinner *thinner, const struct vt_event *event)
     }
     if (frees && drop_block(thinner, event))
         return 0;
+    if (thinner->in_recorded && event->kind == VT_EVENT_NODE) {
+        thinner->gaps[thinner->gap_count - 1].omitted_events++;
+        return 0;
+    }
     thinner->dropped += thinner->in_gap && event->kind == VT_EVENT_NODE;
     if (event->kind == VT_EVENT_MAP || (event->kind == VT_EVENT_ALLOC && !is_block))
         if (note_memory(thinner, event))

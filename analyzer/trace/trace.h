@@ -139,8 +139,7 @@ struct vt_trace {
 
     uint64_t recorded_events;               /* in the file; more than `event_count` if the trace is thinned */
     uint64_t omitted_events, unkept_events; /* the second of the first: the recorder did not keep them */
-    uint64_t
-        gap_refusals; /* refused allocations in gaps of the recorder, which show not all that was alive */
+    uint64_t gap_refusals;         /* in gaps of the recorder, which show not all that was alive then */
     uint64_t unseen_passes;        /* backward passes that nothing shows: steps are not counted there */
     uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
                                       `events` */
