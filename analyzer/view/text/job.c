@@ -158,10 +158,41 @@ static void run_verdict(struct vt_print *print, const struct vt_job *job, const 
     fputc('\n', print->stream);
 }
 
-/* Runs with one process and without a launcher need no words: the table has them. */
-static bool says_nothing(const struct vt_job_run *run)
+/* One process, without a launcher: what it runs tells it from others. */
+static bool is_alone(const struct vt_job_run *run)
 {
     return !run->launcher && run->member_count < 2;
+}
+
+static void alone_line(struct vt_print *print, const struct vt_job_process *process)
+{
+    int columns = print->style->width - vt_text_columns(process->label) - 2;
+    char *command = vt_shorten(process->command, columns > 20 ? columns : 20, VT_CUT_MIDDLE);
+
+    print->failed |= !command;
+    fprintf(print->stream, VT_BOLD "%s" VT_RESET ": ", process->label);
+    vt_put_clean(command ? command : "", print->stream);
+    fputc('\n', print->stream);
+    free(command);
+}
+
+static void alone_lines(struct vt_print *print, const struct vt_job *job)
+{
+    size_t told = 0, alone = 0;
+
+    for (size_t i = 0; i < job->run_count; i++) {
+        if (!is_alone(&job->runs[i]))
+            continue;
+        alone++;
+        if (told < CARD_ROWS) {
+            alone_line(print, &job->processes[job->runs[i].members[0]]);
+            told++;
+        }
+    }
+    if (alone > told)
+        fprintf(print->stream, VT_DIM "… %zu more" VT_RESET "\n", alone - told);
+    if (alone)
+        fputc('\n', print->stream);
 }
 
 /* Memory ran out, and things that grow. */
@@ -452,8 +483,9 @@ int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FIL
     vt_job_header(&print, job, "report");
     alarms(&print, job);
     for (size_t i = 0; i < job->run_count; i++)
-        if (!says_nothing(&job->runs[i]))
+        if (!is_alone(&job->runs[i]))
             run_verdict(&print, job, &job->runs[i]);
+    alone_lines(&print, job);
     process_table(&print, job);
     differences(&print, job);
     timeline(&print, job);
