@@ -22,7 +22,7 @@ struct vt_flight {
     uint32_t flags;              /* of the chunk at hand */
     uint64_t step_mark;          /* string id of VT_STEP_MARK, 0 = none so far */
     struct peak {
-        uint64_t bytes, chain; /* number of the chain */
+        uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
     } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
     int64_t driver_bytes[VT_MAX_DEVICES];
     bool compacts;
@@ -63,12 +63,12 @@ void vt_flight_define(struct vt_flight *flight, const struct vt_record_head *hea
         flight->step_mark = string->id;
 }
 
-static void look_at_peak(struct vt_flight *flight, struct peak *peak, uint64_t bytes)
+static void look_at_peak(struct peak *peak, uint64_t bytes)
 {
     if (bytes <= peak->bytes)
         return;
     peak->bytes = bytes;
-    peak->chain = flight->chain_count; /* or the next one: both are kept */
+    peak->chain = 0;
 }
 
 /* As live.c counts them; a free that failed is not undone, which matters little here. */
@@ -86,12 +86,12 @@ static void look_at_memory(struct vt_flight *flight, const struct vt_event *even
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
         return;
     if (event->layer == VT_LAYER_FRAMEWORK) {
-        look_at_peak(flight, &flight->block_peaks[event->device_index], event->total_bytes);
+        look_at_peak(&flight->block_peaks[event->device_index], event->total_bytes);
         return;
     }
     int64_t *bytes = &flight->driver_bytes[event->device_index];
     *bytes += driver_change(event);
-    look_at_peak(flight, &flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
+    look_at_peak(&flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
 }
 
 void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
@@ -107,6 +107,14 @@ void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
     }
 }
 
+/* Of those that the chunk had. */
+static void set_chain(struct peak *peaks, uint64_t chain)
+{
+    for (size_t d = 0; d < VT_MAX_DEVICES; d++)
+        if (!peaks[d].chain)
+            peaks[d].chain = chain;
+}
+
 void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset)
 {
     const struct vt_chained_chunk_header *head = (const void *)chunk->stored.data;
@@ -115,6 +123,8 @@ void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t o
         vt_chains_add(chains, &(struct vt_flight_chain){.number = ++flight->chain_count, .offset = offset});
     if (!chains->count)
         return;
+    set_chain(flight->block_peaks, flight->chain_count);
+    set_chain(flight->driver_peaks, flight->chain_count);
     struct vt_flight_chain *chain = &chains->items[chains->count - 1];
     chain->bytes += chunk->stored.bytes;
     chain->ring_position = head->chunk.ring_position;
@@ -150,7 +160,7 @@ static void keep_latest(struct plan *plan, uint64_t bytes)
         ;
 }
 
-/* `around`: also those next to it: the peak's event may be in the chain after the one that was noted. */
+/* `around`: also so many before and after it. */
 static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t around)
 {
     for (size_t d = 0; d < VT_MAX_DEVICES; d++)
