@@ -333,7 +333,8 @@ enum vt_event_kind {
     VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
                               bytes, sequence = backward passes there, of which some are shown */
     VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
-                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it.
+                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
+                              and at the gap's ends those that belong to a pass outside.
                               Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
                               it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence */
 };

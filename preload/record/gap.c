@@ -199,30 +199,31 @@ static void show_fewer(struct vt_gap *gap)
             leave_out(gap, i);
 }
 
-/* A framework's block is made, or was (VT_EVENT_RAN). */
+/* A framework's block is made, or was (VT_EVENT_RAN). The first of a gap may come after a pass that is not in
+ * it. */
 static void watch_passes(struct vt_gap *gap, const struct vt_event *event)
 {
-    const bool backward = event->sequence & 1, before = gap->backward;
+    const bool backward = event->sequence & 1, begins = !gap->has_blocks, before = gap->backward;
     const bool shown = gap->passes % gap->pass_stride == 0;
     if (!event->stack_id)
         return;
+    gap->has_blocks = true;
     gap->backward = backward;
-    if (!backward && before && gap->passes && shown)
+    if (!backward && (begins || before) && shown)
         show(gap, event, event->t_ns);
     if (!backward && (event->sequence > event->detail || event->total_bytes)) /* it made a node: forward */
-        gap->last_before_pass = *event;
+        gap->last_forward = *event;
     if (!backward || before)
         return;
     gap->passes++;
-    if (gap->passes % gap->pass_stride)
-        return;
-    if (++gap->shown_passes > gap->passes_maximum)
+    if (gap->passes % gap->pass_stride == 0 && ++gap->shown_passes > gap->passes_maximum)
         show_fewer(gap);
-    if (gap->passes % gap->pass_stride)
-        return;
-    if (gap->last_before_pass.stack_id)
-        show(gap, &gap->last_before_pass, event->t_ns);
-    show(gap, event, event->t_ns);
+    if (gap->passes % gap->pass_stride == 0) {
+        if (gap->last_forward.stack_id)
+            show(gap, &gap->last_forward, event->t_ns);
+        show(gap, event, event->t_ns);
+    }
+    gap->last_forward.stack_id = 0;
 }
 
 /* ---- one event ---- */
@@ -512,6 +513,8 @@ void vt_gap_begin(struct vt_gap *gap, size_t passes_maximum)
 
 bool vt_gap_end(struct vt_gap *gap)
 {
+    if (gap->last_forward.stack_id) /* its pass comes after the gap */
+        show(gap, &gap->last_forward, gap->last_ns);
     keep(gap, &(struct vt_event){.kind = VT_EVENT_GAP_END,
                                  .device_index = -1,
                                  .t_ns = gap->last_ns,

@@ -36,8 +36,10 @@ struct vt_gap {
     size_t passes_maximum, shown_passes, refusals;
     uint64_t marks, mark_stride;
     size_t shown_marks;
-    bool backward;                    /* the latest framework's block was made in a backward pass */
-    struct vt_event last_before_pass; /* that made a node */
+    bool has_blocks;
+    bool backward; /* the latest framework's block was made in a backward pass */
+    struct vt_event
+        last_forward; /* the last block that made a node, since the last pass; stack_id 0 = none */
     struct vt_gap_thread {
         uint32_t thread_id, node_stack; /* 0 = none */
         uint64_t sequence;
