@@ -279,12 +279,16 @@ int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *
     struct vt_file_header header = {.start_realtime_ns = 0};
     int file = arguments->all_events ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t bytes = file < 0 ? -1 : pread(file, &header, sizeof header, 0);
+    struct stat status;
+    const uint64_t file_bytes = file < 0 || fstat(file, &status) ? 0 : (uint64_t)status.st_size;
     char events[32], memory[32];
 
     if (file >= 0)
         close(file);
+    /* What a damaged header says cannot be in the chunks. */
     if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
-        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above())
+        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above() ||
+        header.counters.events / VT_EVENTS_PER_BYTE > file_bytes)
         return 0;
     return vt_wrong_use(command,
                         "%s has %s events, and %s each of them: give --all-events (%s of memory or more)",

@@ -70,7 +70,8 @@ def test_ddp_with_two_that_differ(tmp_path):
     assert large["bytes"] - large["usual_bytes"] == large["difference_bytes"] > 20 << 20
     assert large["lines"][0]["line"] == line_of("self.down(torch.relu(self.up(inputs)))")
     assert keeping["lines"][0]["line"] == line_of("kept.append(") and keeping["lines"][0]["usual_bytes"] == 0
-    assert keeping["lines"][0]["bytes"] == keeping["difference_bytes"] == 3 * (8 << 20)
+    # The allocator cuts nothing under 1 MiB off a block that it gives again.
+    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
     text = " ".join(vramtrace("report", tmp_path).stdout.split())
     assert f"ranks_script.py:{line_of('kept.append(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
 
