@@ -10,7 +10,7 @@ target=$(realpath -m "${1:-dist}")
 . packaging/chroot.sh
 
 # What the program is made of; their licences go into the wheel.
-linked="libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libdeflate-dev libprotobuf-c-dev libsqlite3-dev
+linked="libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libdeflate-dev libprotobuf-c-dev libsqlite3-dev libncurses-dev
     zlib1g-dev liblzma-dev libbz2-dev libstdc++-10-dev"
 tools="gcc libc6-dev binutils patch xz-utils pkg-config python3 python3-venv protobuf-c-compiler protobuf-compiler node-d3 esbuild"
 

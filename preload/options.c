@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 #include "log.h"
 #include "text.h"
 
-enum { RING_MINIMUM_BYTES = 256 << 10, RING_MAXIMUM_BYTES = 1 << 30 };
+enum { RING_MAXIMUM_BYTES = 1 << 30, LIMIT_MINIMUM_BYTES = 1 << 20, FLIGHT_BYTES = 1 << 30 };
+#define LIMIT_MAXIMUM_BYTES (UINT64_C(1) << 50)
 
 static bool parse_switch(const char *text, bool *value)
 {
@@ -31,7 +33,8 @@ static bool parse_bytes(const char *text, uint64_t *value)
     static const struct {
         const char *unit;
         unsigned shift;
-    } units[] = {{"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}, {"G", 30}, {"GiB", 30}};
+    } units[] = {{"", 0},     {"B", 0},  {"K", 10},   {"KiB", 10}, {"M", 20},
+                 {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40},   {"TiB", 40}};
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
@@ -79,10 +82,54 @@ static void read_BYTES(const char *name, const char *standard, uint64_t *value)
     parse_bytes(standard, value);
     if (!text || !*text)
         return;
-    if (!parse_bytes(text, &bytes) || bytes < RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
+    if (!parse_bytes(text, &bytes) || bytes < VT_RING_MINIMUM_BYTES || bytes > RING_MAXIMUM_BYTES)
         complain(name, text, "256KiB to 1GiB", standard);
     else
         *value = bytes;
+}
+
+static bool parse_start(const char *text, uint64_t *step)
+{
+    char *end;
+    if (!strcasecmp(text, "now") || !strcasecmp(text, "manual")) {
+        *step = tolower(*text) == 'n' ? 1 : VT_START_MANUAL;
+        return true;
+    }
+    if (strncasecmp(text, "step:", 5) || !isdigit(text[5]))
+        return false;
+    errno = 0;
+    *step = strtoull(text + 5, &end, 10);
+    return !*end && !errno && *step && *step != VT_START_MANUAL;
+}
+
+static void read_START(const char *name, const char *standard, uint64_t *step)
+{
+    const char *text = getenv(name);
+    parse_start(standard, step);
+    if (text && *text && !parse_start(text, step)) {
+        parse_start(standard, step);
+        complain(name, text, "now, manual or step:NUMBER", standard);
+    }
+}
+
+static void read_MODE(const char *name, const char *standard, bool *flight)
+{
+    const char *text = getenv(name);
+    *flight = text && !strcasecmp(text, "flight");
+    if (text && *text && !*flight && strcasecmp(text, standard))
+        complain(name, text, "full or flight", standard);
+}
+
+static void read_LIMIT(const char *name, const char *standard, uint64_t *value)
+{
+    const char *text = getenv(name);
+    *value = 0;
+    if (!text || !*text || !strcasecmp(text, standard))
+        return;
+    if (!parse_bytes(text, value) || *value < LIMIT_MINIMUM_BYTES || *value > LIMIT_MAXIMUM_BYTES) {
+        *value = 0;
+        complain(name, text, "1MiB or more", standard);
+    }
 }
 
 /* The launchers' variables for the rank of a process in a run. */
@@ -96,15 +143,45 @@ static void read_rank(char rank[16])
     }
 }
 
+/* One that does not fit is left out: no launcher's is that long. */
+static void read_launch(struct vt_options *options)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+#include "launch.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        const size_t left = sizeof options->launch - options->launch_bytes;
+        int bytes =
+            text ? snprintf(options->launch + options->launch_bytes, left, "%s=%s", names[i], text) : -1;
+        if (bytes >= 0 && (size_t)bytes < left)
+            options->launch_bytes += (size_t)bytes + 1;
+    }
+}
+
 static struct vt_options as_loaded;
 static _Atomic bool was_read;
+
+static void read_surroundings(void)
+{
+    const char *folder = getenv("XDG_RUNTIME_DIR"), *ring = getenv("VRAMTRACE_RING");
+    if (folder && folder[0] == '/') /* one that is too long is none */
+        vt_text_copy(as_loaded.runtime_folder, sizeof as_loaded.runtime_folder, folder);
+    as_loaded.ring_was_set = ring && *ring;
+    if (as_loaded.flight && !as_loaded.limit_bytes)
+        as_loaded.limit_bytes = FLIGHT_BYTES;
+    read_rank(as_loaded.rank);
+    read_launch(&as_loaded);
+}
 
 static void read_all(void)
 {
 #define X(name, kind, field, standard, help) read_##kind("VRAMTRACE_" #name, standard, &as_loaded.field);
 #include "options.def"
 #undef X
-    read_rank(as_loaded.rank);
+    read_surroundings();
     vt_log_start(as_loaded.quiet);
 }
 

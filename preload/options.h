@@ -9,10 +9,21 @@
 
 struct vt_options {
     char out[4096];
-    char rank[16]; /* the launcher's number of this process, "" if there is none */
+    char rank[16];     /* the launcher's number of this process, "" if there is none */
+    char launch[4096]; /* variables of launch.def that are set: "NAME=value", each NUL-terminated */
+    size_t launch_bytes;
     bool quiet, enable, native, python, inspect;
     uint64_t ring_bytes;
+    uint64_t
+        start_step; /* stacks begin with this step, from 1; 1 = now, VT_START_MANUAL = when someone asks */
+    bool flight;    /* VRAMTRACE_MODE */
+    uint64_t limit_bytes;     /* of the trace, 0 = none */
+    bool ring_was_set;        /* by the user */
+    char runtime_folder[200]; /* XDG_RUNTIME_DIR, "" if there is none */
 };
+
+#define VT_START_MANUAL UINT64_MAX
+enum { VT_RING_MINIMUM_BYTES = 256 << 10 };
 
 /* As read. A wrong value is replaced by its default. Any thread. */
 const struct vt_options *vt_options(void);

@@ -39,14 +39,14 @@ setup_trainers="accelerate==1.15.0 lightning==2.6.6 lightning-utilities==0.15.3 
     shellingham==1.5.4 tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 typer==0.29.2 urllib3==2.8.0"
 setup_debian_packages="gcc libc6-dev binutils meson ninja-build pkg-config python3 python3-venv
     libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libcriterion-dev
-    libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev node-d3 esbuild"
+    libdeflate-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libsqlite3-dev libncurses-dev node-d3 esbuild"
 # What programs bring that the shim runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang less"
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_browser_packages="chromium chromium-driver nodejs golang-go"
-setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow protobuf==7.36.2
+setup_readers_packages="axe-core-python==0.1.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 numpy pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
     pyarrow==26.0.1 pypdfium2==5.15.2 pytest selenium==4.51.0 perfetto==0.59.1 viztracer==1.1.1"
 
 setup_new_pythons="3.14 3.15"

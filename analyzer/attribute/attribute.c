@@ -10,6 +10,7 @@
 #include "attribute/rules.h"
 #include "base/index.h"
 #include "base/progress.h"
+#include "base/task.h"
 
 #define PARTS 8u /* of the work, for its progress */
 
@@ -311,6 +312,40 @@ static int set_names(struct vt_attribution *attribution, struct vt_matcher *matc
     return error;
 }
 
+/* What is found beside the lives of blocks, on a thread of its own. */
+struct beside {
+    struct vt_attribution *attribution;
+    uint64_t *lives; /* bits of caches alone */
+    struct vt_task task;
+};
+
+static int find_beside(void *context)
+{
+    struct beside *beside = context;
+    struct vt_attribution *attribution = beside->attribution;
+    struct vt_attribution_tables *tables = attribution->tables;
+    int error = vt_join_backward(attribution->replay, &tables->sites, tables->labels);
+    return error ? error
+                 : vt_caches_find(attribution->replay, &tables->sites, &tables->phases, beside->lives,
+                                  &attribution->concurrent_calls, &attribution->calling_threads);
+}
+
+static int find_lives(struct vt_attribution *attribution, uint64_t *lives)
+{
+    const struct vt_attribution_tables *tables = attribution->tables;
+    const size_t count = attribution->replay->allocation_count;
+    struct beside beside = {.attribution = attribution, .lives = calloc(count + 1, sizeof *lives)};
+    if (!beside.lives)
+        return -ENOMEM;
+    vt_task_begin(&beside.task, find_beside, &beside);
+    int error = vt_lives_find(attribution->replay, &tables->sites, &tables->phases, lives);
+    const int other = vt_task_end(&beside.task);
+    for (size_t i = 0; i < count; i++)
+        lives[i] |= beside.lives[i];
+    free(beside.lives);
+    return error ? error : other;
+}
+
 static int attribute(struct vt_attribution *attribution, struct vt_matcher **matcher, uint64_t **lives)
 {
     struct vt_attribution_tables *tables = attribution->tables;
@@ -336,10 +371,7 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     attribution->span_count = tables->phases.span_count;
     attribution->step_count = tables->phases.step_count;
     set_steps(attribution);
-    error = vt_lives_find(replay, &tables->sites, &tables->phases, *lives);
-    if (!error)
-        error = vt_caches_find(replay, &tables->sites, &tables->phases, *lives,
-                               &attribution->concurrent_calls, &attribution->calling_threads);
+    error = find_lives(attribution, *lives);
     if (error)
         return error;
     vt_progress_tell(VT_WORK_ATTRIBUTE, 5, PARTS);
@@ -348,8 +380,6 @@ static int attribute(struct vt_attribution *attribution, struct vt_matcher **mat
     error = vt_matcher_error(*matcher);
     if (!error)
         error = judge_by_siblings(attribution, *lives);
-    if (!error)
-        error = vt_join_backward(replay, &tables->sites, tables->labels);
     vt_progress_tell(VT_WORK_ATTRIBUTE, 7, PARTS);
     if (!error)
         error = set_names(attribution, *matcher, *lives);
@@ -409,7 +439,7 @@ const struct vt_span *vt_span_at(const struct vt_attribution *attribution, uint3
     static const struct vt_span none = {.phase = VT_PHASE_OTHER};
     if (attribution->span_count == 0)
         return &none;
-    return &attribution->spans[vt_span_index(attribution->spans, attribution->span_count, event_index)];
+    return &attribution->spans[vt_span_index(&attribution->tables->phases, event_index)];
 }
 
 const char *vt_rule_name(const struct vt_attribution *attribution, uint16_t rule)

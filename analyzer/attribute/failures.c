@@ -94,20 +94,23 @@ int vt_failures_find(const struct vt_replay *replay, struct vt_failures *failure
 {
     const struct vt_trace *trace = replay->trace;
     struct finder finder = {.trace = trace};
-    struct vt_failure *before =
-        calloc(trace->event_count + 1, sizeof *before); /* by event: attempts for it */
+    struct vt_failure *before; /* by event: attempts for it */
     size_t count = 0;
-    for (size_t i = 0; i < trace->event_count; i++)
-        count += is_failure(&trace->events[i]);
-    *failures = (struct vt_failures){.items = calloc(count + 1, sizeof *failures->items)};
+    for (size_t i = 0; i < trace->rare_event_count; i++)
+        count += is_failure(&trace->events[trace->rare_events[i]]);
+    *failures = (struct vt_failures){0};
+    if (count == 0)
+        return 0;
+    before = calloc(trace->event_count + 1, sizeof *before);
+    failures->items = calloc(count, sizeof *failures->items);
     if (!failures->items || !before) {
         free(before);
         vt_failures_free(failures);
         return -ENOMEM;
     }
-    if (count)
-        find_framework(replay, &finder);
-    for (size_t i = 0; count && i < trace->event_count; i++) {
+    find_framework(replay, &finder);
+    for (size_t k = 0; k < trace->rare_event_count; k++) {
+        const size_t i = trace->rare_events[k];
         struct vt_failure *failure = &failures->items[failures->count];
         bool by_driver = trace->events[i].kind == VT_EVENT_ALLOC_FAILED;
         size_t next = 0;

@@ -192,17 +192,14 @@ static void find_second_orders(struct vt_finder *finder)
 {
     struct vt_phases *phases = finder->phases;
     const struct vt_event *events = finder->trace->events;
-    bool numbered = false;
-    for (uint32_t i = 0; i < finder->trace->event_count; i++) {
-        numbered |= events[i].sequence != 0;
-        if (events[i].kind != VT_EVENT_NODE)
-            continue;
+    for (size_t k = 0; k < finder->inner_node_count; k++) {
+        const uint32_t i = finder->inner_nodes[k];
         long pass = vt_pass_before(phases, i);
-        if (pass >= 0 && events[i].detail != 0 && phases->passes[pass].last_event >= i &&
+        if (pass >= 0 && phases->passes[pass].last_event >= i &&
             !(vt_finder_traits(finder, events[i].stack_id) & VT_TRAIT(RECOMPUTE)))
             phases->passes[pass].makes_nodes = true;
     }
-    for (size_t i = 0; i < phases->pass_count && !numbered; i++)
+    for (size_t i = 0; i < phases->pass_count && !finder->numbered; i++)
         phases->passes[i].makes_nodes = true;
 }
 
@@ -249,11 +246,15 @@ int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struc
         error = find_recomputes(&finder);
     if (!error)
         error = make_spans(&finder);
+    if (!error)
+        error = vt_phases_settle(phases, count);
     vt_index_free(&finder.thread_index);
     vt_index_free(&finder.captured.graphs);
     vt_index_free(&finder.captured.execs);
     free(finder.threads);
     free(finder.thread_of_stack);
+    free(finder.made_by_stack);
+    free(finder.inner_nodes);
     free(finder.holds);
     free(finder.signs);
     free(finder.labels);

@@ -143,7 +143,7 @@ static bool is_needed(const struct lives *lives, const struct vt_allocation *blo
     long pass = vt_pass_before(phases, block->alloc_event);
     size_t next = (size_t)(pass + 1);
     if (pass >= 0 && vt_lives_has(lives, block, VT_TRAIT(COPY))) {
-        size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
+        size_t span = vt_span_index(phases, block->alloc_event);
         next = (size_t)lives->last_passes[pass] + 1;
         if (lives->before_optimizer[span] && next < phases->pass_count)
             next = (size_t)lives->last_passes[next] + 1;
@@ -170,7 +170,7 @@ static uint64_t life_of(const struct lives *lives, const struct vt_allocation *b
 {
     const struct vt_phases *phases = lives->phases;
     uint64_t bits = life_by_passes(lives, block);
-    size_t span = vt_span_index(phases->spans, phases->span_count, block->alloc_event);
+    size_t span = vt_span_index(phases, block->alloc_event);
     uint32_t next_module = vt_next_module_event(phases, block->alloc_event);
     bool freed = block->free_event != VT_NEVER;
     if (freed)

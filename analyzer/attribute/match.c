@@ -11,7 +11,10 @@
 /* The rules whose conditions on a stack hold: a run in `candidates`. */
 struct stack_rules {
     uint32_t first, count;
-    bool known;
+    bool known, weighs;             /* weighs: some rule asks for bytes */
+    bool judged, holds;             /* a subject was judged; a rule held */
+    struct vt_rule_subject subject; /* the latest: most are like the one before */
+    struct vt_verdict verdict;
 };
 
 struct vt_matcher {
@@ -255,7 +258,15 @@ void vt_matcher_free(struct vt_matcher *matcher)
     free(matcher);
 }
 
-static const struct stack_rules *candidates_of(struct vt_matcher *matcher, uint32_t stack_id)
+static bool asks_for_bytes(const struct vt_rules *rules, const struct vt_clause *clause)
+{
+    for (uint32_t i = 0; i < clause->count; i++)
+        if (rules->conditions[clause->first + i].kind == VT_CONDITION_BYTES)
+            return true;
+    return false;
+}
+
+static struct stack_rules *candidates_of(struct vt_matcher *matcher, uint32_t stack_id)
 {
     struct stack_rules *known = &matcher->stacks[stack_id];
     const struct vt_clauses *rules = &matcher->rules->clauses[VT_CLAUSE_RULE];
@@ -270,8 +281,10 @@ static const struct stack_rules *candidates_of(struct vt_matcher *matcher, uint3
     known->known = true;
     known->first = (uint32_t)matcher->candidate_count;
     for (size_t i = 0; i < rules->count; i++)
-        if (stack_clause_holds(matcher, stack_id, &rules->items[i]))
+        if (stack_clause_holds(matcher, stack_id, &rules->items[i])) {
             matcher->candidates[matcher->candidate_count++] = (uint16_t)i;
+            known->weighs |= asks_for_bytes(matcher->rules, &rules->items[i]);
+        }
     known->count = (uint32_t)matcher->candidate_count - known->first;
     return known;
 }
@@ -296,12 +309,14 @@ int vt_matcher_error(const struct vt_matcher *matcher)
     return matcher->failed ? -ENOMEM : 0;
 }
 
-bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,
-                      struct vt_verdict *verdict)
+/* Sets `judged` of the stack by the first rule that holds. */
+static void judge(const struct vt_matcher *matcher, struct stack_rules *stack)
 {
-    const struct stack_rules *stack = candidates_of(matcher, stack_id);
     const struct vt_rules *rules = matcher->rules;
-    for (uint32_t c = 0; c < stack->count; c++) {
+    const struct vt_rule_subject *subject = &stack->subject;
+    stack->judged = true;
+    stack->holds = false;
+    for (uint32_t c = 0; c < stack->count && !stack->holds; c++) {
         uint16_t rule = matcher->candidates[stack->first + c];
         const struct vt_clause *clause = &rules->clauses[VT_CLAUSE_RULE].items[rule];
         bool holds = subject->holds_tensors || clause->has_kind;
@@ -310,11 +325,25 @@ bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struc
             if (condition->kind >= VT_FIRST_SUBJECT_CONDITION)
                 holds = subject_condition_holds(condition, subject) != condition->negated;
         }
-        if (holds) {
-            *verdict =
+        stack->holds = holds;
+        if (holds)
+            stack->verdict =
                 (struct vt_verdict){.rule = rule, .category = clause->category, .evidence = clause->evidence};
-            return true;
-        }
     }
-    return false;
+}
+
+bool vt_matcher_judge(struct vt_matcher *matcher, uint32_t stack_id, const struct vt_rule_subject *subject,
+                      struct vt_verdict *verdict)
+{
+    struct stack_rules *stack = candidates_of(matcher, stack_id);
+    const struct vt_rule_subject *last = &stack->subject;
+    if (!stack->judged || last->life != subject->life || last->phase != subject->phase ||
+        last->kind != subject->kind || last->holds_tensors != subject->holds_tensors ||
+        (stack->weighs && last->bytes != subject->bytes)) {
+        stack->subject = *subject;
+        judge(matcher, stack);
+    }
+    if (stack->holds)
+        *verdict = stack->verdict;
+    return stack->holds;
 }

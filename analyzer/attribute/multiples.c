@@ -41,7 +41,7 @@ static int list_wholes(struct gathers *gathers)
     const struct vt_phases *phases = gathers->lives->phases;
     size_t capacity = 0, count = 0;
     for (size_t i = 0; i < replay->allocation_count; i++) {
-        size_t span = vt_span_index(phases->spans, phases->span_count, replay->allocations[i].alloc_event);
+        size_t span = vt_span_index(phases, replay->allocations[i].alloc_event);
         if (phases->spans[span].phase != VT_PHASE_FORWARD || !may_be_gathered(gathers->lives, i) ||
             (gathers->lives->bits[i] & VT_LIFE(AT_NEXT_BACKWARD)))
             continue;

@@ -1,11 +1,10 @@
 /* Lookups by event in phases. */
 #include "attribute/phases.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/index.h"
 
 void vt_phases_free(struct vt_phases *phases)
 {
@@ -14,33 +13,86 @@ void vt_phases_free(struct vt_phases *phases)
     free(phases->recomputes);
     free(phases->module_events);
     free(phases->grad_mode);
+    free(phases->begun_passes.counts);
+    free(phases->begun_recomputes.counts);
+    free(phases->begun_spans.counts);
+    free(phases->begun_modules.counts);
     memset(phases, 0, sizeof *phases);
 }
 
-/* For vt_lower_bound: finds the first pass, recompute or span that begins after the event. All of them have
- * their first event as first member. */
+/* All items have their first event as first member. */
 _Static_assert(offsetof(struct vt_pass, first_event) == 0 &&
                    offsetof(struct vt_recompute, first_event) == 0 &&
                    offsetof(struct vt_span, first_event) == 0,
-               "compare_beginning");
-static int compare_beginning(const void *item, const void *event)
+               "first_event_of");
+static inline uint32_t first_event_of(const void *items, size_t item_bytes, size_t i)
 {
-    return *(const uint32_t *)item <= *(const uint32_t *)event ? -1 : 1;
+    return *(const uint32_t *)((const char *)items + i * item_bytes);
 }
 
-static long last_before(const void *items, size_t count, size_t item_bytes, uint32_t event)
+/* How many of the items begin at or before the event. A block of events begins with few of them. */
+static inline size_t count_begun(const void *items, size_t count, size_t item_bytes,
+                                 const struct vt_begun *begun, uint32_t event)
 {
-    return (long)vt_lower_bound(items, count, item_bytes, &event, compare_beginning) - 1;
+    size_t low = 0, block = event / VT_BEGUN_EVENTS;
+    if (begun->counts) {
+        if (block >= begun->blocks)
+            return count;
+        for (low = begun->counts[block]; low < count && first_event_of(items, item_bytes, low) <= event;)
+            low++;
+        return low;
+    }
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (first_event_of(items, item_bytes, middle) <= event)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+static int count_blocks(const void *items, size_t count, size_t item_bytes, size_t events,
+                        struct vt_begun *begun)
+{
+    size_t next = 0;
+    begun->blocks = events / VT_BEGUN_EVENTS + 1;
+    begun->counts = malloc(begun->blocks * sizeof *begun->counts);
+    if (!begun->counts)
+        return -ENOMEM;
+    for (size_t i = 0; i < begun->blocks; i++) {
+        while (next < count && first_event_of(items, item_bytes, next) < i * VT_BEGUN_EVENTS)
+            next++;
+        begun->counts[i] = (uint32_t)next;
+    }
+    return 0;
+}
+
+#define COUNT_BLOCKS(items, count, events, begun) count_blocks(items, count, sizeof *(items), events, begun)
+int vt_phases_settle(struct vt_phases *phases, size_t events)
+{
+    int error = COUNT_BLOCKS(phases->passes, phases->pass_count, events, &phases->begun_passes);
+    if (!error)
+        error = COUNT_BLOCKS(phases->recomputes, phases->recompute_count, events, &phases->begun_recomputes);
+    if (!error)
+        error = COUNT_BLOCKS(phases->spans, phases->span_count, events, &phases->begun_spans);
+    return error ? error
+                 : COUNT_BLOCKS(phases->module_events, phases->module_event_count, events,
+                                &phases->begun_modules);
 }
 
 long vt_pass_before(const struct vt_phases *phases, uint32_t event)
 {
-    return last_before(phases->passes, phases->pass_count, sizeof *phases->passes, event);
+    return (long)count_begun(phases->passes, phases->pass_count, sizeof *phases->passes,
+                             &phases->begun_passes, event) -
+           1;
 }
 
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event)
 {
-    return last_before(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes, event);
+    return (long)count_begun(phases->recomputes, phases->recompute_count, sizeof *phases->recomputes,
+                             &phases->begun_recomputes, event) -
+           1;
 }
 
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block)
@@ -50,19 +102,21 @@ bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation
            block->free_event >= phases->passes[pass].work_event;
 }
 
-size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event)
+size_t vt_span_index(const struct vt_phases *phases, uint32_t event)
 {
-    long found = last_before(spans, count, sizeof *spans, event);
-    return found < 0 ? 0 : (size_t)found;
+    size_t begun =
+        count_begun(phases->spans, phases->span_count, sizeof *phases->spans, &phases->begun_spans, event);
+    return begun > 0 ? begun - 1 : 0;
 }
 
 uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event)
 {
-    return phases->spans[vt_span_index(phases->spans, phases->span_count, event)].step;
+    return phases->spans[vt_span_index(phases, event)].step;
 }
 
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event)
 {
-    size_t next = vt_count_up_to(phases->module_events, phases->module_event_count, event);
+    size_t next = count_begun(phases->module_events, phases->module_event_count,
+                              sizeof *phases->module_events, &phases->begun_modules, event);
     return next < phases->module_event_count ? phases->module_events[next] : VT_NEVER;
 }

@@ -19,6 +19,13 @@ struct vt_recompute {
     uint32_t first_event, last_event;
 };
 
+/* For lookups by event: by block of so many events, how many items begin before it. */
+#define VT_BEGUN_EVENTS 64u
+struct vt_begun {
+    uint32_t *counts; /* NULL until all phases are found */
+    size_t blocks;
+};
+
 struct vt_phases {
     struct vt_span *spans;
     size_t span_count, span_capacity;
@@ -29,6 +36,7 @@ struct vt_phases {
     size_t recompute_count, recompute_capacity;
     uint32_t *module_events; /* at which a module call allocated */
     size_t module_event_count, module_event_capacity;
+    struct vt_begun begun_passes, begun_recomputes, begun_spans, begun_modules;
     uint8_t *grad_mode; /* by event: autograd made a node for it */
     bool has_blocks;    /* a framework recorded its blocks */
 };
@@ -46,13 +54,15 @@ static inline bool vt_holds_tensors(const struct vt_phases *phases, const struct
  * the phases, on failure too. Returns 0 or -ENOMEM. */
 int vt_phases_find(const struct vt_replay *replay, struct vt_sites *sites, struct vt_phases *phases);
 void vt_phases_free(struct vt_phases *phases);
+/* phases.c: makes the lookups below fast, once all is found. 0 or -ENOMEM. */
+int vt_phases_settle(struct vt_phases *phases, size_t events);
 
 /* True if a backward pass freed the block, whichever made it. */
 bool vt_freed_in_pass(const struct vt_phases *phases, const struct vt_allocation *block);
 /* Index of the last item that begins at or before `event`, or -1. */
 long vt_pass_before(const struct vt_phases *phases, uint32_t event);
 long vt_recompute_before(const struct vt_phases *phases, uint32_t event);
-size_t vt_span_index(const struct vt_span *spans, size_t count, uint32_t event); /* 0 instead of -1 */
+size_t vt_span_index(const struct vt_phases *phases, uint32_t event); /* 0 instead of -1 */
 uint32_t vt_step_at(const struct vt_phases *phases, uint32_t event);
 /* The first module call that allocates after `event`, VT_NEVER if there is none. */
 uint32_t vt_next_module_event(const struct vt_phases *phases, uint32_t event);

@@ -38,6 +38,7 @@ struct run {
 };
 
 struct member {
+    uint64_t key; /* place_key */
     uint32_t allocation, run, ordinal;
     uint32_t like; /* the allocation that it repeats and an inspection saw, VT_NEVER = none */
 };
@@ -48,8 +49,9 @@ struct finder {
     struct vt_module_tree *modules;
     const struct vt_label *labels;
     enum level level;
-    uint64_t *keys;       /* by allocation: its place_key, 0 = not computed yet */
     uint64_t *stack_keys; /* by stack, 0 = not computed yet */
+    uint32_t *candidates; /* allocations whose stacks have places: few, and all that is looked at */
+    size_t candidate_count;
     struct vt_placed *placed;
     struct vt_index place_index; /* place_key → places */
     struct place *places;
@@ -91,18 +93,15 @@ static uint64_t forward_key(const struct finder *finder, uint32_t index)
 static uint64_t place_key(struct finder *finder, uint32_t index)
 {
     const struct vt_allocation *allocation = &finder->replay->allocations[index];
-    if (finder->keys[index] == 0) {
-        uint64_t parts[] = {stack_key(finder, allocation->stack_id), forward_key(finder, index),
-                            finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
-                            (uint64_t)allocation->device_index};
-        finder->keys[index] = vt_hash_bytes(parts, sizeof parts, VT_HASH_START) | 1;
-    }
-    return finder->keys[index];
+    uint64_t parts[] = {stack_key(finder, allocation->stack_id), forward_key(finder, index),
+                        finder->level == BY_FORWARD_STACK_ALONE ? 0 : allocation->bytes,
+                        (uint64_t)allocation->device_index};
+    return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
-static uint64_t seen_key(struct finder *finder, const struct member *member, uint32_t count)
+static uint64_t seen_key(const struct member *member, uint32_t count)
 {
-    uint64_t parts[] = {place_key(finder, member->allocation), member->ordinal, count};
+    uint64_t parts[] = {member->key, member->ordinal, count};
     return vt_hash_bytes(parts, sizeof parts, VT_HASH_START);
 }
 
@@ -158,12 +157,14 @@ static bool may_be_like(const struct finder *finder, uint32_t index, uint32_t li
 
 static int find_places(struct finder *finder)
 {
-    const struct vt_replay *replay = finder->replay;
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
-        if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i) ||
-            vt_index_get(&finder->place_index, place_key(finder, i)) != VT_INDEX_NONE)
+    for (size_t k = 0; k < finder->candidate_count; k++) {
+        uint32_t i = finder->candidates[k];
+        if (!is_seen(finder, i) || !is_repeated(&finder->labels[i]) || !takes_part(finder, i))
             continue;
-        if (vt_index_put(&finder->place_index, place_key(finder, i), (uint32_t)finder->place_count) ||
+        uint64_t key = place_key(finder, i);
+        if (vt_index_get(&finder->place_index, key) != VT_INDEX_NONE)
+            continue;
+        if (vt_index_put(&finder->place_index, key, (uint32_t)finder->place_count) ||
             VT_APPEND(finder->places, finder->place_count, finder->place_capacity,
                       (struct place){.scope = UINT64_MAX}))
             return -ENOMEM;
@@ -187,7 +188,8 @@ static int add_member(struct finder *finder, uint32_t index)
 {
     if (!takes_part(finder, index))
         return 0;
-    uint32_t at = vt_index_get(&finder->place_index, place_key(finder, index));
+    uint64_t key = place_key(finder, index);
+    uint32_t at = vt_index_get(&finder->place_index, key);
     if (at == VT_INDEX_NONE)
         return 0;
     struct place *place = &finder->places[at];
@@ -199,7 +201,8 @@ static int add_member(struct finder *finder, uint32_t index)
         if (VT_APPEND(finder->runs, finder->run_count, finder->run_capacity, (struct run){.cut = cut}))
             return -ENOMEM;
     }
-    struct member member = {.allocation = index,
+    struct member member = {.key = key,
+                            .allocation = index,
                             .run = place->run,
                             .ordinal = finder->runs[place->run].count++,
                             .like = finder->placed->like[index]};
@@ -230,9 +233,9 @@ static int note_all_seen(struct finder *finder)
             continue;
         member->like = member->allocation;
         uint32_t count = finder->runs[member->run].count;
-        error = note_seen(finder, seen_key(finder, member, count), member->allocation);
+        error = note_seen(finder, seen_key(member, count), member->allocation);
         if (!error)
-            error = note_seen(finder, seen_key(finder, member, 0), member->allocation);
+            error = note_seen(finder, seen_key(member, 0), member->allocation);
     }
     return error;
 }
@@ -242,7 +245,7 @@ static void find_disagreements(struct finder *finder)
     for (size_t i = 0; i < finder->member_count; i++) {
         const struct member *member = &finder->members[i];
         struct run *run = &finder->runs[member->run];
-        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
         if (member->like != VT_NEVER && like < AMBIGUOUS)
             run->disagrees |= !have_same_owners(finder->placed, like, member->like);
     }
@@ -266,9 +269,9 @@ static void find_likes(struct finder *finder)
         const struct run *run = &finder->runs[member->run];
         if (member->like != VT_NEVER || run->disagrees)
             continue;
-        uint32_t like = vt_index_get(&finder->seen, seen_key(finder, member, run->count));
+        uint32_t like = vt_index_get(&finder->seen, seen_key(member, run->count));
         if (like == VT_INDEX_NONE && run->cut)
-            like = vt_index_get(&finder->seen, seen_key(finder, member, 0));
+            like = vt_index_get(&finder->seen, seen_key(member, 0));
         if (like < AMBIGUOUS && may_be_like(finder, member->allocation, like) &&
             fits(finder, member->allocation, like))
             member->like = like;
@@ -332,10 +335,9 @@ static int drop_doubles(struct finder *finder)
 
 static int find(struct finder *finder)
 {
-    size_t count = finder->replay->allocation_count;
     int error = find_places(finder);
-    for (uint32_t i = 0; i < count && finder->place_count > 0 && !error; i++)
-        error = add_member(finder, i);
+    for (size_t i = 0; i < finder->candidate_count && finder->place_count > 0 && !error; i++)
+        error = add_member(finder, finder->candidates[i]);
     if (!error)
         error = note_all_seen(finder);
     if (!error) {
@@ -413,30 +415,56 @@ static void give_categories(const uint32_t *likes, struct vt_label *labels, size
 
 /* ---- All ---- */
 
+/* Blocks of stacks that made what an inspection saw and steps repeat; a stack of another thread is the same.
+ */
+static int list_candidates(struct finder *finder)
+{
+    enum { UNKNOWN, NO, YES };
+    const struct vt_replay *replay = finder->replay;
+    struct vt_index keys = {0};
+    uint8_t *known = calloc(replay->trace->stack_count, 1);
+    int error = 0;
+    finder->candidates = malloc((replay->allocation_count + 1) * sizeof *finder->candidates);
+    if (!known || !finder->candidates)
+        error = -ENOMEM;
+    for (uint32_t i = 0; i < replay->allocation_count && !error; i++)
+        if (is_seen(finder, i) && is_repeated(&finder->labels[i]))
+            error = vt_index_put(&keys, stack_key(finder, replay->allocations[i].stack_id), 1);
+    for (uint32_t i = 0; i < replay->allocation_count && keys.count > 0 && !error; i++) {
+        uint32_t stack_id = replay->allocations[i].stack_id;
+        if (known[stack_id] == UNKNOWN)
+            known[stack_id] = vt_index_get(&keys, stack_key(finder, stack_id)) == VT_INDEX_NONE ? NO : YES;
+        if (known[stack_id] == YES)
+            finder->candidates[finder->candidate_count++] = i;
+    }
+    vt_index_free(&keys);
+    free(known);
+    return error;
+}
+
 int vt_repeats_find(const struct vt_replay *replay, const struct vt_phases *phases,
                     struct vt_module_tree *modules, const uint64_t *lives, struct vt_label *labels,
                     struct vt_placed *placed)
 {
     size_t count = replay->allocation_count + 1;
-    uint64_t *stack_keys = calloc(replay->trace->stack_count, sizeof *stack_keys);
+    struct finder all = {
+        .replay = replay, .phases = phases, .modules = modules, .labels = labels, .placed = placed};
+    all.stack_keys = calloc(replay->trace->stack_count, sizeof *all.stack_keys);
     placed->like = malloc(count * sizeof *placed->like);
-    int error = placed->like && stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
-    if (!error)
+    int error =
+        placed->like && all.stack_keys ? correct_guesses(replay, phases, placed, lives, labels) : -ENOMEM;
+    if (!error) {
         memset(placed->like, 0xff, count * sizeof *placed->like);
+        error = list_candidates(&all);
+    }
     for (enum level level = 0; level < LEVELS && placed->owner_count > 0 && !error; level++) {
-        struct finder finder = {.replay = replay,
-                                .phases = phases,
-                                .modules = modules,
-                                .labels = labels,
-                                .level = level,
-                                .keys = calloc(count, sizeof *finder.keys),
-                                .stack_keys = stack_keys,
-                                .placed = placed};
-        error = finder.keys ? find(&finder) : -ENOMEM;
-        free(finder.keys);
+        struct finder finder = all;
+        finder.level = level;
+        error = find(&finder);
     }
     if (!error)
         give_categories(placed->like, labels, replay->allocation_count);
-    free(stack_keys);
+    free(all.candidates);
+    free(all.stack_keys);
     return error;
 }

@@ -1,24 +1,30 @@
 /* What each event shows by itself: who allocates (autograd's engine, an optimizer's step, a module call), who
  * frees, and whether autograd's node counter advanced, which it does not without gradients. */
 #include "attribute/signs.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* Finds the events that make and free what holds tensors. */
-static void read_holders(struct vt_finder *finder)
+static int read_holders(struct vt_finder *finder)
 {
     const struct vt_replay *replay = finder->replay;
+    finder->made_by_stack = calloc(replay->trace->stack_count, sizeof *finder->made_by_stack);
+    if (!finder->made_by_stack)
+        return -ENOMEM;
     for (size_t i = 0; i < replay->allocation_count && !finder->phases->has_blocks; i++)
         finder->phases->has_blocks = replay->allocations[i].kind == VT_ALLOCATION_BLOCK;
     for (size_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
         if (!vt_holds_tensors(finder->phases, allocation))
             continue;
+        finder->made_by_stack[allocation->stack_id]++;
         finder->holds[allocation->alloc_event] = HOLDS_MADE;
         if (allocation->free_event != VT_NEVER)
             finder->holds[allocation->free_event] = HOLDS_FREED;
     }
+    return 0;
 }
 
 static int number_threads(struct vt_finder *finder)
@@ -71,50 +77,68 @@ static bool is_update(const struct vt_finder *finder, uint32_t code_id)
            !vt_trace_code_is_library(finder->trace, code_id);
 }
 
+static bool shows_update(const struct vt_finder *finder, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &finder->trace->stacks[stack_id];
+    for (uint32_t k = 0; k < stack->python_count; k++)
+        if (is_update(finder, stack->python[k].code_id))
+            return true;
+    return false;
+}
+
 /* Functions that are called like an optimizer's step, and only between a backward and the forward after it:
  * the step of what an agent plays in, or of a sampler, comes at other times too. What calls an optimizer that
  * is known prepares its gradients. */
-static int find_updates(struct vt_finder *finder)
+static void settle_updates(struct vt_finder *finder, const uint8_t *shows, uint8_t *other)
 {
     const struct vt_trace *trace = finder->trace;
     const uint64_t forward = VT_TRAIT(MODULE) | VT_TRAIT(BACKWARD_CALL);
-    uint8_t *other = calloc(trace->code_count + 1, 1);
     bool after_pass = false;
-    if (!other)
-        return -ENOMEM;
     for (size_t i = 0; i < trace->event_count; i++) {
-        const struct vt_trace_stack *stack = &trace->stacks[trace->events[i].stack_id];
-        uint64_t traits = vt_finder_traits(finder, trace->events[i].stack_id);
         if (finder->holds[i] != HOLDS_MADE)
             continue;
+        const struct vt_trace_stack *stack = &trace->stacks[trace->events[i].stack_id];
+        uint64_t traits = vt_finder_traits(finder, trace->events[i].stack_id);
         if (traits & VT_TRAIT(BACKWARD))
             after_pass = true;
         else if (traits & forward)
             after_pass = false;
+        if (!shows[trace->events[i].stack_id] ||
+            (after_pass && !(traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER)))))
+            continue;
         for (uint32_t k = 0; k < stack->python_count; k++)
-            if (is_update(finder, stack->python[k].code_id) &&
-                (!after_pass || traits & (VT_TRAIT(BACKWARD) | VT_TRAIT(OPTIMIZER))))
+            if (is_update(finder, stack->python[k].code_id))
                 other[stack->python[k].code_id] = 1;
     }
     for (uint32_t id = 1; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
-        for (uint32_t k = 0; k < stack->python_count; k++)
+        for (uint32_t k = 0; k < stack->python_count && shows[id]; k++)
             if (is_update(finder, stack->python[k].code_id) && !other[stack->python[k].code_id])
                 finder->sites->items[id].traits |= VT_TRAIT(OPTIMIZER) | VT_TRAIT(OWN_UPDATE);
     }
+}
+
+static int find_updates(struct vt_finder *finder)
+{
+    const struct vt_trace *trace = finder->trace;
+    uint8_t *shows = calloc(trace->stack_count, 1), *other = calloc(trace->code_count + 1, 1);
+    const bool failed = !shows || !other;
+    bool any = false;
+    for (uint32_t id = 0; id < trace->stack_count && !failed; id++)
+        any |= shows[id] = shows_update(finder, id);
+    if (any)
+        settle_updates(finder, shows, other);
+    free(shows);
     free(other);
-    return 0;
+    return failed ? -ENOMEM : 0;
 }
 
 static void find_main_thread(struct vt_finder *finder)
 {
     const uint64_t training = VT_TRAIT(MODULE) | VT_TRAIT(OPTIMIZER) | VT_TRAIT(BACKWARD_CALL);
-    for (size_t i = 0; i < finder->trace->event_count; i++) {
-        const struct vt_event *event = &finder->trace->events[i];
-        if (finder->holds[i] == HOLDS_MADE)
-            finder->threads[finder->thread_of_stack[event->stack_id]].score +=
-                vt_finder_traits(finder, event->stack_id) & training ? 1000 : 1;
-    }
+    for (uint32_t id = 0; id < finder->trace->stack_count; id++)
+        finder->threads[finder->thread_of_stack[id]].score +=
+            finder->made_by_stack[id] * (vt_finder_traits(finder, id) & training ? 1000 : 1);
     finder->main_thread = 0;
     for (uint32_t i = 0; i < finder->thread_count; i++)
         if (!finder->threads[i].engine &&
@@ -169,9 +193,14 @@ static bool made_node(const struct vt_trace *trace, struct vt_finder_thread *thr
                       const struct vt_event *event)
 {
     uint32_t node_stack = event->sequence == thread->sequence ? thread->node_stack : 0;
+    if (event->head_start && event->detail) { /* what was between is not here */
+        thread->sequence = event->detail;
+        node_stack = (uint32_t)event->total_bytes;
+    }
     bool advanced = counter_advanced(thread, event->sequence);
     thread->node_stack = 0;
-    return advanced || (node_stack != 0 && same_call(trace, node_stack, event->stack_id));
+    return advanced || (node_stack != 0 && node_stack < trace->stack_count &&
+                        same_call(trace, node_stack, event->stack_id));
 }
 
 /* The launch of a graph shows what its capture did: a forward, a backward within autograd's, or a whole step.
@@ -221,10 +250,17 @@ static int read_events(struct vt_finder *finder)
         const struct vt_event *event = &finder->trace->events[i];
         uint32_t number = finder->thread_of_stack[event->stack_id];
         struct vt_finder_thread *thread = &finder->threads[number];
+        finder->numbered |= event->sequence != 0;
         if (event->kind == VT_EVENT_NODE && counter_advanced(thread, event->sequence))
-            thread->node_stack = event->stack_id;
+            thread->node_stack = event->bytes == VT_NODE_OF_BLOCK ? 0 : event->stack_id;
+        if (event->kind == VT_EVENT_NODE && event->detail != 0 &&
+            VT_APPEND(finder->inner_nodes, finder->inner_node_count, finder->inner_node_capacity, i))
+            return -ENOMEM;
         if (event->kind == VT_EVENT_OOM && event->stack_id != 0)
             finder->signs[i] = (uint8_t)sign_of_refusal(finder, event, number);
+        if (event->kind == VT_EVENT_RAN && event->stack_id != 0)
+            finder->signs[i] = (uint8_t)sign_of_alloc(finder, vt_finder_traits(finder, event->stack_id),
+                                                      number, made_node(finder->trace, thread, event));
         int error = read_graph(finder, i);
         if (error)
             return error;
@@ -254,8 +290,9 @@ static int read_events(struct vt_finder *finder)
 
 int vt_signs_read(struct vt_finder *finder)
 {
-    read_holders(finder);
-    int error = number_threads(finder);
+    int error = read_holders(finder);
+    if (!error)
+        error = number_threads(finder);
     if (error)
         return error;
     find_engine_threads(finder);

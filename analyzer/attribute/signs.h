@@ -47,6 +47,10 @@ struct vt_finder {
     struct vt_finder_thread *threads;
     size_t thread_count, thread_capacity;
     uint32_t *thread_of_stack;
+    uint32_t *made_by_stack; /* what holds tensors: how many */
+    uint32_t *inner_nodes;   /* events: nodes that backward made */
+    size_t inner_node_count, inner_node_capacity;
+    bool numbered; /* nodes have numbers */
     uint32_t main_thread;
     struct vt_finder_graphs captured;
     uint8_t *holds;          /* by event: HOLDS_… */

@@ -32,8 +32,8 @@ static bool fits(const struct lives *lives, size_t i, const struct profile *prof
 {
     uint64_t life = lives->bits[i];
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return vt_lives_holds(lives, block) && (life & profile->life) == profile->life &&
-           !(life & profile->not_life) && (!profile->trait || vt_lives_has(lives, block, profile->trait)) &&
+    return (life & profile->life) == profile->life && !(life & profile->not_life) &&
+           vt_lives_holds(lives, block) && (!profile->trait || vt_lives_has(lives, block, profile->trait)) &&
            !vt_lives_has(lives, block, profile->not_traits) &&
            !(profile->not_parameter && vt_lives_is_parameter(lives, i));
 }
@@ -73,12 +73,18 @@ static int parameter_rank(const struct lives *lives, const struct vt_allocation 
                                    : RANK_SCRIPT; /* data comes from the host; so do some parameters */
 }
 
-/* Whether the block may be a parameter, by this rank, of the first pass. */
+/* Parameters of the first pass are among the allocations before this one. */
+static size_t first_pass_allocation(const struct lives *lives)
+{
+    return vt_made_from(lives->replay, lives->phases->passes[0].first_event);
+}
+
+/* Whether the block, which is made before the first pass, may be a parameter of it, by this rank. */
 static bool has_rank(const struct lives *lives, size_t i, int rank)
 {
     const struct vt_allocation *block = &lives->replay->allocations[i];
-    return block->alloc_event < lives->phases->passes[0].first_event && vt_lives_holds(lives, block) &&
-           (lives->bits[i] & VT_LIFE(PERSISTENT)) && parameter_rank(lives, block) == rank;
+    return vt_lives_holds(lives, block) && (lives->bits[i] & VT_LIFE(PERSISTENT)) &&
+           parameter_rank(lives, block) == rank;
 }
 
 static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
@@ -91,7 +97,7 @@ static bool is_by_script(const struct lives *lives, size_t i, bool zeros)
  * was left over, or if the parameters of modules match more. */
 static int find_doubtful(struct lives *lives, bool modules_match_more)
 {
-    size_t count = lives->replay->allocation_count;
+    size_t count = first_pass_allocation(lives);
     int error = 0;
     for (int zeros = 0; zeros < 2; zeros++) {
         struct vt_index left = {0};
@@ -113,10 +119,10 @@ static int find_doubtful(struct lives *lives, bool modules_match_more)
 static int match_gradients(struct lives *lives)
 {
     const struct vt_phases *phases = lives->phases;
-    size_t count = lives->replay->allocation_count;
     uint64_t bytes[RANK_APPLY + 1] = {0};
     if (phases->pass_count == 0)
         return 0;
+    size_t count = first_pass_allocation(lives);
     int error = collect_gradients(lives, phases->passes[lives->last_passes[0]].last_event);
     for (int rank = RANK_APPLY; rank > 0 && !error; rank--)
         for (size_t k = 0; k < count; k++) {
@@ -238,8 +244,8 @@ static bool is_successor(const struct lives *lives, size_t i)
 static int list_parameters(struct lives *lives)
 {
     const struct vt_replay *replay = lives->replay;
-    const uint64_t used = lives->phases->pass_count > 0 ? VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT)
-                                                        : VT_LIFE(AT_NEXT_FORWARD);
+    const uint64_t used =
+        lives->phases->pass_count > 0 ? VT_LIFE(AT_NEXT_BACKWARD) | VT_LIFE(CUT) : VT_LIFE(AT_NEXT_FORWARD);
     for (size_t i = 0; i < replay->allocation_count; i++) {
         if (!vt_lives_is_parameter(lives, i) || !(lives->bits[i] & used) || is_successor(lives, i))
             continue;

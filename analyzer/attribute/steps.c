@@ -412,7 +412,8 @@ static bool find_marks(struct vt_finder *finder, uint8_t *begins_step)
     const struct vt_phases *phases = finder->phases;
     uint32_t last = VT_NEVER;
     bool follows;
-    for (uint32_t i = 0; i < trace->event_count; i++) {
+    for (size_t k = 0; k < trace->rare_event_count; k++) {
+        const uint32_t i = trace->rare_events[k];
         const char *name =
             trace->events[i].kind == VT_EVENT_MARK ? vt_trace_string(trace, trace->events[i].detail) : NULL;
         if (name && !strcmp(name, VT_STEP_MARK)) {

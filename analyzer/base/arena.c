@@ -22,8 +22,9 @@ void *vt_arena_take(struct vt_arena *arena, size_t bytes)
         return NULL;
     bytes = bytes ? (bytes + 7) & ~(size_t)7 : 8; /* never NULL for nothing */
     if (bytes > arena->left) {
-        bool own_piece = bytes > PIECE_BYTES / 4;
-        size_t size = own_piece ? bytes : PIECE_BYTES;
+        size_t usual = arena->piece_bytes ? arena->piece_bytes : PIECE_BYTES;
+        bool own_piece = bytes > usual / 4;
+        size_t size = own_piece ? bytes : usual;
         struct vt_arena_piece *piece = malloc(sizeof *piece + size);
         if (!piece)
             return NULL;

@@ -8,6 +8,7 @@ struct vt_arena {
     struct vt_arena_piece *pieces;
     char *next;
     size_t left;
+    size_t piece_bytes; /* how much it takes at a time; 0 = the usual */
 };
 
 /* 8-byte aligned, not cleared. NULL where there is no memory. */

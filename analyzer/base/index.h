@@ -43,6 +43,13 @@ static inline uint32_t vt_index_get(const struct vt_index *index, uint64_t key)
     }
 }
 
+/* Begins to fetch what vt_index_get will look at. */
+static inline void vt_index_prefetch(const struct vt_index *index, uint64_t key)
+{
+    if (index->capacity > 0)
+        __builtin_prefetch(&index->slots[vt_index_place(index, key)]);
+}
+
 /* Sets a key's value (not VT_INDEX_NONE), replacing what it had. Returns 0 or -ENOMEM. */
 static inline int vt_index_put(struct vt_index *index, uint64_t key, uint32_t value)
 {

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-static vt_progress_listener *listening;
+static _Thread_local vt_progress_listener *listening;
 
 double vt_progress_part(const struct vt_progress *progress)
 {
@@ -10,6 +10,8 @@ double vt_progress_part(const struct vt_progress *progress)
     static const double weights[VT_WORK_COUNT] = {20, 30, 25, 25};
     double before = 0, part = progress->whole ? (double)progress->done / (double)progress->whole : 0;
 
+    if (progress->work == VT_WORK_TRACES)
+        return part;
     for (unsigned i = 0; i < progress->work; i++)
         before += weights[i];
     return (before + weights[progress->work] * (part < 1 ? part : 1)) / 100;

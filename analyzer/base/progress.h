@@ -1,15 +1,22 @@
-/* How far the analysis of a trace is, for whoever shows it. Stages report here; one listener at a time, on
- * the thread that works. Without one, a report costs a test. */
+/* How far the analysis of a trace is, for whoever shows it. Stages report here; each thread has a listener of
+ * its own, or none. Without one, a report costs a test. VT_WORK_TRACES is all the work, of several traces. */
 #ifndef VT_PROGRESS_H
 #define VT_PROGRESS_H
 
 #include <stdint.h>
 
-enum vt_work { VT_WORK_READ, VT_WORK_REPLAY, VT_WORK_ATTRIBUTE, VT_WORK_REPORT, VT_WORK_COUNT };
+enum vt_work {
+    VT_WORK_READ,
+    VT_WORK_REPLAY,
+    VT_WORK_ATTRIBUTE,
+    VT_WORK_REPORT,
+    VT_WORK_TRACES,
+    VT_WORK_COUNT
+};
 
 struct vt_progress {
     enum vt_work work;
-    uint64_t done, whole; /* of this work; bytes of the file, events, else parts of the work */
+    uint64_t done, whole; /* of this work; bytes of the file, events, traces, else parts of the work */
 };
 
 /* About how much of all work is done, 0 to 1. */

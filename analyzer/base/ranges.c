@@ -63,16 +63,18 @@ static uint32_t merge(struct vt_range_node *nodes, uint32_t before, uint32_t res
     return top;
 }
 
+/* All ranges above the new one gain what it has. */
 static void insert_node(struct vt_range_node *nodes, uint32_t *at, uint32_t fresh)
 {
-    if (*at == 0 || nodes[*at].priority < nodes[fresh].priority) {
-        split(nodes, *at, nodes[fresh].start, &nodes[fresh].left, &nodes[fresh].right);
-        *at = fresh;
-    } else {
-        insert_node(nodes, nodes[fresh].start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right,
-                    fresh);
+    struct vt_range_node *node = &nodes[fresh];
+    while (*at && nodes[*at].priority >= node->priority) {
+        nodes[*at].covered += node->end - node->start;
+        nodes[*at].open_below += node->open;
+        at = node->start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right;
     }
-    update(nodes, *at);
+    split(nodes, *at, node->start, &node->left, &node->right);
+    *at = fresh;
+    update(nodes, fresh);
 }
 
 int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, uint64_t end, uint32_t value)
@@ -98,28 +100,29 @@ int vt_ranges_insert(struct vt_ranges *ranges, uint32_t *root, uint64_t start, u
     return 0;
 }
 
-static uint32_t remove_node(struct vt_range_node *nodes, uint32_t *at, uint64_t start)
+const struct vt_range_node *vt_ranges_at(const struct vt_ranges *ranges, uint32_t root, uint64_t start)
 {
-    if (*at == 0)
-        return 0;
-    if (nodes[*at].start == start) {
-        uint32_t found = *at;
-        *at = merge(nodes, nodes[found].left, nodes[found].right);
-        return found;
-    }
-    uint32_t found =
-        remove_node(nodes, start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right, start);
-    if (found)
-        update(nodes, *at);
-    return found;
+    const struct vt_range_node *nodes = ranges->nodes;
+    uint32_t at = root;
+    while (at && nodes[at].start != start)
+        at = start < nodes[at].start ? nodes[at].left : nodes[at].right;
+    return at ? &nodes[at] : NULL;
 }
 
 void vt_ranges_remove(struct vt_ranges *ranges, uint32_t *root, uint64_t start)
 {
-    uint32_t found = remove_node(ranges->nodes, root, start);
-    if (!found)
+    struct vt_range_node *nodes = ranges->nodes;
+    const struct vt_range_node *node = vt_ranges_at(ranges, *root, start);
+    if (!node)
         return;
-    ranges->nodes[found].left = ranges->free_nodes;
+    uint32_t found = (uint32_t)(node - nodes), *at = root;
+    while (*at != found) {
+        nodes[*at].covered -= node->end - node->start;
+        nodes[*at].open_below -= node->open;
+        at = start < nodes[*at].start ? &nodes[*at].left : &nodes[*at].right;
+    }
+    *at = merge(nodes, nodes[found].left, nodes[found].right);
+    nodes[found].left = ranges->free_nodes;
     ranges->free_nodes = found;
 }
 

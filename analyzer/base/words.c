@@ -106,6 +106,11 @@ const char *vt_event_kind_name(unsigned kind)
         [VT_EVENT_GRAPH] = "graph",
         [VT_EVENT_GRAPH_LAUNCH] = "graph_launch",
         [VT_EVENT_GRAPH_DESTROY] = "graph_destroy",
+        [VT_EVENT_PAUSE] = "pause",
+        [VT_EVENT_RESUME] = "resume",
+        [VT_EVENT_GAP_BEGIN] = "gap_begin",
+        [VT_EVENT_GAP_END] = "gap_end",
+        [VT_EVENT_RAN] = "ran",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "report/tables.h"
+#include "report/top.h"
 
 const struct vt_command vt_commands[VT_COMMAND_COUNT] = {
 #define X(id, name, function, takes, arguments, summary)                                                     \
@@ -54,6 +55,7 @@ static const char *annotate_by_name(unsigned choice)
 #define HTML (1u << VT_COMMAND_HTML)
 #define EXPORT (1u << VT_COMMAND_EXPORT)
 #define LIB (1u << VT_COMMAND_LIB)
+#define TOP (1u << VT_COMMAND_TOP)
 #define EVERY (~0u)
 
 enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
@@ -323,7 +325,7 @@ int vt_parse_arguments(const struct vt_command *command, int argc, char **argv,
 {
     bool operands_only = false;
 
-    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .operands = argv};
+    *arguments = (struct vt_arguments){.device = -1, .by = -1, .axis = -1, .table = -1, .sort = -1, .operands = argv};
     for (int i = 1; i < argc; i++) {
         int result = 0;
 

@@ -4,7 +4,9 @@
 
 #include "attribute/attribute.h"
 #include "diagnose/check.h"
+#include "report/needs.h"
 #include "view/text/style.h"
+#include "vramtrace/format.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -34,11 +36,11 @@ enum vt_takes {
 /* id, name, function, what it takes, arguments, what it does. */
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...", "trace a command and exit with its status") \
-    X(REPORT, "report", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                   \
+    X(REPORT, "report", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                               \
       "the post-mortem: the peak, its contents, the code that allocated them")                               \
     X(TIMELINE, "timeline", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                               \
       "memory over time, as large as the terminal")                                                          \
-    X(OOM, "oom", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                         \
+    X(OOM, "oom", vt_command_job, TRACES, "[OPTIONS] [TRACE|FOLDER...]",                                     \
       "out of memory: what was requested, what had filled the card")                                         \
     X(FRAG, "frag", vt_command_report, TRACES, "[OPTIONS] [TRACE...]",                                       \
       "fragmentation: segments, their holes, the blocks that keep them")                                     \
@@ -56,6 +58,10 @@ enum vt_takes {
       "compare with limits, for CI: exit 1 and print what exceeds them")                                     \
     X(EXPORT, "export", vt_command_export, TRACES, "--format FORMAT [OPTIONS] [TRACE...]",                   \
       "the trace for other tools: Perfetto, pprof, speedscope, flame graphs")                                \
+    X(CTL, "ctl", vt_command_ctl, PATHS, "[PID|TRACE start|stop|mark|inspect|snapshot [WORD]]",              \
+      "what the recorder of a running process shall do; alone: which ones record")                           \
+    X(TOP, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                           \
+      "live: what the processes that record now hold on each GPU")                                           \
     X(INFO, "info", vt_command_info, TRACES, "[OPTIONS] [TRACE...]",                                         \
       "what a trace contains: process, devices, events, losses")                                             \
     X(MCP, "mcp", vt_command_mcp, PATHS, "[OPTIONS] [TRACE|FOLDER...]",                                      \
@@ -78,10 +84,14 @@ struct vt_arguments {
     int colour;                              /* enum vt_colour_choice */
     const char *at, *from, *to, *rules, *explain, *output, *title;
     bool json, events, stacks, verify, help, diff, no_pager;
-    bool all;                /* steps, annotate */
+    bool all; /* steps, annotate */
+    bool all_events;
+    bool each;               /* of several traces: not merged */
     struct vt_limits limits; /* check */
     const char *baseline;
-    const char *format, *export_path; /* export */
+    const char *format, *export_path; /* export; export_path: also top */
+    bool once, prometheus;            /* top */
+    int interval, count, sort;        /* top: seconds, samples, enum vt_top_key; 0, 0, -1 = not given */
     int table;                        /* enum vt_table_id, -1 = all */
     char **operands;
     int operand_count;
@@ -170,6 +180,14 @@ int vt_pager_end(const struct vt_command *command, struct vt_output *output, int
 #define VT_EXPORT_FORMATS 8u
 const char *vt_export_format_name(unsigned format); /* "perfetto", … */
 
+/* ---- ctl.c ---- */
+
+/* Asks the recorder and waits for its answer, 3 s at most. An exit status, with the reason in `error` (at
+ * least 512 bytes). */
+struct vt_recorder;
+int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
+                   char *error, size_t error_bytes);
+
 /* ---- folder.c ---- */
 /* A folder that gets its name when everything in it is complete. */
 struct vt_folder {
@@ -230,10 +248,22 @@ struct vt_loaded {
     struct vt_replay *replay;
     struct vt_attribution *attribution;
     struct vt_report *report; /* NULL = none was made */
+    const char *rules;        /* NULL = the built-in ones only; as long as this */
+    bool thinned;             /* not each of its events is here */
+    struct vt_needs asked;    /* of a thinned trace: events that were asked for */
 };
-/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `rules` NULL =
- * the built-in ones only. */
-int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes);
+/* VT_EXIT_UNREADABLE or, for a bad rules file, VT_EXIT_WRONG_USE, with the reason in `error`. `thinned`: of a
+ * long trace not all events are kept. */
+int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
+            size_t error_bytes);
+/* Reads a thinned trace again if it has not all events round the moments that `options` ask for; what was
+ * made of it before is invalid then. VT_EXIT_UNREADABLE with the reason in `error`, and nothing is loaded. */
+int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
+             size_t error_bytes);
+/* VT_EXIT_WRONG_USE with a line on stderr if the trace is long, and not all its events are asked for: `what`
+ * is done with each of them. */
+int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                   const char *what);
 /* A report of an open trace; VT_EXIT_WRONG_USE or VT_EXIT_UNREADABLE with the reason in `error` (at least 512
  * bytes). */
 int vt_try_report(const struct vt_loaded *loaded, const struct vt_report_options *options, unsigned wanted,
@@ -258,6 +288,9 @@ int vt_for_each_trace(const struct vt_command *command, const struct vt_argument
 
 /* ---- report.c ---- */
 
+/* What vt_report_page makes a report of. */
+struct vt_report_options vt_report_page_options(const struct vt_command *command,
+                                                const struct vt_arguments *arguments);
 /* The page of report, leaks, oom or frag, of an open trace; and to `json`, if not NULL, the command's
  * document in short. An exit status, with the reason in `error`. */
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,

@@ -24,20 +24,37 @@ static unsigned groups_for(const struct vt_arguments *arguments)
                               : 1u << VT_BY_MODULE | 1u << VT_BY_OWNER | 1u << VT_BY_LINE;
 }
 
+static struct vt_report_options options_for(const struct vt_arguments *arguments, const struct side *side)
+{
+    return (struct vt_report_options){.device_index = arguments->device,
+                                      .at = side->moment,
+                                      .groups = groups_for(arguments),
+                                      .shown_only = true,
+                                      .depth = (unsigned)arguments->depth,
+                                      .timeline_columns = VT_NO_TIMELINE};
+}
+
+static int reach(const struct vt_command *command, const struct vt_arguments *arguments,
+                 const struct side *side, struct vt_loaded *loaded)
+{
+    const struct vt_report_options options = options_for(arguments, side);
+    char error[2 * PATH_MAX];
+    int result = vt_reach(loaded, &options, error, sizeof error);
+
+    if (result)
+        vt_say(command, "%s", error);
+    return result;
+}
+
 static int make_report(const struct vt_command *command, const struct vt_arguments *arguments,
                        const struct vt_loaded *loaded, struct side *side)
 {
-    struct vt_report_options options = {.device_index = arguments->device,
-                                        .at = side->moment,
-                                        .groups = groups_for(arguments),
-                                        .shown_only = true,
-                                        .depth = (unsigned)arguments->depth,
-                                        .timeline_columns = VT_NO_TIMELINE};
+    const struct vt_report_options options = options_for(arguments, side);
 
     return vt_make_report(command, side->path, loaded, &options, 0, &side->report);
 }
 
-/* Both sides may be of one trace: it is read once. */
+/* Both sides may be of one trace: it is opened once, and has both moments before either has a report. */
 static int make_sides(const struct vt_command *command, const struct vt_arguments *arguments,
                       struct side sides[2])
 {
@@ -54,6 +71,8 @@ static int make_sides(const struct vt_command *command, const struct vt_argument
     same = !strcmp(sides[0].path, sides[1].path);
     for (int i = 0; !result && i < (same ? 1 : 2); i++)
         result = vt_load(command, arguments, sides[i].path, &sides[i].loaded);
+    for (int i = 0; !result && i < 2; i++)
+        result = reach(command, arguments, &sides[i], &sides[same ? 0 : i].loaded);
     for (int i = 0; !result && i < 2; i++)
         result = make_report(command, arguments, &sides[same ? 0 : i].loaded, &sides[i]);
     return result;

@@ -15,6 +15,7 @@ struct format {
     const char *name, *suffix; /* of the file that is made in a folder */
     bool binary;               /* not for a terminal */
     bool one_moment;           /* what is alive at --at; else the whole trace */
+    bool each_event;           /* holds each event or allocation: not of a trace that is thinned */
     unsigned findings;         /* of enum vt_finding */
     vt_export_writer *write;
     enum target output;
@@ -24,14 +25,16 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {"perfetto", ".pftrace", true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
-    {"pprof", ".pb.gz", true, true, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
-    {"speedscope", ".speedscope.json", false, true, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
-    {"folded", ".folded", false, true, 0, vt_folded_write, TO_STREAM, NULL, NULL},
-    {"memory-viz", ".pickle", true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end", NULL},
-    {"csv", "-csv", false, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
-    {"sqlite", ".sqlite", true, false, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
-    {"parquet", "-parquet", true, false, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, vt_parquet_convert},
+    {"perfetto", ".pftrace", true, true, true, VT_FIND_STEPS, vt_perfetto_write, TO_STREAM, NULL, NULL},
+    {"pprof", ".pb.gz", true, true, false, 0, vt_pprof_write, TO_STREAM, NULL, NULL},
+    {"speedscope", ".speedscope.json", false, true, false, 0, vt_speedscope_write, TO_STREAM, NULL, NULL},
+    {"folded", ".folded", false, true, false, 0, vt_folded_write, TO_STREAM, NULL, NULL},
+    {"memory-viz", ".pickle", true, true, true, VT_FIND_FRAGMENTATION, vt_memory_viz_write, TO_STREAM, "end",
+     NULL},
+    {"csv", "-csv", false, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL, NULL},
+    {"sqlite", ".sqlite", true, false, true, VT_FIND_STEPS, vt_sqlite_write, TO_FILE, NULL, NULL},
+    {"parquet", "-parquet", true, false, true, VT_FIND_STEPS, vt_csv_write, TO_FOLDER, NULL,
+     vt_parquet_convert},
 };
 _Static_assert(sizeof formats / sizeof *formats == VT_EXPORT_FORMATS, "as many as completions offer");
 
@@ -41,8 +44,13 @@ const char *vt_export_format_name(unsigned format)
 }
 
 /* csv with --table. */
-static const struct format one_table = {"csv",     ".csv", false, false, VT_FIND_STEPS, vt_csv_table_write,
-                                        TO_STREAM, NULL,   NULL};
+static const struct format one_table = {
+    "csv", ".csv", false, false, false, VT_FIND_STEPS, vt_csv_table_write, TO_STREAM, NULL, NULL};
+
+/* Tables that have a row for each event or allocation, or are of the largest state of each. */
+#define OF_EACH_EVENT                                                                                        \
+    (1u << VT_TABLE_EVENTS | 1u << VT_TABLE_ALLOCATIONS | 1u << VT_TABLE_TENSORS | 1u << VT_TABLE_INSTANTS | \
+     1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES)
 
 static const struct format *find_format(const struct vt_command *command, const char *name)
 {
@@ -209,11 +217,18 @@ static int export_one(const struct vt_command *command, const struct vt_argument
                       const char *path, const struct format *format)
 {
     char *target = arguments->export_path ? target_of(arguments->export_path, path, format) : NULL;
+    const bool each_event =
+        format->each_event || (format == &one_table && OF_EACH_EVENT >> arguments->table & 1);
     int status;
 
     if (arguments->export_path && !target) {
         vt_say(command, "out of memory");
         return VT_EXIT_UNREADABLE;
+    }
+    status = each_event ? vt_refuse_long(command, arguments, path, "this format holds") : 0;
+    if (status) {
+        free(target);
+        return status;
     }
     status = (format->output == TO_FOLDER ? export_to_folder : export_to_file)(command, arguments, path,
                                                                                format, target);

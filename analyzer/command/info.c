@@ -54,9 +54,13 @@ static int verify(const struct vt_command *command, const struct vt_loaded *load
     }
     vt_put_clean(loaded->trace->path, output->stream);
     fprintf(output->stream,
-            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s\n",
+            ": %s events checked, %" PRIu64 " breaches: the categories %s to the driver's bytes%s",
             vt_format_count(check.events, count), verification.breaches,
             check.breaches ? "do not sum" : "sum", check.breaches ? "" : " at every one");
+    if (loaded->trace->omitted_events)
+        fprintf(output->stream, "; %s events were not looked at one by one (--all-events checks each)",
+                vt_format_count(loaded->trace->omitted_events, count));
+    fputc('\n', output->stream);
     return verification.breaches ? VT_EXIT_CHECK_FAILED : VT_EXIT_GOOD;
 }
 
@@ -93,7 +97,10 @@ static int info_one(const struct vt_command *command, const struct vt_arguments 
                     struct vt_output *output)
 {
     struct vt_loaded loaded;
-    int result = vt_load(command, arguments, path, &loaded);
+    int result = arguments->events ? vt_refuse_long(command, arguments, path, "--events prints") : 0;
+
+    if (!result)
+        result = vt_load(command, arguments, path, &loaded);
 
     if (result)
         return result;

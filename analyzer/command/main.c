@@ -1,4 +1,5 @@
 /* Finds the command and runs it: options, the traces meant, -o and the exit status of writing. */
+#include "base/heap.h"
 #include "command/command.h"
 
 #include <locale.h>
@@ -80,7 +81,8 @@ static int run_command(const struct vt_command *command, int argc, char **argv)
     struct vt_output output = {.stream = stdout};
 
     if (command->bit != 1u << VT_COMMAND_RUN) { /* the traced command inherits signals unchanged */
-        signal(SIGPIPE, SIG_IGN);               /* a write gives an error instead */
+        vt_heap_prepare();
+        signal(SIGPIPE, SIG_IGN); /* a write gives an error instead */
         signal(SIGXFSZ, SIG_IGN);
     }
     if (command->takes != VT_TAKES_WORDS)

@@ -64,6 +64,13 @@ const char *vt_mcp_name(const struct vt_mcp_traces *traces, const char *path);
  * VT_MCP_KEPT - 1 others were opened. NULL with the reason in `error`. */
 struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
                                 size_t error_bytes);
+/* With each of its events, unless they are too many. */
+#define VT_MCP_MAX_EVENTS UINT64_C(20000000)
+struct vt_mcp_kept *vt_mcp_open_whole(struct vt_mcp_traces *traces, const char *name, char *error,
+                                      size_t error_bytes);
+/* vt_reach; a trace that cannot be read again is not kept. */
+int vt_mcp_reach(struct vt_mcp_kept *kept, const struct vt_report_options *options, char *error,
+                 size_t error_bytes);
 
 /* ---- mcp_outcomes.c ---- */
 

@@ -68,7 +68,7 @@ static bool read_outcome(const char *path, struct vt_mcp_outcome *outcome, bool 
     struct vt_report *report;
     char error[512];
 
-    if (vt_open(path, NULL, &loaded, error, sizeof error))
+    if (vt_open(path, NULL, true, &loaded, error, sizeof error))
         return false;
     if (!vt_try_report(&loaded, &options, 0, &report, error, sizeof error)) {
         describe(report, outcome);

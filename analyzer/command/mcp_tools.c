@@ -293,15 +293,24 @@ static struct vt_view_style style_for(const struct call *call, int few)
                                   .brief = true};
 }
 
-static struct vt_mcp_kept *open_trace(struct call *call, const char *name)
+static struct vt_mcp_kept *opened(struct call *call, struct vt_mcp_kept *kept)
 {
-    struct vt_mcp_kept *kept = vt_mcp_open(call->traces, name, call->error, sizeof call->error);
-
     if (kept) {
         vt_put_clean(vt_mcp_name(call->traces, kept->path), call->out);
         fputc('\n', call->out);
     }
     return kept;
+}
+
+static struct vt_mcp_kept *open_trace(struct call *call, const char *name)
+{
+    return opened(call, vt_mcp_open(call->traces, name, call->error, sizeof call->error));
+}
+
+/* With each of its events. */
+static struct vt_mcp_kept *open_whole(struct call *call, const char *name)
+{
+    return opened(call, vt_mcp_open_whole(call->traces, name, call->error, sizeof call->error));
 }
 
 /* A document that becomes the answer's data. */
@@ -324,7 +333,7 @@ static int end_data(struct call *call, struct data *data, int failed)
     bool whole = data->stream && !fclose(data->stream);
 
     if (!failed && whole) {
-        data->text[strcspn(data->text, "\n")] = '\0';  /* the last: it is on one line */
+        data->text[strcspn(data->text, "\n")] = '\0';   /* the last: it is on one line */
         call->structured = cJSON_CreateRaw(data->text); /* a parser would round large numbers */
     }
     free(data->text);
@@ -450,10 +459,12 @@ static int page(struct call *call, enum vt_command_id command, FILE *json)
                                        .depth = call->request.depth,
                                        .at = call->request.at,
                                        .explain = call->request.what};
+    const struct vt_report_options options = vt_report_page_options(&vt_commands[command], &given);
     struct vt_mcp_kept *kept = open_trace(call, call->request.trace);
 
-    return !kept || vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out, json,
-                                   call->error, sizeof call->error);
+    return !kept || vt_mcp_reach(kept, &options, call->error, sizeof call->error) ||
+           vt_report_page(&vt_commands[command], &given, &kept->loaded, &style, call->out, json, call->error,
+                          sizeof call->error);
 }
 
 static int page_with_data(struct call *call, enum vt_command_id command)
@@ -489,30 +500,34 @@ static int tool_frag(struct call *call)
     return page(call, VT_COMMAND_FRAG, NULL);
 }
 
-static int make_side(struct call *call, const struct vt_mcp_kept *kept, const char *at, unsigned groups,
-                     struct vt_report **report)
+static struct vt_report_options side(const struct call *call, const char *at, unsigned groups)
 {
-    const struct vt_report_options options = {.device_index = call->request.device,
-                                              .at = at ? at : "peak",
-                                              .groups = groups,
-                                              .shown_only = true,
-                                              .depth = (unsigned)call->request.depth,
-                                              .timeline_columns = 1};
-
-    return vt_try_report(&kept->loaded, &options, 0, report, call->error, sizeof call->error);
+    return (struct vt_report_options){.device_index = call->request.device,
+                                      .at = at ? at : "peak",
+                                      .groups = groups,
+                                      .shown_only = true,
+                                      .depth = (unsigned)call->request.depth,
+                                      .timeline_columns = 1};
 }
 
-static int compare(struct call *call, const struct vt_mcp_kept *kept, const struct vt_mcp_kept *other)
+/* Both have the moments before either has a report. */
+static int compare(struct call *call, struct vt_mcp_kept *kept, struct vt_mcp_kept *other)
 {
     const struct request *request = &call->request;
     const struct vt_view_style style = style_for(call, FEW);
     unsigned groups = request->by >= 0 ? 1u << request->by : (1u << VT_BY_COUNT) - 1;
+    const struct vt_report_options of_a = side(call, request->at, groups),
+                                   of_b = side(call, request->other_at, groups);
     struct vt_report *a = NULL, *b = NULL;
     struct vt_diff *diff = NULL;
-    int result = make_side(call, kept, request->at, groups, &a);
+    int result = vt_mcp_reach(kept, &of_a, call->error, sizeof call->error);
 
     if (!result)
-        result = make_side(call, other, request->other_at, groups, &b);
+        result = vt_mcp_reach(other, &of_b, call->error, sizeof call->error);
+    if (!result)
+        result = vt_try_report(&kept->loaded, &of_a, 0, &a, call->error, sizeof call->error);
+    if (!result)
+        result = vt_try_report(&other->loaded, &of_b, 0, &b, call->error, sizeof call->error);
     if (!result && (vt_diff_make(a, b, groups, &diff) || vt_diff_text(diff, &style, call->out)))
         result = wrong(call, "out of memory");
     vt_diff_free(diff);
@@ -525,7 +540,7 @@ static int compare(struct call *call, const struct vt_mcp_kept *kept, const stru
 static int tool_diff(struct call *call)
 {
     const struct request *request = &call->request;
-    const struct vt_mcp_kept *kept, *other;
+    struct vt_mcp_kept *kept, *other;
 
     if (!request->other_trace && !request->other_at)
         return wrong(call, "give `other_trace`, or `other_at` for another moment of the same trace");
@@ -543,7 +558,7 @@ static int tool_annotate(struct call *call)
                                               .oom = VT_AT_OOM_IF_IT_ENDED_THE_RUN,
                                               .timeline_columns = 1};
     const struct vt_view_style style = style_for(call, FEW_LINES);
-    struct vt_mcp_kept *kept = open_trace(call, request->trace);
+    struct vt_mcp_kept *kept = open_whole(call, request->trace);
     struct vt_annotation *annotation;
     struct vt_report *report;
     int result;
@@ -585,7 +600,7 @@ static int make_database(struct call *call, struct vt_mcp_kept *kept)
 static int tool_sql(struct call *call)
 {
     size_t rows = call->request.top ? (size_t)call->request.top : FEW_ROWS;
-    struct vt_mcp_kept *kept = open_trace(call, call->request.trace);
+    struct vt_mcp_kept *kept = open_whole(call, call->request.trace);
     int result = kept ? 0 : -EINVAL;
 
     if (kept && !kept->database)

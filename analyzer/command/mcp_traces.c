@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "base/index.h"
 #include "report/facts.h"
 #include "view/mcp/mcp.h"
@@ -266,7 +267,7 @@ static struct vt_mcp_kept *place_for(struct vt_mcp_traces *traces, const char *p
 }
 
 /* Takes over `path`. */
-static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, char *error,
+static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, bool whole, char *error,
                                      size_t error_bytes)
 {
     struct vt_mcp_kept *kept = place_for(traces, path);
@@ -278,11 +279,11 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
         return NULL;
     }
     if (kept->path && !strcmp(kept->path, path) && vt_mcp_same_file(&kept->status, &status) &&
-        is_over(&kept->loaded)) {
+        is_over(&kept->loaded) && !(whole && kept->loaded.thinned)) {
         free(path);
     } else {
         drop(kept);
-        if (vt_open(path, NULL, &kept->loaded, error, error_bytes)) {
+        if (vt_open(path, NULL, !whole, &kept->loaded, error, error_bytes)) {
             free(path);
             return NULL;
         }
@@ -293,12 +294,46 @@ static struct vt_mcp_kept *open_path(struct vt_mcp_traces *traces, char *path, c
     return kept;
 }
 
-struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
-                                size_t error_bytes)
+static struct vt_mcp_kept *open_named(struct vt_mcp_traces *traces, const char *name, bool whole, char *error,
+                                      size_t error_bytes)
 {
     char *path = name ? find(traces, name) : NULL;
 
     if (!path) /* names that are not UTF-8 are known by how they are listed */
         path = find_listed(traces, name, error, error_bytes);
-    return path ? open_path(traces, path, error, error_bytes) : NULL;
+    return path ? open_path(traces, path, whole, error, error_bytes) : NULL;
+}
+
+struct vt_mcp_kept *vt_mcp_open(struct vt_mcp_traces *traces, const char *name, char *error,
+                                size_t error_bytes)
+{
+    return open_named(traces, name, false, error, error_bytes);
+}
+
+struct vt_mcp_kept *vt_mcp_open_whole(struct vt_mcp_traces *traces, const char *name, char *error,
+                                      size_t error_bytes)
+{
+    struct vt_mcp_kept *kept = open_named(traces, name, false, error, error_bytes);
+    char events[32];
+
+    if (!kept || !kept->loaded.thinned)
+        return kept;
+    if (kept->loaded.trace->recorded_events <= VT_MCP_MAX_EVENTS)
+        return open_named(traces, name, true, error, error_bytes);
+    snprintf(
+        error, error_bytes,
+        "the trace has %s events, too many to look at each here: vramtrace annotate and vramtrace export "
+        "--format sqlite --all-events do, where there is memory",
+        vt_format_count(kept->loaded.trace->recorded_events, events));
+    return NULL;
+}
+
+int vt_mcp_reach(struct vt_mcp_kept *kept, const struct vt_report_options *options, char *error,
+                 size_t error_bytes)
+{
+    int result = vt_reach(&kept->loaded, options, error, error_bytes);
+
+    if (result)
+        drop(kept);
+    return result;
 }

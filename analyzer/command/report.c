@@ -91,8 +91,10 @@ static int print(const struct vt_report *report, const struct vt_arguments *argu
                  const struct page *page, struct vt_output *output)
 {
     const struct vt_view_style style = vt_style(arguments, output);
-    const struct vt_json_style json = {
-        .places = report->places, .top = arguments->top, .compact = arguments->operand_count > 1};
+    const struct vt_json_style json = {.places = report->places,
+                                       .report = report,
+                                       .top = arguments->top,
+                                       .compact = arguments->operand_count > 1};
 
     return arguments->json ? vt_json_write(page->json, report, &json, output->stream)
                            : page->text(report, &style, output->stream);
@@ -112,6 +114,12 @@ static int report_one(const struct vt_command *command, const struct vt_argument
     result = vt_written(command, output, print(loaded.report, arguments, page, output));
     vt_unload(&loaded);
     return result;
+}
+
+struct vt_report_options vt_report_page_options(const struct vt_command *command,
+                                                const struct vt_arguments *arguments)
+{
+    return options_for(arguments, page_of(command));
 }
 
 int vt_report_page(const struct vt_command *command, const struct vt_arguments *arguments,

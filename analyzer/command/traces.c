@@ -1,4 +1,5 @@
 /* Which trace is meant (the newest of a folder where none is named), and opening it. */
+#include "attribute/stack_kinds.h"
 #include "command/command.h"
 #include "diagnose/diagnose.h"
 
@@ -254,31 +255,141 @@ static const char *advice(int error)
     }
 }
 
-int vt_open(const char *path, const char *rules, struct vt_loaded *loaded, char *error, size_t error_bytes)
-{
-    char reason[PATH_MAX + 512] = "";
-    int result;
+/* Traces with more events than this are thinned, unless all are asked for. */
+#define THIN_ABOVE_EVENTS UINT64_C(2000000)
+#define BYTES_PER_EVENT 140u /* that an event takes in memory, at least */
+/* Readings for moments that are asked for. With them the events round a moment are known, which may show it
+ * to be another one. */
+#define MOST_TRIES 2
 
-    *loaded = (struct vt_loaded){0};
-    result = vt_trace_open(path, &loaded->trace, reason, sizeof reason);
-    if (result) {
-        snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
-        return VT_EXIT_UNREADABLE;
-    }
-    result = vt_replay_make(loaded->trace, &loaded->replay);
-    if (!result)
-        result =
-            vt_attribute(loaded->trace, loaded->replay, rules, &loaded->attribution, reason, sizeof reason);
-    if (!result)
-        return 0;
-    snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
-             reason[0] ? reason : strerror(-result));
-    vt_unload(loaded);
-    return rules && reason[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+/* Those whose output is of each event; the tables and formats that are, export knows. */
+#define OF_EACH_EVENT (1u << VT_COMMAND_ANNOTATE)
+
+/* The variable is for tests. */
+static uint64_t thin_above(void)
+{
+    const char *above = getenv("VRAMTRACE_THIN_ABOVE");
+
+    return above && *above ? strtoull(above, NULL, 10) : THIN_ABOVE_EVENTS;
 }
 
-int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
-            struct vt_loaded *loaded)
+int vt_refuse_long(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                   const char *what)
+{
+    struct vt_file_header header = {.start_realtime_ns = 0};
+    int file = arguments->all_events ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t bytes = file < 0 ? -1 : pread(file, &header, sizeof header, 0);
+    struct stat status;
+    const uint64_t file_bytes = file < 0 || fstat(file, &status) ? 0 : (uint64_t)status.st_size;
+    char events[32], memory[32];
+
+    if (file >= 0)
+        close(file);
+    /* What a damaged header says cannot be in the chunks. */
+    if (bytes <= 0 || memcmp(header.magic, VT_MAGIC, sizeof header.magic) != 0 ||
+        header.feature_bits & VT_FEATURE_FLIGHT || header.counters.events <= thin_above() ||
+        header.counters.events / VT_EVENTS_PER_BYTE > file_bytes)
+        return 0;
+    return vt_wrong_use(command,
+                        "%s has %s events, and %s each of them: give --all-events (%s of memory or more)",
+                        path, vt_format_count(header.counters.events, events), what,
+                        vt_format_bytes(header.counters.events * BYTES_PER_EVENT, memory));
+}
+
+static void close_trace(struct vt_loaded *loaded)
+{
+    vt_attribution_free(loaded->attribution);
+    vt_replay_free(loaded->replay);
+    vt_trace_close(loaded->trace);
+    loaded->attribution = NULL;
+    loaded->replay = NULL;
+    loaded->trace = NULL;
+}
+
+static int analyze(struct vt_loaded *loaded, const char *path, bool thinned, char *reason,
+                   size_t reason_bytes)
+{
+    const struct vt_thinning thinning = {thin_above(), loaded->asked.items, loaded->asked.count,
+                                         vt_stack_kinds_find};
+    int result =
+        vt_trace_open_thinned(path, thinned ? &thinning : NULL, &loaded->trace, reason, reason_bytes);
+
+    loaded->thinned = !result && loaded->trace->omitted_events > loaded->trace->unkept_events;
+    if (!result)
+        result = vt_replay_make(loaded->trace, &loaded->replay);
+    return result ? result
+                  : vt_attribute(loaded->trace, loaded->replay, loaded->rules, &loaded->attribution, reason,
+                                 reason_bytes);
+}
+
+/* Reads a trace, with the moments that were asked for. */
+static int open_again(struct vt_loaded *loaded, const char *path, bool thinned, char *error,
+                      size_t error_bytes)
+{
+    const char *rules = loaded->rules;
+    char reason[PATH_MAX + 512] = "";
+    int result = analyze(loaded, path, thinned, reason, sizeof reason);
+    bool unread = result && !loaded->trace;
+
+    if (!result && loaded->thinned && !vt_steps_agree(loaded->attribution)) {
+        close_trace(loaded);
+        result = analyze(loaded, path, false, reason, sizeof reason);
+    }
+    if (!result)
+        return 0;
+    if (unread)
+        snprintf(error, error_bytes, "%s%s", reason[0] ? reason : strerror(-result), advice(result));
+    else
+        snprintf(error, error_bytes, "%s: %s", rules && reason[0] ? "--rules" : path,
+                 reason[0] ? reason : strerror(-result));
+    vt_unload(loaded);
+    return !unread && rules && reason[0] ? VT_EXIT_WRONG_USE : VT_EXIT_UNREADABLE;
+}
+
+int vt_open(const char *path, const char *rules, bool thinned, struct vt_loaded *loaded, char *error,
+            size_t error_bytes)
+{
+    *loaded = (struct vt_loaded){.rules = rules};
+    return open_again(loaded, path, thinned, error, error_bytes);
+}
+
+/* The latest that were asked for stay. */
+static void add_needs(struct vt_needs *asked, const struct vt_needs *more)
+{
+    for (size_t i = 0; i < more->count; i++) {
+        if (asked->count == VT_NEEDS)
+            memmove(asked->items, asked->items + 1, --asked->count * sizeof *asked->items);
+        asked->items[asked->count++] = more->items[i];
+    }
+}
+
+int vt_reach(struct vt_loaded *loaded, const struct vt_report_options *options, char *error,
+             size_t error_bytes)
+{
+    for (int tries = 0; loaded->thinned; tries++) {
+        struct vt_needs needs;
+        char *path = strdup(loaded->trace->path);
+        int result = path ? vt_report_needs(loaded->attribution, options, &needs) : -ENOMEM;
+
+        if (result)
+            snprintf(error, error_bytes, "out of memory");
+        if (!result && needs.count) {
+            add_needs(&loaded->asked, &needs);
+            close_trace(loaded);
+            result = open_again(loaded, path, tries < MOST_TRIES, error, error_bytes);
+        }
+        free(path);
+        if (result)
+            return VT_EXIT_UNREADABLE;
+        if (!needs.count)
+            break;
+    }
+    return 0;
+}
+
+/* Opens it, and with `options` has what they ask for. */
+static int load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+                const struct vt_report_options *options, struct vt_loaded *loaded)
 {
     char error[2 * PATH_MAX];
     struct stat status;
@@ -292,19 +403,26 @@ int vt_load(const struct vt_command *command, const struct vt_arguments *argumen
     }
     warn_of_newer(command, arguments, path);
     vt_progress_begin(true);
-    result = vt_open(path, arguments->rules, loaded, error, sizeof error);
+    result = vt_open(path, arguments->rules, !arguments->all_events && !(command->bit & OF_EACH_EVENT),
+                     loaded, error, sizeof error);
+    if (!result && options)
+        result = vt_reach(loaded, options, error, sizeof error);
     vt_progress_end();
     if (result)
         vt_say(command, "%s", error);
     return result;
 }
 
+int vt_load(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
+            struct vt_loaded *loaded)
+{
+    return load(command, arguments, path, NULL, loaded);
+}
+
 void vt_unload(struct vt_loaded *loaded)
 {
     vt_report_free(loaded->report);
-    vt_attribution_free(loaded->attribution);
-    vt_replay_free(loaded->replay);
-    vt_trace_close(loaded->trace);
+    close_trace(loaded);
     *loaded = (struct vt_loaded){0};
 }
 
@@ -341,7 +459,7 @@ int vt_make_report(const struct vt_command *command, const char *path, const str
 int vt_load_report(const struct vt_command *command, const struct vt_arguments *arguments, const char *path,
                    const struct vt_report_options *options, unsigned wanted, struct vt_loaded *loaded)
 {
-    int result = vt_load(command, arguments, path, loaded);
+    int result = load(command, arguments, path, options, loaded);
 
     if (!result)
         result = vt_make_report(command, path, loaded, options, wanted, &loaded->report);

@@ -1,7 +1,9 @@
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/task.h"
 #include "diagnose/adviser.h"
 #include "diagnose/finders.h"
 #include "diagnose/leaks/verdicts.h"
@@ -84,23 +86,95 @@ static int compare_advice(const void *left, const void *right)
     return a->bytes != b->bytes ? vt_order(b->bytes, a->bytes) : strcmp(a->kind, b->kind);
 }
 
-int vt_advice_find(const struct vt_report *report, int device_index, struct vt_advices *advices)
-{
-    static int (*const finders[])(struct vt_adviser *) = {
+static int (*const finders[])(struct vt_adviser *) = {
 #define X(id, name, find) find,
-        VT_ADVICE_KINDS(X)
+    VT_ADVICE_KINDS(X)
 #undef X
-    };
+};
+
+#define KINDS (sizeof finders / sizeof *finders)
+
+/* All advice. Leaks are found meanwhile; the thread that found them then helps. */
+struct vt_advice_search {
+    const struct vt_report *report;
     struct vt_adviser adviser;
-    int error = vt_adviser_make(report, device_index, advices, &adviser);
-    for (size_t i = 0; !error && advices->peak_bytes && i < sizeof finders / sizeof *finders; i++)
-        error = finders[i](&adviser);
-    vt_adviser_free(&adviser);
-    if (error) {
-        free(advices->items);
-        *advices = (struct vt_advices){0};
-        return error;
+    int device_index;
+    struct vt_advices found[KINDS]; /* by kind */
+    atomic_bool ready, taken[KINDS];
+    struct vt_advices *target; /* where all goes in the end */
+    struct vt_task task;
+};
+
+static int find(struct vt_advice_search *search, struct vt_adviser *adviser, size_t kind)
+{
+    struct vt_advices *found = &search->found[kind];
+    found->peak_bytes = adviser->whatif.peak_bytes;
+    found->items = calloc(VT_ADVICE_LIMIT, sizeof *found->items);
+    adviser->advices = found;
+    return !found->items ? -ENOMEM : found->peak_bytes ? finders[kind](adviser) : 0;
+}
+
+/* From the first kind on. */
+static int find_others(void *context)
+{
+    struct vt_advice_search *search = context;
+    int error = vt_adviser_make(search->report, search->device_index, &search->adviser);
+    struct vt_adviser own = search->adviser;
+    atomic_store(&search->ready, !error);
+    for (size_t i = VT_ADVICE_LEAK + 1; !error && i < KINDS; i++)
+        if (!atomic_exchange(&search->taken[i], true))
+            error = find(search, &own, i);
+    return error;
+}
+
+/* From the last kind on, what that has not begun. */
+static int help(struct vt_advice_search *search)
+{
+    if (!atomic_load(&search->ready))
+        return 0;
+    struct vt_adviser own = search->adviser;
+    int error = 0;
+    own.whatif.changes = NULL;
+    for (size_t i = KINDS; !error && i-- > VT_ADVICE_LEAK + 1;) {
+        if (atomic_exchange(&search->taken[i], true))
+            continue;
+        if (!own.whatif.changes)
+            error = vt_whatif_begin(&own.whatif);
+        if (!error)
+            error = find(search, &own, i);
     }
+    free(own.whatif.changes);
+    return error;
+}
+
+int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_advices *advices,
+                    struct vt_advice_search **begun)
+{
+    struct vt_advice_search *search = *begun = calloc(1, sizeof *search);
+    if (!search)
+        return -ENOMEM;
+    search->report = report;
+    search->device_index = device_index;
+    search->target = advices;
+    vt_task_begin(&search->task, find_others, search);
+    return 0;
+}
+
+/* Advice on leaks comes first. */
+static int collect(struct vt_advice_search *search, struct vt_advices *all)
+{
+    *all = (struct vt_advices){.peak_bytes = search->adviser.whatif.peak_bytes,
+                               .items = calloc(VT_ADVICE_LIMIT, sizeof *all->items)};
+    if (!all->items)
+        return -ENOMEM;
+    for (size_t kind = 0; kind < KINDS; kind++)
+        for (size_t i = 0; i < search->found[kind].count && all->count < VT_ADVICE_LIMIT; i++)
+            all->items[all->count++] = search->found[kind].items[i];
+    return 0;
+}
+
+static void settle(const struct vt_report *report, struct vt_advices *advices)
+{
     qsort(advices->items, advices->count, sizeof *advices->items, compare_advice);
     for (size_t i = 0; i < advices->count; i++) {
         struct vt_advice *advice = &advices->items[i];
@@ -108,5 +182,25 @@ int vt_advice_find(const struct vt_report *report, int device_index, struct vt_a
             advice->stack_id ? vt_place_of(report->places, advice->stack_id) : NULL;
         advice->where = place ? place->name : advice->module;
     }
-    return 0;
+}
+
+int vt_advice_end(struct vt_advice_search *search)
+{
+    int error, other;
+    if (!search)
+        return 0;
+    error = help(search);
+    other = vt_task_end(&search->task);
+    error = error ? error : other;
+    if (!error)
+        error = find(search, &search->adviser, VT_ADVICE_LEAK);
+    if (!error)
+        error = collect(search, search->target);
+    if (!error)
+        settle(search->report, search->target);
+    for (size_t kind = 0; kind < KINDS; kind++)
+        free(search->found[kind].items);
+    vt_adviser_free(&search->adviser);
+    free(search);
+    return error;
 }

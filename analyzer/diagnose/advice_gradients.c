@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "diagnose/adviser.h"
 
 /* What backward made. */
@@ -41,21 +42,33 @@ struct search {
     size_t count;
 };
 
-static int compare_made(const void *left, const void *right)
+static uint64_t made_stack(const void *made)
 {
-    const struct made *a = left, *b = right;
+    return ((const struct made *)made)->stack_id;
+}
 
-    return 4 * vt_order(a->stack_id, b->stack_id) + 2 * vt_order(a->bytes, b->bytes) +
-           vt_order(a->allocation, b->allocation);
+static uint64_t made_bytes(const void *made)
+{
+    return ((const struct made *)made)->bytes;
+}
+
+static uint64_t made_order(const void *made)
+{
+    return ((const struct made *)made)->order;
+}
+
+/* By stack, then by bytes, else as they were. */
+static int sort_by_code(struct search *search)
+{
+    int error = vt_sort_by_key(search->list, search->count, sizeof *search->list, made_bytes);
+    return error ? error : vt_sort_by_key(search->list, search->count, sizeof *search->list, made_stack);
 }
 
 /* Groups what several passes made at the same place, in order of passes. */
-static int compare_places(const void *left, const void *right)
+static int sort_by_place(struct search *search)
 {
-    const struct made *a = left, *b = right;
-
-    return 8 * vt_order(a->stack_id, b->stack_id) + 4 * vt_order(a->bytes, b->bytes) +
-           2 * vt_order(a->order, b->order) + vt_order(a->allocation, b->allocation);
+    int error = vt_sort_by_key(search->list, search->count, sizeof *search->list, made_order);
+    return error ? error : sort_by_code(search);
 }
 
 static const struct vt_allocation *allocation_of(const struct search *search, const struct made *made)
@@ -68,22 +81,37 @@ static uint8_t category_of(const struct search *search, const struct made *made)
     return search->adviser->attribution->labels[made->allocation].category;
 }
 
+static bool is_of_backward(const struct search *search, uint32_t index)
+{
+    return search->adviser->attribution->labels[index].phase == VT_PHASE_BACKWARD &&
+           vt_whatif_counts(&search->adviser->whatif, &search->adviser->replay->allocations[index]);
+}
+
+/* What backward made with the stacks that make gradients. */
 static int list_backward(struct search *search)
 {
     const struct vt_replay *replay = search->adviser->replay;
-    struct made *list = search->list = calloc(replay->allocation_count + 1, sizeof *list);
+    const struct vt_label *labels = search->adviser->attribution->labels;
+    struct made *list = search->list = malloc((replay->allocation_count + 1) * sizeof *list);
+    uint8_t *makes = calloc(replay->trace->stack_count, 1);
+    int error = list && makes ? 0 : -ENOMEM;
 
-    if (!list)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < replay->allocation_count; i++) {
+    for (uint32_t i = 0; !error && i < replay->allocation_count; i++)
+        if (labels[i].category == VT_CATEGORY_GRADIENT && is_of_backward(search, i))
+            makes[replay->allocations[i].stack_id] = 1;
+    for (uint32_t i = 0; !error && i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
 
-        if (vt_whatif_counts(&search->adviser->whatif, block) &&
-            search->adviser->attribution->labels[i].phase == VT_PHASE_BACKWARD)
+        if (makes[block->stack_id] && is_of_backward(search, i))
             list[search->count++] = (struct made){
                 block->stack_id, search->adviser->passes[block->alloc_event], 0, block->bytes, i};
     }
-    qsort(list, search->count, sizeof *list, compare_made);
+    free(makes);
+    if (error)
+        return error;
+    error = sort_by_code(search);
+    if (error)
+        return error;
     for (size_t i = 1; i < search->count; i++)
         if (list[i].stack_id == list[i - 1].stack_id && list[i].bytes == list[i - 1].bytes &&
             list[i].pass == list[i - 1].pass)
@@ -202,11 +230,11 @@ struct turn {
     enum turn_kind kind;
 };
 
-static int compare_turns(const void *left, const void *right)
+/* They are listed by index. */
+static uint64_t turn_key(const void *turn)
 {
-    const struct turn *a = left, *b = right;
-
-    return 4 * vt_order(a->event, b->event) + 2 * vt_order(a->kind, b->kind) + vt_order(a->index, b->index);
+    const struct turn *own = turn;
+    return (uint64_t)own->event << 2 | own->kind;
 }
 
 static void add_to(uint32_t *tree, size_t count, size_t index, uint32_t change)
@@ -236,7 +264,7 @@ static size_t made_before(const struct place *place, uint32_t pass)
     return vt_lower_bound(place->made, place->count, sizeof *place->made, &pass, compare_pass);
 }
 
-static size_t list_turns(const struct search *search, const struct place *place)
+static int list_turns(const struct search *search, const struct place *place, size_t *listed)
 {
     size_t count = 0;
 
@@ -254,8 +282,8 @@ static size_t list_turns(const struct search *search, const struct place *place)
         place->turns[count++] = (struct turn){search->spans[pass->span].first_event, i, AGAIN_COMES};
         place->turns[count++] = (struct turn){block->free_event, i, AGAIN_GOES};
     }
-    qsort(place->turns, count, sizeof *place->turns, compare_turns);
-    return count;
+    *listed = count;
+    return vt_sort_by_key(place->turns, count, sizeof *place->turns, turn_key);
 }
 
 /* Change in the number of pairs by a turn, modulo 2^32. */
@@ -285,12 +313,13 @@ static uint32_t take_turn(const struct search *search, const struct place *place
     return 0;
 }
 
-static void drop_pairs(const struct search *search, const struct place *place)
+static int drop_pairs(const struct search *search, const struct place *place)
 {
-    size_t count = list_turns(search, place);
+    size_t count;
     uint32_t agains = 0;
+    int error = list_turns(search, place, &count);
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !error; i++) {
         int32_t pairs = (int32_t)take_turn(search, place, &place->turns[i], &agains);
 
         if (pairs)
@@ -299,15 +328,15 @@ static void drop_pairs(const struct search *search, const struct place *place)
     }
     for (size_t i = 0; i < place->count; i++)
         place->gradients[i] = place->agains[i] = 0;
+    return error;
 }
 
 static int drop_all_pairs(struct search *search)
 {
     struct place place = {0};
     const struct made *list = search->list;
-    int error = 0;
+    int error = sort_by_place(search);
 
-    qsort(search->list, search->count, sizeof *list, compare_places);
     place.gradients = calloc(search->count + 1, sizeof *place.gradients);
     place.agains = calloc(search->count + 1, sizeof *place.agains);
     place.turns = calloc(search->count * 4 + 1, sizeof *place.turns);
@@ -321,7 +350,7 @@ static int drop_all_pairs(struct search *search)
         place.made = list + i;
         place.count = end - i;
         if (place.count > 1)
-            drop_pairs(search, &place);
+            error = drop_pairs(search, &place);
     }
     free(place.gradients);
     free(place.agains);

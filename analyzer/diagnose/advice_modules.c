@@ -79,10 +79,25 @@ struct family {
     uint64_t members;
 };
 
-/* A kept activation of one member of a family. */
-struct kept {
-    uint64_t member; /* hash of its name */
-    uint32_t pass, allocation;
+/* What forward keeps, or backward makes, of a module. */
+struct piece {
+    uint32_t allocation, pass;
+    uint32_t module; /* number of its name */
+    bool kept;
+};
+
+/* All pieces, in order, and the names of their modules. */
+struct pieces {
+    struct piece *items;
+    size_t count;
+    const char **names;
+    size_t name_count, name_capacity;
+};
+
+/* Those of one kind in one family, by member, then in order. */
+struct share {
+    const struct piece **items;
+    size_t *begin; /* by member, and one more */
 };
 
 /* Kept by forward for its backward. */
@@ -117,104 +132,169 @@ static void count_families(struct family *families, size_t *count, const struct 
     }
 }
 
-static int compare_kept(const void *left, const void *right)
-{
-    const struct kept *a = left, *b = right;
-
-    return 4 * vt_order(a->member, b->member) + 2 * vt_order(a->pass, b->pass) +
-           vt_order(a->allocation, b->allocation);
-}
-
 /* What a member passed to the next one, which keeps it as its input: the last block that it made, except
  * small by-products of its last operator (a norm's statistics). */
-static size_t output_of(const struct vt_adviser *adviser, const struct kept *kept, size_t count)
+static size_t output_of(const struct vt_adviser *adviser, const struct piece **kept, size_t count)
 {
     const struct vt_allocation *allocations = adviser->replay->allocations;
     uint64_t largest = 0;
     size_t i = count;
 
     for (size_t k = 0; k < count; k++)
-        largest =
-            allocations[kept[k].allocation].bytes > largest ? allocations[kept[k].allocation].bytes : largest;
+        largest = allocations[kept[k]->allocation].bytes > largest ? allocations[kept[k]->allocation].bytes
+                                                                   : largest;
     while (i-- > 1)
-        if (allocations[kept[i].allocation].bytes * 16 >= largest)
+        if (allocations[kept[i]->allocation].bytes * 16 >= largest)
             break;
     return i;
 }
 
 /* One member in one step: all but its output is freed when its forward ends, and made again when its backward
  * begins. */
-static void drop_member(struct vt_adviser *adviser, const struct kept *kept, size_t count, uint32_t backward)
+static void drop_member(struct vt_adviser *adviser, const struct piece **kept, size_t count,
+                        uint32_t backward)
 {
     const struct vt_allocation *allocations = adviser->replay->allocations;
     uint32_t made = 0, needed = backward;
     size_t output = output_of(adviser, kept, count);
 
     for (size_t i = 0; i < count; i++) {
-        const struct vt_allocation *block = &allocations[kept[i].allocation];
+        const struct vt_allocation *block = &allocations[kept[i]->allocation];
 
         made = block->alloc_event > made ? block->alloc_event : made;
         needed = block->free_event < needed ? block->free_event : needed;
     }
     for (size_t i = 0; i < count; i++)
         if (i != output)
-            vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i].allocation].bytes);
+            vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i]->allocation].bytes);
+}
+
+static int list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
+{
+    const struct vt_replay *replay = adviser->replay;
+    struct vt_index known = {0}; /* name, by its address → number */
+    int error = 0;
+
+    pieces->items = malloc((replay->allocation_count + 1) * sizeof *pieces->items);
+    if (!pieces->items)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < replay->allocation_count && !error; i++) {
+        const struct vt_allocation *block = &replay->allocations[i];
+        const struct vt_label *label = &adviser->attribution->labels[i];
+        struct piece piece = {.allocation = i, .pass = adviser->passes[block->alloc_event]};
+
+        if (!label->module)
+            continue;
+        piece.kept = is_kept(adviser, block);
+        if (!piece.kept && (label->phase != VT_PHASE_BACKWARD || !label->forward_stack_id))
+            continue;
+        piece.module = vt_index_get(&known, (uintptr_t)label->module);
+        if (piece.module == VT_INDEX_NONE) {
+            piece.module = (uint32_t)pieces->name_count;
+            error = VT_APPEND(pieces->names, pieces->name_count, pieces->name_capacity, label->module);
+            if (!error)
+                error = vt_index_put(&known, (uintptr_t)label->module, piece.module);
+        }
+        pieces->items[pieces->count++] = piece;
+    }
+    vt_index_free(&known);
+    return error;
+}
+
+/* Sets `members`, by name: its member of the family plus one, 0 = none. *count of them. */
+static int number_members(const struct pieces *pieces, const struct family *family, uint32_t *members,
+                          size_t *count)
+{
+    struct vt_index known = {0}; /* hash of its name → member */
+    int error = 0;
+
+    *count = 0;
+    for (size_t i = 0; i < pieces->name_count && !error; i++) {
+        size_t bytes = vt_module_match(family->pattern, pieces->names[i]);
+        uint64_t hash = bytes ? vt_hash_bytes(pieces->names[i], bytes, VT_HASH_START) : 0;
+        uint32_t member = bytes ? vt_index_get(&known, hash) : VT_INDEX_NONE;
+
+        if (bytes && member == VT_INDEX_NONE)
+            error = vt_index_put(&known, hash, member = (uint32_t)(*count)++);
+        members[i] = bytes ? member + 1 : 0;
+    }
+    vt_index_free(&known);
+    return error;
+}
+
+static int gather_share(const struct pieces *pieces, const uint32_t *members, size_t member_count, bool kept,
+                        struct share *share)
+{
+    share->items = malloc((pieces->count + 1) * sizeof(const struct piece *));
+    share->begin = calloc(member_count + 2, sizeof *share->begin);
+    if (!share->items || !share->begin)
+        return -ENOMEM;
+    for (size_t i = 0; i < pieces->count; i++)
+        if (pieces->items[i].kept == kept && members[pieces->items[i].module])
+            share->begin[members[pieces->items[i].module] + 1]++;
+    for (size_t i = 1; i <= member_count + 1; i++)
+        share->begin[i] += share->begin[i - 1];
+    for (size_t i = 0; i < pieces->count; i++)
+        if (pieces->items[i].kept == kept && members[pieces->items[i].module])
+            share->items[share->begin[members[pieces->items[i].module]]++] = &pieces->items[i];
+    return 0;
+}
+
+static int compare_pass(const void *item, const void *pass)
+{
+    return vt_order((*(const struct piece *const *)item)->pass, *(const uint32_t *)pass);
 }
 
 /* Event of the first block that backward makes for a member in a pass, by the forward operators it belongs
  * to. */
-static uint32_t first_backward(const struct vt_adviser *adviser, const struct kept *made, size_t count,
-                               uint64_t member, uint32_t pass)
+static uint32_t first_backward(const struct vt_adviser *adviser, const struct share *made, size_t member,
+                               uint32_t pass)
 {
-    struct kept key = {.member = member, .pass = pass};
-    size_t first = vt_lower_bound(made, count, sizeof *made, &key, compare_kept);
+    const struct piece **items = made->items + made->begin[member];
+    size_t count = made->begin[member + 1] - made->begin[member];
+    size_t first = vt_lower_bound(items, count, sizeof *items, &pass, compare_pass);
 
-    return first < count && made[first].member == member && made[first].pass == pass
-               ? adviser->replay->allocations[made[first].allocation].alloc_event
+    return first < count && items[first]->pass == pass
+               ? adviser->replay->allocations[items[first]->allocation].alloc_event
                : VT_NEVER;
 }
 
-static int weigh_family(struct vt_adviser *adviser, struct family *family)
+static void drop_members(struct vt_adviser *adviser, const struct share *kept, const struct share *made,
+                         size_t member_count, struct family *family)
 {
-    const struct vt_replay *replay = adviser->replay;
-    struct kept *kept = calloc(replay->allocation_count + 1, sizeof *kept);
-    struct kept *made = calloc(replay->allocation_count + 1, sizeof *made);
-    size_t count = 0, made_count = 0;
-    uint64_t member = 0;
+    for (size_t member = 0; member < member_count; member++) {
+        family->members += kept->begin[member + 1] > kept->begin[member];
+        for (size_t i = kept->begin[member], end; i < kept->begin[member + 1]; i = end) {
+            for (end = i + 1; end < kept->begin[member + 1] && kept->items[end]->pass == kept->items[i]->pass;
+                 end++)
+                ;
+            drop_member(adviser, kept->items + i, end - i,
+                        first_backward(adviser, made, member, kept->items[i]->pass + 1));
+        }
+    }
+}
 
-    for (uint32_t i = 0; kept && made && i < replay->allocation_count; i++) {
-        const struct vt_allocation *block = &replay->allocations[i];
-        const struct vt_label *label = &adviser->attribution->labels[i];
-        size_t bytes = label->module ? vt_module_match(family->pattern, label->module) : 0;
-        struct kept item = {.member = bytes ? vt_hash_bytes(label->module, bytes, VT_HASH_START) : 0,
-                            .allocation = i};
+static int weigh_family(struct vt_adviser *adviser, const struct pieces *pieces, struct family *family)
+{
+    uint32_t *members = malloc((pieces->name_count + 1) * sizeof *members);
+    struct share kept = {0}, made = {0};
+    size_t member_count;
+    int error = members ? number_members(pieces, family, members, &member_count) : -ENOMEM;
 
-        item.pass = adviser->passes[block->alloc_event];
-        if (bytes && is_kept(adviser, block))
-            kept[count++] = item;
-        else if (bytes && label->phase == VT_PHASE_BACKWARD && label->forward_stack_id)
-            made[made_count++] = item;
+    if (!error)
+        error = gather_share(pieces, members, member_count, true, &kept);
+    if (!error)
+        error = gather_share(pieces, members, member_count, false, &made);
+    if (!error) {
+        drop_members(adviser, &kept, &made, member_count, family);
+        family->saves = vt_whatif_saves(&adviser->whatif);
     }
-    if (!kept || !made) {
-        free(kept);
-        free(made);
-        return -ENOMEM;
-    }
-    qsort(kept, count, sizeof *kept, compare_kept);
-    qsort(made, made_count, sizeof *made, compare_kept);
-    for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && kept[end].member == kept[i].member && kept[end].pass == kept[i].pass;
-             end++)
-            ;
-        family->members += !i || kept[i].member != member;
-        member = kept[i].member;
-        drop_member(adviser, kept + i, end - i,
-                    first_backward(adviser, made, made_count, kept[i].member, kept[i].pass + 1));
-    }
-    family->saves = vt_whatif_saves(&adviser->whatif);
-    free(kept);
-    free(made);
-    return 0;
+    free(members);
+    free(kept.items);
+    free(kept.begin);
+    free(made.items);
+    free(made.begin);
+    return error;
 }
 
 static int by_saves(const void *left, const void *right)
@@ -239,8 +319,9 @@ static void advise_family(struct vt_adviser *adviser, const struct family *famil
 int vt_advise_checkpoint(struct vt_adviser *adviser)
 {
     struct family families[FAMILIES];
+    struct pieces pieces = {0};
     size_t count = 0, shown = 0;
-    int error = 0;
+    int error = list_pieces(adviser, &pieces);
 
     memset(families, 0, sizeof families);
     for (size_t i = 0; i < adviser->replay->allocation_count; i++) {
@@ -251,7 +332,9 @@ int vt_advise_checkpoint(struct vt_adviser *adviser)
     }
     for (size_t i = 0; !error && i < count; i++)
         if (families[i].kept * 100 >= adviser->whatif.peak_bytes)
-            error = weigh_family(adviser, &families[i]);
+            error = weigh_family(adviser, &pieces, &families[i]);
+    free(pieces.items);
+    free(pieces.names);
     qsort(families, count, sizeof *families, by_saves);
     for (size_t i = 0; !error && i < count && shown < SHOWN; i++) {
         bool inside = false;

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LIMIT 16 /* pieces of advice */
-
 static int count_passes(struct vt_adviser *adviser)
 {
     const struct vt_attribution *attribution = adviser->attribution;
@@ -23,16 +21,11 @@ static int count_passes(struct vt_adviser *adviser)
     return 0;
 }
 
-int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
-                    struct vt_adviser *adviser)
+int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser)
 {
-    *adviser = (struct vt_adviser){.report = report,
-                                   .attribution = report->attribution,
-                                   .replay = report->attribution->replay,
-                                   .advices = advices};
-    *advices = (struct vt_advices){.items = calloc(LIMIT, sizeof *advices->items)};
-    int error = advices->items ? vt_whatif_make(adviser->replay, device_index, &adviser->whatif) : -ENOMEM;
-    advices->peak_bytes = adviser->whatif.peak_bytes;
+    *adviser = (struct vt_adviser){
+        .report = report, .attribution = report->attribution, .replay = report->attribution->replay};
+    int error = vt_whatif_make(adviser->replay, device_index, &adviser->whatif);
     return error ? error : count_passes(adviser);
 }
 
@@ -65,7 +58,7 @@ void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t by
     };
     struct vt_advices *advices = adviser->advices;
     va_list arguments;
-    if (!vt_is_worth_advice(adviser, bytes) || advices->count == LIMIT)
+    if (!vt_is_worth_advice(adviser, bytes) || advices->count == VT_ADVICE_LIMIT)
         return;
     struct vt_advice *advice = &advices->items[advices->count++];
     *advice = (struct vt_advice){.kind = names[kind],

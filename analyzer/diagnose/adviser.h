@@ -8,13 +8,17 @@
 #include "diagnose/whatif.h"
 #include "report/parts.h"
 
+#define VT_ADVICE_LIMIT 16 /* pieces */
+
+/* Two threads may find advice at one time: each with a copy, in which `advices` and `whatif.changes` are its
+ * own. */
 struct vt_adviser {
     const struct vt_report *report;
     const struct vt_attribution *attribution;
     const struct vt_replay *replay;
     struct vt_whatif whatif;
-    struct vt_advices *advices;
-    uint32_t *passes; /* by event: how many backward passes have begun */
+    struct vt_advices *advices; /* of the kind that is looked for */
+    uint32_t *passes;           /* by event: how many backward passes have begun */
 };
 
 /* Id, name, and the function that adds advice of that kind: 0 or -ENOMEM. */
@@ -38,8 +42,7 @@ VT_ADVICE_KINDS(X)
 #undef X
 
 /* On failure too the adviser is to be freed. -ENOMEM. */
-int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_advices *advices,
-                    struct vt_adviser *adviser);
+int vt_adviser_make(const struct vt_report *report, int device_index, struct vt_adviser *adviser);
 void vt_adviser_free(struct vt_adviser *adviser);
 /* Of the device; NULL = none. */
 const struct vt_leaks *vt_adviser_leaks(const struct vt_adviser *adviser);

@@ -181,10 +181,11 @@ static int check_losses(struct vt_checks *checks, const struct vt_trace_facts *f
                         bool allowed)
 {
     struct vt_checked checked = {.what = "lost", .part = part, .device_index = -1};
+    const struct vt_loss *worst = vt_worst_loss(facts);
 
-    return add(checks, checked, facts->loss_count && !allowed,
+    return add(checks, checked, worst && !allowed,
                "%s%s: the limits are not reliable (--allow-lost checks them anyway)",
-               part ? "in the baseline, " : "", facts->losses[0].text);
+               part ? "in the baseline, " : "", worst ? worst->text : "");
 }
 
 int vt_check_make(const struct vt_report *report, const struct vt_report *baseline,

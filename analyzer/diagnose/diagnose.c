@@ -17,13 +17,16 @@ static void drop_forecasts(const struct vt_report *report, struct vt_device_repo
 
 static int diagnose_device(const struct vt_report *report, unsigned wanted, struct vt_device_report *device)
 {
-    int result = 0;
+    struct vt_advice_search *advice = NULL;
+    int result = 0, advice_result;
 
-    if (wanted & VT_FIND_LEAKS)
+    if (wanted & VT_FIND_ADVICE)
+        result = vt_advice_begin(report, device->index, &device->advices, &advice);
+    if (!result && wanted & VT_FIND_LEAKS)
         result = vt_leaks_find(report->attribution, report->places, device->index, &device->leaks);
     drop_forecasts(report, device);
-    if (!result && wanted & VT_FIND_ADVICE)
-        result = vt_advice_find(report, device->index, &device->advices);
+    advice_result = vt_advice_end(advice);
+    result = result ? result : advice_result;
     if (!result && wanted & VT_FIND_ADVICE)
         result = vt_inference_find(report, device, &device->inference);
     if (!result && wanted & VT_FIND_FRAGMENTATION) {

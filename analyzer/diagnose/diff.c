@@ -320,8 +320,8 @@ static int match_categories(const struct vt_diff_device *device, struct vt_diff_
         return -ENOMEM;
     for (int c = 0; !result && c < VT_CATEGORY_COUNT; c++) {
         struct vt_diff_row row = {0};
-        row.a.bytes = row.a.categories[c] = device->a->state.categories[c];
-        row.b.bytes = row.b.categories[c] = device->b->state.categories[c];
+        row.a.bytes = row.a.categories[c] = device->a.state.categories[c];
+        row.b.bytes = row.b.categories[c] = device->b.state.categories[c];
         row.a.blocks = row.a.bytes > 0;
         row.b.blocks = row.b.bytes > 0;
         result = add_row(rows, row, vt_category_name(c));
@@ -335,7 +335,7 @@ static int compare_device(const struct vt_diff *diff, unsigned groups, struct vt
 
     for (int by = 0; !result && by < VT_BY_COUNT; by++) {
         struct vt_diff_rows *rows = &device->rows[by];
-        const struct vt_groups *a = &device->a->groups[by], *b = &device->b->groups[by];
+        const struct vt_groups *a = &device->a.groups[by], *b = &device->b.groups[by];
 
         if (by == VT_BY_CATEGORY)
             result = match_categories(device, rows);
@@ -358,9 +358,17 @@ static const struct vt_device_report *device_of(const struct vt_report *report, 
     return NULL;
 }
 
+static void set_instant(const struct vt_report *report, const struct vt_device_report *device,
+                        struct vt_instant *instant)
+{
+    if (!device)
+        return;
+    *instant = *device->shown;
+    instant->state.event_index = (uint32_t)vt_report_event_number(report, instant->state.event_index);
+}
+
 int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned groups, struct vt_diff **made)
 {
-    static const struct vt_instant nothing;
     struct vt_diff *diff = calloc(1, sizeof *diff);
     int result = 0;
 
@@ -379,8 +387,8 @@ int vt_diff_make(const struct vt_report *a, const struct vt_report *b, unsigned 
         diff->device_count++;
         device->index = index;
         device->name = (of_a ? of_a : of_b)->name;
-        device->a = of_a ? of_a->shown : &nothing;
-        device->b = of_b ? of_b->shown : &nothing;
+        set_instant(a, of_a, &device->a);
+        set_instant(b, of_b, &device->b);
         result = compare_device(diff, groups, device);
     }
     if (result || !diff->devices) {

@@ -13,8 +13,14 @@ struct vt_replay;
  * of the peak.
  *
  * Each piece states which bytes would have been absent, and when. The peak is then computed again over the
- * whole trace, since another moment may become the largest. */
-int vt_advice_find(const struct vt_report *report, int device_index, struct vt_advices *advices);
+ * whole trace, since another moment may become the largest.
+ *
+ * It is searched while the caller finds leaks. vt_advice_end, once they are in the report, fills in the
+ * advice and ends the search; it must be called after a failure too, and takes NULL. */
+struct vt_advice_search;
+int vt_advice_begin(const struct vt_report *report, int device_index, struct vt_advices *advices,
+                    struct vt_advice_search **search);
+int vt_advice_end(struct vt_advice_search *search);
 
 /* Fragmentation of one device just after an event: its segments, their blocks (index, address and bytes
  * only), and what keeps each from being returned. */

@@ -189,8 +189,8 @@ int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32
     struct finder finder = {.report = report, .device_index = device_index, .event = event};
     int error = 0;
     *pools = (struct vt_graph_pools){0};
-    for (uint32_t i = 0; i < report->trace->event_count && !error; i++)
-        error = read_event(&finder, i);
+    for (size_t i = 0; i < report->trace->rare_event_count && !error; i++)
+        error = read_event(&finder, report->trace->rare_events[i]);
     if (!error && finder.capture_count > 0) {
         finder.segment_captures = calloc(replay->allocation_count + 1, sizeof *finder.segment_captures);
         pools->items = calloc(finder.capture_count, sizeof *pools->items);

@@ -2,6 +2,7 @@
 #include "base/index.h"
 #include "diagnose/finders.h"
 #include "report/parts.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,17 +22,60 @@
 struct walk {
     const struct vt_attribution *attribution;
     struct vt_step *items; /* by step number */
+    int device_index;
     bool has_blocks;
+    struct vt_state last; /* after the last event so far, without unseen bytes */
+    uint64_t unseen_bytes;
 };
+
+/* Adds blocks that are in no category: their bytes are known, they are not. */
+static void add_unseen(struct vt_state *state, uint64_t bytes)
+{
+    state->unseen_bytes = bytes;
+    state->block_bytes += bytes;
+    state->categories[VT_CATEGORY_CACHED] -= bytes;
+}
+
+static void note(struct walk *walk, uint32_t event_index, struct vt_state state)
+{
+    struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
+    step->end = state;
+    if (!step->peak.present ||
+        vt_state_measure(&state, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
+        step->peak = state;
+}
+
+/* Of a thinned trace: the largest state and the last one between the last event and this one, which changes
+ * the device's own blocks by `change`. They are of the step of the last event, since the first block that
+ * begins another stays. */
+static void note_between(struct walk *walk, const struct vt_event_bytes *bytes, uint64_t change)
+{
+    const uint64_t known = walk->last.block_bytes, before = bytes->after - change;
+    struct vt_state most = walk->last, end = walk->last;
+    if (!walk->last.present || bytes->between < known || before < known)
+        return;
+    add_unseen(&most, bytes->between - known);
+    add_unseen(&end, before - known);
+    note(walk, most.event_index, most);
+    note(walk, end.event_index, end);
+}
 
 static int visit(void *context, uint32_t event_index, const struct vt_sums *sums)
 {
     struct walk *walk = context;
-    struct vt_step *step = &walk->items[vt_span_at(walk->attribution, event_index)->step];
-    vt_state_keep(&step->end, event_index, sums);
-    if (!step->peak.present ||
-        vt_state_measure(&step->end, walk->has_blocks) > vt_state_measure(&step->peak, walk->has_blocks))
-        step->peak = step->end;
+    const struct vt_trace *trace = walk->attribution->trace;
+    struct vt_state state = {0};
+    vt_state_keep(&state, event_index, sums);
+    if (trace->event_bytes && vt_has_event_bytes(&trace->events[event_index]) &&
+        trace->events[event_index].device_index == walk->device_index) {
+        const struct vt_event_bytes *bytes = &trace->event_bytes[event_index];
+        if (bytes->between)
+            note_between(walk, bytes, state.block_bytes - walk->last.block_bytes);
+        walk->unseen_bytes = bytes->after > state.block_bytes ? bytes->after - state.block_bytes : 0;
+    }
+    walk->last = state;
+    add_unseen(&state, walk->unseen_bytes);
+    note(walk, event_index, state);
     return 0;
 }
 
@@ -47,7 +91,18 @@ static void set_bounds(const struct vt_attribution *attribution, struct vt_step 
     }
 }
 
-/* Leaves out numbers that no span has; a step without an event of this device keeps what was there. */
+/* What came and went in a gap of the recorder is not known, so neither are the peaks of steps there. */
+static bool is_whole(const struct vt_trace *trace, const struct vt_step *step)
+{
+    bool whole = true;
+
+    for (uint32_t i = step->first_event; i <= step->last_event && trace->unkept_events && whole; i++)
+        whole = !trace->events[i].head_start;
+    return whole;
+}
+
+/* Leaves out numbers that no span has, and steps that are not whole; a step without an event of this device
+ * keeps what was there. */
 static void finish(const struct vt_report *report, struct vt_steps *steps, size_t number_count)
 {
     const struct vt_trace *trace = report->trace;
@@ -70,9 +125,10 @@ static void finish(const struct vt_report *report, struct vt_steps *steps, size_
         vt_state_finish(report, &step.peak);
         vt_state_finish(report, &step.end);
         before = step.end;
-        if (steps->count)
+        if (steps->count && steps->items[steps->count - 1].step + 1 == step.step)
             steps->items[steps->count - 1].duration_ns = step.t_ns - steps->items[steps->count - 1].t_ns;
-        steps->items[steps->count++] = step;
+        if (is_whole(trace, &step))
+            steps->items[steps->count++] = step;
     }
 }
 
@@ -149,6 +205,7 @@ int vt_steps_make(const struct vt_report *report, int device_index, struct vt_st
     const struct vt_attribution *attribution = report->attribution;
     size_t number_count = (size_t)attribution->step_count + 1;
     struct walk walk = {.attribution = attribution,
+                        .device_index = device_index,
                         .has_blocks = vt_has_blocks(attribution->replay, device_index)};
     int result = 0;
 

@@ -14,6 +14,12 @@ bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation
            (allocation->kind == VT_ALLOCATION_DRIVER || allocation->kind == VT_ALLOCATION_POOLED);
 }
 
+int vt_whatif_begin(struct vt_whatif *whatif)
+{
+    whatif->changes = calloc(whatif->replay->trace->event_count + 1, sizeof *whatif->changes);
+    return whatif->changes ? 0 : -ENOMEM;
+}
+
 int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif)
 {
     size_t count = replay->trace->event_count;
@@ -21,8 +27,7 @@ int vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_w
     *whatif = (struct vt_whatif){
         .replay = replay, .device_index = device_index, .blocks = vt_has_blocks(replay, device_index)};
     whatif->used = calloc(count + 1, sizeof *whatif->used);
-    whatif->changes = calloc(count + 1, sizeof *whatif->changes);
-    if (!whatif->used || !whatif->changes) {
+    if (!whatif->used || vt_whatif_begin(whatif)) {
         vt_whatif_free(whatif);
         return -ENOMEM;
     }

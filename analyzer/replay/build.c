@@ -1,6 +1,10 @@
 /* Begins, ends and nests allocations while events are replayed. */
 #include "replay/build.h"
 
+#include <string.h>
+
+#define SEGMENT_SHIFT 21u /* a framework's segments have 2 MiB or more */
+
 /* The sums that the replay itself needs. */
 static void account(struct vt_build *build, const struct vt_allocation *allocation, bool begins)
 {
@@ -47,18 +51,29 @@ static bool is_direct_range(const struct vt_allocation *allocation)
            allocation->address + allocation->bytes > allocation->address;
 }
 
+int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
+                        uint32_t allocation)
+{
+    memset(device->known, 0, sizeof device->known);
+    return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, allocation);
+}
+
+void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start)
+{
+    memset(device->known, 0, sizeof device->known);
+    vt_ranges_remove(&build->ranges, &device->memory_root, start);
+}
+
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes)
 {
     struct vt_build_device *device = vt_build_device(build, device_index);
-    const struct vt_range_node *node;
+    struct vt_interval block;
     uint64_t end = start + bytes;
-    while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
-        start = node->end;
-        if (build->replay->allocations[node->value].parent !=
+    while (start < end && vt_intervals_overlap(&device->blocks, start, end, &block)) {
+        start = block.end;
+        if (build->replay->allocations[block.value].parent !=
             VT_NEVER) /* else it lay outside from the start */
-            vt_build_end(build, node->value);
-        if (start >= end)
-            break;
+            vt_build_end(build, block.value);
     }
 }
 
@@ -69,16 +84,13 @@ void vt_build_end(struct vt_build *build, uint32_t index)
     allocation->free_event = build->event_index;
     account(build, allocation, false);
     if (allocation->kind == VT_ALLOCATION_BLOCK) {
-        const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->block_root,
-                                                             allocation->address, allocation->address + 1);
-        if (node && node->value == index)
-            vt_ranges_remove(&build->ranges, &device->block_root, allocation->address);
+        vt_intervals_remove(&device->blocks, allocation->address, index);
     } else if (is_direct_range(allocation)) {
         const struct vt_range_node *node = vt_ranges_overlap(&build->ranges, device->memory_root,
                                                              allocation->address, allocation->address + 1);
         if (node && node->value == index && node->start == allocation->address &&
             node->end == allocation->address + allocation->bytes) {
-            vt_ranges_remove(&build->ranges, &device->memory_root, allocation->address);
+            vt_build_remove_memory(build, device, allocation->address);
             vt_build_end_blocks(build, allocation->device_index, allocation->address, allocation->bytes);
         }
     }
@@ -99,7 +111,7 @@ int vt_build_enter(struct vt_build *build, uint32_t index)
         build->replay->doubled_allocations++;
         vt_build_end(build, victim);
     }
-    return vt_ranges_insert(&build->ranges, &device->memory_root, start, end, index);
+    return vt_build_add_memory(build, device, start, end, index);
 }
 
 /* Sets a block's parent if driver memory covers the whole block. All driver memory under it becomes segments.
@@ -108,14 +120,21 @@ static void find_parent(struct vt_build *build, struct vt_allocation *block)
 {
     struct vt_build_device *device = vt_build_device(build, block->device_index);
     uint64_t end = block->address + block->bytes;
+    struct vt_build_segment *known = &device->known[(block->address >> SEGMENT_SHIFT) % VT_KNOWN_SEGMENTS];
+    if (known->start <= block->address && end <= known->end) {
+        block->parent = known->allocation;
+        return;
+    }
     const struct vt_range_node *node =
         vt_ranges_overlap(&build->ranges, device->memory_root, block->address, block->address + 1);
     if (!node || (node->end < end && vt_ranges_covered(&build->ranges, device->memory_root, block->address,
                                                        end) != block->bytes))
         return;
     block->parent = node->value;
-    if (node->end >= end && !node->open)
+    if (node->end >= end && !node->open) {
+        *known = (struct vt_build_segment){node->start, node->end, node->value};
         return;
+    }
     uint32_t held;
     while ((held = vt_ranges_close_one(&build->ranges, device->memory_root, block->address, end)) !=
            VT_RANGE_NONE) {
@@ -135,13 +154,13 @@ static int enter_block(struct vt_build *build, uint32_t index)
     int error = 0;
     block->parent = VT_NEVER;
     if (end > start && start > 0) {
-        const struct vt_range_node *node;
-        while ((node = vt_ranges_overlap(&build->ranges, device->block_root, start, end))) {
+        struct vt_interval other;
+        while ((error = vt_intervals_insert(&device->blocks, start, end, index)) == -EEXIST &&
+               vt_intervals_overlap(&device->blocks, start, end, &other)) {
             build->replay->doubled_allocations++;
-            vt_build_end(build, node->value);
+            vt_build_end(build, other.value);
         }
         find_parent(build, block);
-        error = vt_ranges_insert(&build->ranges, &device->block_root, start, end, index);
     }
     account(build, block, true);
     return error;

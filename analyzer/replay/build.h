@@ -3,6 +3,7 @@
 #define VT_REPLAY_BUILD_H
 
 #include "base/index.h"
+#include "base/intervals.h"
 #include "base/ranges.h"
 #include "replay/replay.h"
 
@@ -18,9 +19,17 @@ struct vt_growth {
     uint64_t bytes;
 };
 
+/* Driver memory that blocks were found in lately, by address: a segment, all bytes of which are known. */
+#define VT_KNOWN_SEGMENTS 64u
+struct vt_build_segment {
+    uint64_t start, end; /* 0, 0 = none */
+    uint32_t allocation;
+};
+
 struct vt_build_device {
-    uint32_t memory_root; /* ranges of driver memory; values are allocations */
-    uint32_t block_root;  /* ranges of live blocks */
+    uint32_t memory_root;       /* ranges of driver memory; values are allocations */
+    struct vt_intervals blocks; /* live ones; values are allocations */
+    struct vt_build_segment known[VT_KNOWN_SEGMENTS];
     uint64_t driver_bytes, block_bytes;
     uint64_t pooled_bytes, pool_reserved_bytes;
     struct vt_growth pool, context;
@@ -111,6 +120,10 @@ int vt_build_revive(struct vt_build *build, uint32_t allocation);
 int vt_build_begin_again(struct vt_build *build, uint32_t allocation);
 /* Enters driver memory into its device's ranges. What overlaps it ends: its free was lost. */
 int vt_build_enter(struct vt_build *build, uint32_t allocation);
+/* Changes the ranges of driver memory. */
+int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start, uint64_t end,
+                        uint32_t allocation);
+void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
 /* Makes a device's pool or context amount `bytes`. */

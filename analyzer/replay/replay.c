@@ -64,7 +64,7 @@ static int driver_free(struct vt_build *build, const struct vt_event *event)
 /* The framework's own counter, where it has one. */
 static void compare_total(struct vt_build *build, const struct vt_event *event)
 {
-    if ((event->total_bytes || event->detail) && event->device_index >= 0 &&
+    if (!event->head_start && (event->total_bytes || event->detail) && event->device_index >= 0 &&
         vt_build_device(build, event->device_index)->block_bytes != event->total_bytes)
         build->replay->total_mismatches++;
 }
@@ -300,6 +300,7 @@ static void free_build(struct vt_build *build)
         free(build->devices[i].pool.items);
         free(build->devices[i].context.items);
         free(build->devices[i].owned);
+        vt_intervals_free(&build->devices[i].blocks);
     }
     free(build->handles);
     free(build->mappings);
@@ -309,14 +310,7 @@ static void free_build(struct vt_build *build)
     free(build);
 }
 
-static int highest_device(const struct vt_trace *trace)
-{
-    int highest = 0;
-    for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].device_index > highest)
-            highest = trace->events[i].device_index;
-    return highest;
-}
+#define PREFETCHED_EVENTS 8u /* nearly all are of blocks, whose addresses lie anywhere in their index */
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
 {
@@ -326,14 +320,21 @@ int vt_replay_make(const struct vt_trace *trace, struct vt_replay **made)
     int error = replay && build ? vt_ranges_init(&build->ranges) : -ENOMEM;
     if (!error) {
         replay->trace = trace;
-        replay->device_count = highest_device(trace) + 1;
+        replay->device_count = 1;
+        replay->devices = malloc(trace->event_count + 1);
         build->replay = replay;
-        error = vt_reserve(&replay->allocations, &build->allocation_capacity, trace->event_count / 2 + 1,
-                           sizeof *replay->allocations);
+        error = !replay->devices ? -ENOMEM
+                                 : vt_reserve(&replay->allocations, &build->allocation_capacity,
+                                              trace->event_count / 2 + 1, sizeof *replay->allocations);
     }
     for (size_t i = 0; i < trace->event_count && !error; i++) {
         build->event_index = (uint32_t)i;
+        replay->devices[i] = trace->events[i].device_index;
+        if (replay->device_count <= replay->devices[i])
+            replay->device_count = replay->devices[i] + 1;
         vt_progress_at(VT_WORK_REPLAY, i, trace->event_count);
+        if (i + PREFETCHED_EVENTS < trace->event_count)
+            vt_index_prefetch(&build->blocks, trace->events[i + PREFETCHED_EVENTS].address);
         error = replay_event(build, &trace->events[i]);
     }
     if (!error)
@@ -355,5 +356,6 @@ void vt_replay_free(struct vt_replay *replay)
     free(replay->allocations);
     free(replay->first_freed);
     free(replay->next_freed);
+    free(replay->devices);
     free(replay);
 }

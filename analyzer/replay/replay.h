@@ -119,7 +119,9 @@ struct vt_replay {
     uint64_t total_mismatches;    /* events where the framework's own counter differs from ours */
     uint64_t implausible_events;  /* sizes that no device has: left out */
 
-    uint32_t *first_freed, *next_freed; /* private: allocations by free_event, as chains ending in VT_NEVER */
+    /* Private: */
+    uint32_t *first_freed, *next_freed; /* allocations by free_event, as chains ending in VT_NEVER */
+    int8_t *devices;                    /* by event: its device, apart from what a walk need not read */
 };
 
 int vt_replay_make(const struct vt_trace *trace, struct vt_replay **replay);

@@ -149,8 +149,7 @@ static void unmap_one(struct vt_build *build, struct vt_build_mapping *mapping)
     if (mapping->in_ranges) {
         int device_index = vt_build_allocation(build, handle->allocation)->device_index;
         handle->mapped_bytes -= mapping->bytes;
-        vt_ranges_remove(&build->ranges, &vt_build_device(build, device_index)->memory_root,
-                         mapping->address);
+        vt_build_remove_memory(build, vt_build_device(build, device_index), mapping->address);
         vt_build_end_blocks(build, device_index, mapping->address, mapping->bytes);
     }
     end_if_unused(build, mapping->handle);
@@ -170,7 +169,7 @@ static int enter_memory(struct vt_build *build, struct vt_build_mapping *mapping
         return 0;
     mapping->in_ranges = true;
     handle->mapped_bytes += mapping->bytes;
-    return vt_ranges_insert(&build->ranges, &device->memory_root, mapping->address, end, handle->allocation);
+    return vt_build_add_memory(build, device, mapping->address, end, handle->allocation);
 }
 
 static int enter_mapping(struct vt_build *build, uint32_t index)

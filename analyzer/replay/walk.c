@@ -60,7 +60,7 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, const struc
     struct walk walk = {.replay = replay, .visitor = visitor, .device_index = device_index};
     uint32_t next = 0;
     for (uint32_t i = 0; i < trace->event_count; i++) {
-        walk.touched = trace->events[i].device_index == device_index;
+        walk.touched = replay->devices[i] == device_index;
         for (uint32_t freed = replay->first_freed[i]; freed != VT_NEVER; freed = replay->next_freed[freed])
             change(&walk, freed, false);
         for (; next < replay->allocation_count && replay->allocations[next].alloc_event == i; next++)

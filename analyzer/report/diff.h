@@ -40,7 +40,9 @@ struct vt_diff_rows {
 struct vt_diff_device {
     int index;
     const char *name;
-    const struct vt_instant *a, *b;        /* never NULL; of a device that is on one side only, empty */
+    /* Of a device that is on one side only, empty. They belong to the reports, but events have the numbers of
+     * the file. */
+    struct vt_instant a, b;
     struct vt_diff_rows rows[VT_BY_COUNT]; /* by category: with the cache and the context */
     bool differs;
 };

@@ -10,9 +10,9 @@
 
 static const char *state_name(const struct vt_trace *trace)
 {
-    static const char *const names[] = {"unknown", "recording", "complete", "stopped"};
+    static const char *const names[] = {"unknown", "recording", "complete", "stopped", "killed", "snapshot"};
 
-    return names[trace->header.state <= VT_STATE_STOPPED ? trace->header.state : 0];
+    return names[trace->header.state <= VT_STATE_SNAPSHOT ? trace->header.state : 0];
 }
 
 /* By enum vt_stop_reason: in the report's first line, in a sentence. */
@@ -22,21 +22,28 @@ static const struct {
              {"incomplete: disk full", "because the disk was full"},
              {"incomplete: write error", "because of a write error"},
              {"incomplete: no memory for recording", "for lack of memory"},
-             {"incomplete: no thread for recording", "because no thread could be started"}};
+             {"incomplete: no thread for recording", "because no thread could be started"},
+             {"incomplete: size limit reached", "because the trace had reached VRAMTRACE_LIMIT"}};
 
 static void set_outcome(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     uint32_t state = trace->header.state, reason = trace->header.stop_reason;
     const char *ended = trace->complete ? "yes" : "no: incomplete";
 
-    reason = reason <= VT_STOP_NO_THREAD ? reason : 0;
+    reason = reason < sizeof stops / sizeof *stops ? reason : 0;
     facts->outcome = trace->truncated              ? "incomplete: file damaged"
                      : state == VT_STATE_STOPPED   ? stops[reason].outcome
                      : state == VT_STATE_RECORDING ? "incomplete: killed or still running"
+                     : state == VT_STATE_KILLED    ? "incomplete: killed"
+                     : state == VT_STATE_SNAPSHOT  ? "snapshot of a running process"
                      : trace->complete             ? "complete"
                                                    : "incomplete";
     if (state == VT_STATE_RECORDING)
         ended = "no: incomplete, the process was killed or still runs";
+    else if (state == VT_STATE_KILLED)
+        ended = "no: incomplete, the process was killed";
+    else if (state == VT_STATE_SNAPSHOT)
+        ended = "no: a snapshot, made while the process ran";
     else if (trace->truncated)
         ended = "no: incomplete, the file is damaged";
     if (state == VT_STATE_STOPPED)
@@ -93,6 +100,56 @@ static void add_damage(struct vt_trace_facts *facts)
              facts->damaged_bytes ? vt_format_bytes(facts->damaged_bytes, bytes) : "parts");
 }
 
+/* Not lost, but left out by the recorder. */
+static void add_unkept(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    char events[32], recorded[32], moments[32], number[32], steps[96] = "", refusals[128] = "";
+
+    if (!trace->unkept_events)
+        return;
+    vt_format_count(trace->unkept_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_UNKEPT, trace->unkept_events,
+                                    "%s of %s events were not kept", events, recorded);
+    if (trace->unseen_passes)
+        snprintf(steps, sizeof steps, " Steps are counted without %s backward passes that are not shown.",
+                 vt_format_count(trace->unseen_passes, number));
+    if (trace->gap_refusals)
+        snprintf(
+            refusals, sizeof refusals,
+            " What was alive when %s of the requests were refused is not complete: they lie between them.",
+            vt_format_count(trace->gap_refusals, number));
+    snprintf(loss->detail, sizeof loss->detail,
+             "Flight mode kept %s stretches of the run; between them %s of %s events were left out: blocks "
+             "that came "
+             "and went there. The peaks, the end, and what stays alive are complete, and so is what is shown "
+             "of these "
+             "stretches; the chart, the list of steps and counts by line are those of them.%s%s",
+             vt_format_count(trace->gap_count + 1, moments), events, recorded, refusals, steps);
+}
+
+/* Not lost, but not looked at. */
+static void add_omitted(struct vt_trace_facts *facts, const struct vt_trace *trace)
+{
+    const uint64_t omitted_events = trace->omitted_events - trace->unkept_events;
+    char events[32], recorded[32], moments[32];
+
+    if (!omitted_events)
+        return;
+    vt_format_count(omitted_events, events);
+    vt_format_count(trace->recorded_events, recorded);
+    struct vt_loss *loss = add_loss(facts, VT_LOSS_OMITTED, omitted_events,
+                                    "%s of %s events were not looked at one by one", events, recorded);
+    snprintf(
+        loss->detail, sizeof loss->detail,
+        "%s of %s events were not looked at one by one: blocks that are alive at none of %s moments of "
+        "the run. "
+        "The peak, the end, out of memory and what stays alive are complete; the chart, the "
+        "largest temporaries and estimates (what remedies save, what would be freed next) are from these "
+        "moments. --all-events looks at each event.",
+        events, recorded, vt_format_count(trace->window_count, moments));
+}
+
 static void add_end(struct vt_trace_facts *facts, uint8_t state)
 {
     char count[32];
@@ -108,12 +165,22 @@ static void add_end(struct vt_trace_facts *facts, uint8_t state)
         else
             snprintf(loss->detail, sizeof loss->detail,
                      "Recording stopped before the process ended: later events are missing.");
-    } else if (state == VT_STATE_RECORDING) {
+    } else if (state == VT_STATE_RECORDING && facts->ring_missing) {
         loss = add_loss(facts, VT_LOSS_KILLED, 0, "the process was killed or still runs");
         snprintf(loss->detail, sizeof loss->detail,
-                 "The process was killed, or still runs. Everything that it recorded until then is here, %s "
-                 "events of it from the ring.%s",
-                 vt_format_count(facts->ring_events, count),
+                 "The process was killed, or still runs. At most 0.1 s is missing at the end, since the "
+                 "buffer of the "
+                 "newest events is not there.");
+    } else if (state == VT_STATE_RECORDING || state == VT_STATE_KILLED) {
+        const bool killed = state == VT_STATE_KILLED;
+
+        loss = add_loss(facts, VT_LOSS_KILLED, 0,
+                        killed ? "the process was killed" : "the process was killed or still runs");
+        snprintf(loss->detail, sizeof loss->detail,
+                 "The process was killed%s. Everything that it recorded until then is here%s%s%s.%s",
+                 killed ? "" : ", or still runs", killed ? "" : ", ",
+                 killed ? "" : vt_format_count(facts->ring_events, count),
+                 killed ? "" : " events of it from the ring",
                  facts->unfinished_records ? " Calls that were being recorded at that moment are missing."
                                            : "");
     }
@@ -134,6 +201,19 @@ static void add_without_stack(struct vt_trace_facts *facts)
              "lines and owners are unknown.");
 }
 
+/* Not a loss: someone wanted it so. */
+static void set_paused(struct vt_trace_facts *facts)
+{
+    char count[32], time[32];
+
+    if (facts->paused_ns || facts->paused_events)
+        snprintf(
+            facts->paused_text, sizeof facts->paused_text,
+            "Recording was paused for %s: the %s events of that time have no stacks. All bytes are counted; "
+            "what was made then has no line, and is unknown unless an inspection saw it later.",
+            vt_format_duration(facts->paused_ns, time), vt_format_count(facts->paused_events, count));
+}
+
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts)
 {
     const struct vt_file_header *header = &trace->header;
@@ -144,28 +224,44 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .argument_count = (size_t)trace->argument_count,
                                      .pid = header->pid,
                                      .start_realtime_ns = header->start_realtime_ns,
-                                     .event_count = trace->event_count,
+                                     .event_count = trace->recorded_events,
+                                     .unkept_events = trace->unkept_events,
+                                     .omitted_events = trace->omitted_events - trace->unkept_events,
                                      .state = state_name(trace),
                                      .complete = trace->complete,
                                      .truncated = trace->truncated,
                                      .ended = header->state == VT_STATE_COMPLETE,
                                      .stopped = header->state == VT_STATE_STOPPED,
-                                     .dropped_events = header->dropped,
-                                     .dropped_definitions = header->dropped_definitions,
-                                     .events_after_end = header->after_end,
-                                     .events_without_stack = header->without_stack,
+                                     .dropped_events = header->counters.dropped,
+                                     .dropped_definitions = header->counters.dropped_definitions,
+                                     .events_after_end = header->counters.after_end,
+                                     .events_without_stack = header->counters.without_stack,
                                      .damaged_bytes = trace->damaged_bytes,
                                      .ring_events = trace->ring_events,
+                                     .ring_missing = trace->ring_missing,
                                      .unfinished_records = trace->unfinished_records,
                                      .missing_stacks = trace->missing_stacks,
+                                     .paused_events = trace->paused_events,
+                                     .paused_ns = trace->paused_ns,
                                      .inspection_count = trace->inspection_count};
     set_outcome(trace, facts);
+    set_paused(facts);
     add_dropped(facts);
     add_damage(facts);
     add_end(facts, (uint8_t)header->state);
     add_without_stack(facts);
-    if (!facts->loss_count && !facts->complete)
+    add_unkept(facts, trace);
+    add_omitted(facts, trace);
+    if (!facts->loss_count && !facts->complete && header->state != VT_STATE_SNAPSHOT)
         add_loss(facts, VT_LOSS_OTHER, 0, "the trace is incomplete");
+}
+
+const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts)
+{
+    for (size_t i = 0; i < facts->loss_count; i++)
+        if (facts->losses[i].kind != VT_LOSS_OMITTED)
+            return &facts->losses[i];
+    return NULL;
 }
 
 const char *vt_short_command(const struct vt_trace_facts *facts)

@@ -14,6 +14,8 @@ enum vt_loss_kind {
     VT_LOSS_STOPPED, /* recording ended before the process */
     VT_LOSS_KILLED,  /* or the process still runs */
     VT_LOSS_STACKS,
+    VT_LOSS_UNKEPT,  /* by the recorder, in flight mode */
+    VT_LOSS_OMITTED, /* by the analysis, of a long trace */
     VT_LOSS_OTHER,
     VT_LOSS_KINDS
 };
@@ -23,7 +25,7 @@ struct vt_loss {
     uint64_t count;     /* of what was lost, 0 = not known */
     char text[128];     /* "12 events and 0 definitions were lost" */
     char headline[128]; /* of the paragraph: its alarming beginning, "" = none */
-    char detail[384];   /* the rest of the paragraph; "" = there is no paragraph */
+    char detail[640];   /* the rest of the paragraph; "" = there is no paragraph */
 };
 
 /* Text belongs to the trace, or to who copied it; never NULL. */
@@ -33,7 +35,10 @@ struct vt_trace_facts {
     size_t argument_count;
     uint32_t pid;
     uint64_t start_realtime_ns, event_count;
-    const char *state;    /* of the file: "recording", "complete", "stopped", "unknown" */
+    uint64_t unkept_events;  /* of these, left out by the recorder */
+    uint64_t omitted_events; /* of these, not looked at one by one: blocks that come and go between shown
+                                moments */
+    const char *state; /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */
     const char *outcome;  /* in a few words: "complete", "incomplete: disk full" */
     char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */
     bool complete;        /* the process ended in order and all that it committed is here */
@@ -43,13 +48,19 @@ struct vt_trace_facts {
     uint64_t events_after_end, events_without_stack;
     uint64_t damaged_bytes;
     uint64_t ring_events; /* taken from the ring of a process that did not end in order */
+    bool ring_missing;    /* it did not, and its ring is not there: the last 0.1 s may be missing */
     uint64_t unfinished_records, missing_stacks;
     uint64_t inspection_count;
+    uint64_t paused_events, paused_ns;    /* while recording was paused: without stacks */
+    char paused_text[256];                /* what that means, a paragraph; "" = it never was */
     struct vt_loss losses[VT_LOSS_KINDS]; /* the worst first */
     size_t loss_count;
 };
 
 void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *facts);
+
+/* The worst of what is lost, NULL = nothing: what was not looked at is not. */
+const struct vt_loss *vt_worst_loss(const struct vt_trace_facts *facts);
 
 /* The command without the folder of its program. */
 const char *vt_short_command(const struct vt_trace_facts *facts);

@@ -81,19 +81,25 @@ static const char *module_of_temporary(const struct vt_attribution *attribution,
     return temporary && vt_is_grouped(allocation) ? label->module : NULL;
 }
 
-struct change {
-    uint32_t event, group;
-    uint64_t bytes; /* modulo 2^64 */
+/* The temporaries of each group while the replay is walked. */
+struct temporaries {
+    const struct vt_attribution *attribution;
+    uint32_t *groups; /* by allocation: its group, UINT32_MAX = none */
+    uint64_t *now;    /* by group: bytes that are alive */
+    struct vt_groups *peaks;
 };
 
-/* What an event frees comes before what it makes. */
-static int compare_changes(const void *left, const void *right)
+static void change(void *context, uint32_t allocation, bool begins)
 {
-    const struct change *a = left, *b = right;
+    const struct temporaries *temporaries = context;
+    uint32_t at = temporaries->groups[allocation];
+    uint64_t bytes = temporaries->attribution->replay->allocations[allocation].bytes;
 
-    if (a->event != b->event)
-        return a->event < b->event ? -1 : 1;
-    return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+    if (at == UINT32_MAX)
+        return;
+    temporaries->now[at] += begins ? bytes : 0 - bytes;
+    if (temporaries->now[at] > temporaries->peaks->items[at].bytes)
+        temporaries->peaks->items[at].bytes = temporaries->now[at];
 }
 
 int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned depth, int device_index,
@@ -101,37 +107,27 @@ int vt_find_temporary_peaks(const struct vt_attribution *attribution, unsigned d
 {
     const struct vt_replay *replay = attribution->replay;
     struct vt_group_table table = {.groups = peaks};
-    struct change *changes = calloc(replay->allocation_count * 2 + 1, sizeof *changes);
-    uint64_t *now = NULL;
-    size_t count = 0;
-    int result = changes ? 0 : -ENOMEM;
+    struct temporaries temporaries = {.attribution = attribution, .peaks = peaks};
+    const struct vt_replay_visitor visitor = {.change = change, .context = &temporaries};
+    int result;
 
+    temporaries.groups = malloc((replay->allocation_count + 1) * sizeof *temporaries.groups);
+    result = temporaries.groups ? 0 : -ENOMEM;
     for (size_t i = 0; !result && i < replay->allocation_count; i++) {
         const struct vt_allocation *allocation = &replay->allocations[i];
-        const char *module = module_of_temporary(attribution, allocation);
-        struct vt_group *group;
-        uint32_t at;
+        const char *module =
+            allocation->device_index == device_index ? module_of_temporary(attribution, allocation) : NULL;
+        struct vt_group *group = module ? vt_group_of_module(attribution, depth, &table, by, module) : NULL;
 
-        if (!module || allocation->device_index != device_index)
-            continue;
-        group = vt_group_of_module(attribution, depth, &table, by, module);
-        result = group ? 0 : -ENOMEM;
-        at = group ? (uint32_t)(group - peaks->items) : 0;
-        changes[count++] = (struct change){allocation->alloc_event, at, allocation->bytes};
-        changes[count++] = (struct change){allocation->free_event, at, -allocation->bytes};
+        temporaries.groups[i] = group ? (uint32_t)(group - peaks->items) : UINT32_MAX;
+        result = module && !group ? -ENOMEM : 0;
     }
-    now = calloc(peaks->count + 1, sizeof *now);
-    result = result || now ? result : -ENOMEM;
+    temporaries.now = calloc(peaks->count + 1, sizeof *temporaries.now);
+    result = result || temporaries.now ? result : -ENOMEM;
     if (!result)
-        qsort(changes, count, sizeof *changes, compare_changes);
-    for (size_t i = 0; !result && i < count; i++) {
-        struct vt_group *group = &peaks->items[changes[i].group];
-        uint64_t bytes = now[changes[i].group] += changes[i].bytes;
-
-        group->bytes = bytes > group->bytes ? bytes : group->bytes;
-    }
+        result = vt_replay_walk(replay, device_index, &visitor);
     vt_index_free(&table.index);
-    free(changes);
-    free(now);
+    free(temporaries.groups);
+    free(temporaries.now);
     return result;
 }

@@ -25,29 +25,28 @@ static void measure_file(const struct vt_trace *trace, struct vt_info *info)
 
 static int count_events(const struct vt_trace *trace, struct vt_info *info)
 {
-    uint64_t(*counts)[VT_LAYERS] = calloc(KINDS, sizeof *counts);
+    uint64_t(*own)[VT_LAYERS] = calloc(KINDS, sizeof *own);
+    uint64_t(*counts)[VT_LAYERS] = trace->recorded_kinds ? trace->recorded_kinds : own;
 
     info->kinds = calloc(KINDS, sizeof *info->kinds);
-    if (!counts || !info->kinds) {
-        free(counts);
+    if (!own || !info->kinds) {
+        free(own);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < trace->event_count; i++) {
-        uint8_t layer = trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0;
-
-        counts[trace->events[i].kind][layer]++;
-        info->layers[layer]++;
-    }
+    for (size_t i = 0; i < trace->event_count && !trace->recorded_kinds; i++)
+        own[trace->events[i].kind][trace->events[i].layer < VT_LAYERS ? trace->events[i].layer : 0]++;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         struct vt_kind_counts *found = &info->kinds[info->kind_count];
         uint64_t all = 0;
 
-        for (int layer = 0; layer < VT_LAYERS; layer++)
+        for (int layer = 0; layer < VT_LAYERS; layer++) {
             all += found->layers[layer] = counts[kind][layer];
+            info->layers[layer] += counts[kind][layer];
+        }
         found->kind = vt_event_kind_name(kind);
         info->kind_count += all > 0;
     }
-    free(counts);
+    free(own);
     return 0;
 }
 
@@ -129,8 +128,8 @@ static void read_header(const struct vt_trace *trace, struct vt_info *info)
     info->working_folder = trace->working_folder;
     info->executable = trace->executable;
     info->python_version = trace->python_version;
-    info->python_unsupported_minor = header->python_unsupported_minor;
-    info->python_free_threaded = header->python_free_threaded != 0;
+    info->python_unsupported_minor = header->counters.python_unsupported_minor;
+    info->python_free_threaded = header->counters.python_free_threaded != 0;
 }
 
 int vt_info_make(const struct vt_attribution *attribution, struct vt_info *info)

@@ -30,10 +30,12 @@ struct vt_state {
     uint64_t t_ns;         /* since recording began */
     uint64_t used_bytes;   /* of the categories, without the cache and the context */
     uint64_t driver_bytes; /* what the driver gave: segments, pools, direct allocations, context */
+    uint64_t unseen_bytes; /* of block_bytes and used_bytes: of blocks that are left out, in no category */
     uint64_t segment_bytes, block_bytes, context_bytes, host_pinned_bytes;
     uint64_t gathered_bytes;                /* of the parameters: whole copies of sharded ones */
     uint64_t rounding_bytes;                /* of the categories' bytes: more than was asked for */
-    uint64_t categories[VT_CATEGORY_COUNT]; /* sum to driver_bytes, host_pinned aside */
+    uint64_t categories[VT_CATEGORY_COUNT]; /* with unseen_bytes they sum to driver_bytes, host_pinned
+                                               aside */
 };
 
 /* What is alive and has one name. A block with several owners counts in each group with its share. */

@@ -36,7 +36,7 @@ void vt_locate(const struct vt_report *report, uint32_t event_index, uint32_t *s
 void vt_state_finish(const struct vt_report *report, struct vt_state *state)
 {
     state->t_ns = vt_event_time(report->trace, state->event_index);
-    state->used_bytes = vt_used_bytes(state->categories);
+    state->used_bytes = vt_used_bytes(state->categories) + state->unseen_bytes;
     vt_locate(report, state->event_index, &state->step, &state->phase);
 }
 

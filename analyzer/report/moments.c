@@ -105,10 +105,26 @@ static int find_mark(const struct vt_report *report, const char *text, struct vt
 
 /* ---- Events, steps and times ---- */
 
+/* The event with that number in the file, or the last one before it that is there. */
+static uint32_t event_numbered(const struct vt_trace *trace, uint64_t number)
+{
+    size_t low = 0, high = trace->event_count;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+
+        if (vt_trace_event_number(trace, (uint32_t)middle) <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
 static int find_event(const struct vt_report *report, const char *text, struct vt_moment *moment,
                       struct reason reason)
 {
-    size_t count = report->trace->event_count;
+    uint64_t count = report->trace->recorded_events;
     char *end, events[32];
     unsigned long long event = strtoull(text, &end, 10);
 
@@ -119,7 +135,7 @@ static int find_event(const struct vt_report *report, const char *text, struct v
     if (event >= count)
         return fail(reason, "no event %.20s in the trace; it has %s, numbered from 0", text,
                     vt_format_count(count, events));
-    moment->first = moment->last = (uint32_t)event;
+    moment->first = moment->last = event_numbered(report->trace, event);
     return 0;
 }
 

@@ -1,12 +1,18 @@
 /* A report in memory: facts, marks, refusals, and of each device instants, groups and a timeline. */
 #include "base/progress.h"
+#include "base/task.h"
 #include "report/diff.h"
+#include "report/needs.h"
 #include "report/parts.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A longer range that is asked for shows the moments that a thinned trace has. */
+#define WHOLE_RANGE_EVENTS (UINT64_C(1) << 23)
 
 /* Groups of the instants that are wanted, blocks and the explanation. */
 static int describe(struct vt_report *report, const struct vt_report_options *options,
@@ -36,14 +42,33 @@ struct wanted {
     size_t error_bytes;
 };
 
+/* A timeline is made while the instants are described. */
+struct timeline_work {
+    const struct vt_report *report;
+    const struct wanted *wanted;
+    struct vt_device_report *device;
+    char error[256];
+};
+
+static int make_timeline(void *context)
+{
+    struct timeline_work *work = context;
+    const struct vt_report_options *options = work->wanted->options;
+    size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
+
+    return vt_timeline_make(work->report, &work->wanted->range, options->axis, columns, work->device,
+                            work->error, sizeof work->error);
+}
+
 static int make_device(struct vt_report *report, const struct wanted *wanted, struct vt_grouper *grouper,
                        struct vt_device_report *device)
 {
     const struct vt_report_options *options = wanted->options;
     const struct vt_trace *trace = report->trace;
-    size_t columns = options->timeline_columns ? options->timeline_columns : VT_TIMELINE_COLUMNS;
+    struct timeline_work work = {.report = report, .wanted = wanted, .device = device};
+    struct vt_task timeline = {0};
     uint64_t free_bytes, total_bytes;
-    int result;
+    int result, timeline_result;
 
     device->name = "";
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -53,16 +78,19 @@ static int make_device(struct vt_report *report, const struct wanted *wanted, st
         device->total_bytes = trace->devices[i].total_bytes;
     }
     result = vt_walk_device(report, wanted->at, device);
-    if (!result && columns != VT_NO_TIMELINE)
-        result = vt_timeline_make(report, &wanted->range, options->axis, columns, device, wanted->error,
-                                  wanted->error_bytes);
+    if (!result && options->timeline_columns != VT_NO_TIMELINE)
+        vt_task_begin(&timeline, make_timeline, &work);
     device->shown = device->at.state.present ? &device->at : &device->peak;
     if (!result &&
         vt_free_near(trace, device->shown->state.event_index, device->index, &free_bytes, &total_bytes)) {
         device->card_free_bytes = free_bytes;
         device->card_total_bytes = total_bytes;
     }
-    return result ? result : describe(report, options, grouper, device);
+    result = result ? result : describe(report, options, grouper, device);
+    timeline_result = vt_task_end(&timeline);
+    if (timeline_result && work.error[0])
+        snprintf(wanted->error, wanted->error_bytes, "%s", work.error);
+    return timeline_result ? timeline_result : result;
 }
 
 /* A device is reported if it ever held memory, or if it is asked for. */
@@ -137,12 +165,13 @@ static int list_marks(struct vt_report *report)
     const struct vt_trace *trace = report->trace;
     size_t count = 0;
 
-    for (size_t i = 0; i < trace->event_count; i++)
-        count += trace->events[i].kind == VT_EVENT_MARK;
+    for (size_t i = 0; i < trace->rare_event_count; i++)
+        count += trace->events[trace->rare_events[i]].kind == VT_EVENT_MARK;
     report->marks = calloc(count + 1, sizeof *report->marks);
     if (!report->marks)
         return -ENOMEM;
-    for (uint32_t i = 0; i < trace->event_count; i++) {
+    for (size_t k = 0; k < trace->rare_event_count; k++) {
+        const uint32_t i = trace->rare_events[k];
         const char *name;
 
         if (trace->events[i].kind != VT_EVENT_MARK)
@@ -178,18 +207,14 @@ static int list_step_starts(struct vt_report *report)
     return 0;
 }
 
-int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
-                   struct vt_report **made, char *error, size_t error_bytes)
+/* All that moments are found by, and those that are asked for. On failure too, vt_report_free frees it. */
+static int find_moments(const struct vt_attribution *attribution, struct vt_report *report,
+                        struct wanted *wanted, struct vt_moment *at)
 {
-    struct vt_report *report = calloc(1, sizeof *report);
-    struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
-    struct vt_moment at;
+    const struct vt_report_options *options = wanted->options;
     int result;
 
-    *made = NULL;
-    snprintf(error, error_bytes, "out of memory");
-    if (!report)
-        return -ENOMEM;
+    snprintf(wanted->error, wanted->error_bytes, "out of memory");
     report->trace = attribution->trace;
     report->attribution = attribution;
     report->duration_ns = duration_of(report->trace);
@@ -203,10 +228,148 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     if (!result)
         result = vt_find_refusals(report);
     if (!result)
-        result = vt_find_moment(report, options, &at, error, error_bytes);
-    wanted.at = !result && report->has_at ? &at : NULL;
+        result = vt_find_moment(report, options, at, wanted->error, wanted->error_bytes);
+    wanted->at = !result && report->has_at ? at : NULL;
     if (!result)
-        result = vt_find_range(report, options, &wanted.range, error, error_bytes);
+        result = vt_find_range(report, options, &wanted->range, wanted->error, wanted->error_bytes);
+    return result;
+}
+
+/* ---- Gaps ---- */
+
+/* Numbers of the events [first, end) that are kept in a gap, with those that are not. */
+static struct vt_window gap_of(const struct vt_trace *trace, const struct vt_gap *gap)
+{
+    return (struct vt_window){.first = gap->first ? vt_trace_event_number(trace, gap->first - 1) + 1 : 0,
+                              .end = gap->end < trace->event_count ? vt_trace_event_number(trace, gap->end)
+                                                                   : trace->recorded_events};
+}
+
+static int list_gaps(struct vt_report *report)
+{
+    const struct vt_trace *trace = report->trace;
+
+    report->gaps = calloc(trace->gap_count + 1, sizeof *report->gaps);
+    if (!report->gaps)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->gap_count; i++) {
+        const struct vt_gap *gap = &trace->gaps[i];
+        struct vt_window events = gap_of(trace, gap);
+
+        report->gaps[report->gap_count++] = (struct vt_report_gap){
+            .first_event = events.first,
+            .end_event = events.end,
+            .omitted_events = gap->omitted_events,
+            .t_ns = gap->first ? vt_event_time(trace, gap->first - 1) : 0,
+            .end_ns = gap->end < trace->event_count ? vt_event_time(trace, gap->end) : report->duration_ns};
+    }
+    return 0;
+}
+
+/* The events of a moment, up to the next that is there. */
+static struct vt_window window_of(const struct vt_trace *trace, uint32_t first, uint32_t last)
+{
+    return (struct vt_window){.first = vt_trace_event_number(trace, first),
+                              .end = (uint64_t)last + 1 < trace->event_count
+                                         ? vt_trace_event_number(trace, last + 1)
+                                         : trace->recorded_events};
+}
+
+/* ... and those of its step before it: what backward makes has its names from the forward code. */
+static struct vt_window window_with_step(const struct vt_report *report, uint32_t first, uint32_t last)
+{
+    struct vt_window window = window_of(report->trace, first, last);
+    uint32_t step;
+    uint8_t phase;
+
+    vt_locate(report, first, &step, &phase);
+    for (size_t i = report->step_start_count; i-- > 0;) {
+        const struct vt_step_start *start = &report->step_starts[i];
+        uint64_t number = vt_trace_event_number(report->trace, start->event_index);
+
+        if (start->step <= step && number < window.first && window.first - number < WHOLE_RANGE_EVENTS)
+            window.first = number;
+        if (start->step <= step)
+            break;
+    }
+    return window;
+}
+
+static bool is_whole(const struct vt_trace *trace, const struct vt_window *window)
+{
+    for (size_t i = 0; i < trace->gap_count; i++) {
+        struct vt_window gap = gap_of(trace, &trace->gaps[i]);
+
+        if (gap.first < window->end && window->first < gap.end)
+            return false;
+    }
+    return true;
+}
+
+static void need(const struct vt_trace *trace, struct vt_window window, struct vt_needs *needs)
+{
+    if (!is_whole(trace, &window) && needs->count < VT_NEEDS)
+        needs->items[needs->count++] = window;
+}
+
+/* The moment with the most reserved is that of an event of the driver: they are all there, but not all that
+ * was alive then. */
+static int need_reserved(const struct vt_report *report, const struct vt_moment *at, struct vt_needs *needs)
+{
+    int result = 0;
+
+    for (int i = 0; i < known_devices(report) && !result; i++) {
+        struct vt_device_report device = {.index = i};
+
+        if (!is_wanted(report, &(struct vt_report_options){.device_index = -1}, i))
+            continue;
+        result = vt_walk_device(report, at, &device);
+        need(report->trace,
+             window_with_step(report, device.at.state.event_index, device.at.state.event_index), needs);
+    }
+    return result;
+}
+
+int vt_report_needs(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                    struct vt_needs *needs)
+{
+    struct vt_report *report = calloc(1, sizeof *report);
+    char error[512];
+    struct wanted wanted = {.options = options, .error = error, .error_bytes = sizeof error};
+    const struct vt_range *range = &wanted.range;
+    struct vt_moment at;
+    int result = report ? find_moments(attribution, report, &wanted, &at) : -ENOMEM;
+
+    needs->count = 0;
+    if (!result && wanted.at && at.reserved)
+        result = need_reserved(report, &at, needs);
+    else if (!result && wanted.at && !at.peak && !at.end)
+        need(report->trace, window_with_step(report, at.first, at.last), needs);
+    if (!result && (range->has_from || range->has_to)) {
+        struct vt_window window = {.end = report->trace->recorded_events};
+
+        if (range->has_from && !range->from.peak && !range->from.end)
+            window.first = window_of(report->trace, range->from.first, range->from.last).first;
+        if (range->has_to && !range->to.peak && !range->to.end)
+            window.end = window_of(report->trace, range->to.first, range->to.last).end;
+        if (window.end > window.first && window.end - window.first <= WHOLE_RANGE_EVENTS)
+            need(report->trace, window, needs);
+    }
+    vt_report_free(report);
+    return result == -ENOMEM ? result : 0; /* what else is wrong, vt_report_make says */
+}
+
+int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
+                   struct vt_report **made, char *error, size_t error_bytes)
+{
+    struct vt_report *report = calloc(1, sizeof *report);
+    struct wanted wanted = {.options = options, .error = error, .error_bytes = error_bytes};
+    struct vt_moment at;
+    int result = report ? find_moments(attribution, report, &wanted, &at) : -ENOMEM;
+
+    *made = NULL;
+    if (!result)
+        result = list_gaps(report);
     if (!result && report->refusal_count)
         vt_complete_refusal(report, &report->refusals[report->shown_refusal]);
     if (!result && options->device_index >= known_devices(report)) {
@@ -224,6 +387,22 @@ int vt_report_make(const struct vt_attribution *attribution, const struct vt_rep
     }
     *made = report;
     return 0;
+}
+
+uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index)
+{
+    return event_index < report->trace->event_count
+               ? vt_trace_event_number(report->trace, (uint32_t)event_index)
+               : event_index;
+}
+
+uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index)
+{
+    const struct vt_trace *trace = report->trace;
+
+    return trace->event_numbers && event_index < trace->event_count
+               ? window_of(trace, (uint32_t)event_index, (uint32_t)event_index).end - 1
+               : event_index;
 }
 
 static void free_instant(struct vt_instant *instant)
@@ -275,6 +454,7 @@ void vt_report_free(struct vt_report *report)
     free(report->devices);
     free(report->refusals);
     free(report->marks);
+    free(report->gaps);
     free(report->step_starts);
     vt_fragmentation_free(&report->shortage.cache);
     free(report->shortage.freed);

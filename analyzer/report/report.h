@@ -76,6 +76,13 @@ struct vt_mark {
     uint32_t event_index;
 };
 
+/* Where a trace has not all events: after the event before `first_event`, until `end_event`. What was alive
+ * between the two is not all known. Numbers are those of the file. */
+struct vt_report_gap {
+    uint64_t first_event, end_event, omitted_events;
+    uint64_t t_ns, end_ns; /* of the events around it, since recording began */
+};
+
 struct vt_step_start {
     uint32_t step, event_index;
     uint64_t t_ns; /* since recording began */
@@ -93,6 +100,8 @@ struct vt_report {
     size_t device_count;
     struct vt_mark *marks; /* in order */
     size_t mark_count;
+    struct vt_report_gap *gaps; /* in order */
+    size_t gap_count;
     struct vt_step_start *step_starts; /* of steps from 1 on, in order */
     size_t step_start_count;
     /* Out of memory, in order: what the framework reported, and what the driver refused to others. */
@@ -133,6 +142,10 @@ struct vt_report_options {
 int vt_report_make(const struct vt_attribution *attribution, const struct vt_report_options *options,
                    struct vt_report **report, char *error, size_t error_bytes);
 void vt_report_free(struct vt_report *report);
+/* The number that an event has in the file, of its index. */
+uint64_t vt_report_event_number(const struct vt_report *report, uint64_t event_index);
+/* That of the last event before the next one that is not left out: where something ends that ends with it. */
+uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t event_index);
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);

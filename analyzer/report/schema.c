@@ -6,7 +6,9 @@
 #include "report/checks.h"
 #include "report/diff.h"
 #include "report/info.h"
+#include "report/job.h"
 #include "report/tables.h"
+#include "report/top.h"
 
 static const char *frame_kind(unsigned kind)
 {
@@ -123,11 +125,15 @@ const struct vt_document vt_report_document = {"vramtrace.report/1", object_repo
                          vt_diff_document = {"vramtrace.diff/1", object_diff},
                          vt_check_document = {"vramtrace.check/1", object_check_list},
                          vt_info_document = {"vramtrace.info/1", object_info},
+                         vt_top_document = {"vramtrace.top/1", object_top},
+                         vt_job_document = {"vramtrace.job/1", object_job},
+                         vt_job_oom_document = {"vramtrace.job_oom/1", object_job_oom},
                          vt_event_document = {NULL, object_event};
 
 const char *vt_unit_name(unsigned unit)
 {
-    static const char *const names[] = {"", "bytes", "ns", "count", "event", "step", "address", "id"};
+    static const char *const names[] = {"",     "bytes",   "ns", "count", "event",
+                                        "step", "address", "id", "event"};
 
     return names[unit];
 }

@@ -43,6 +43,7 @@ enum vt_unit {
     VT_UNIT_STEP,    /* from 1, 0 = before the first */
     VT_UNIT_ADDRESS, /* of the device */
     VT_UNIT_ID,
+    VT_UNIT_LAST_EVENT, /* of an event with which something ends that lasts until the next */
 };
 
 const char *vt_unit_name(unsigned unit); /* "bytes", "ns", …; "" = none */
@@ -111,6 +112,8 @@ extern const struct vt_document vt_report_document, vt_timeline_document, vt_sum
     vt_diff_document,                                                        /* struct vt_diff */
     vt_check_document,                                                       /* struct vt_check_list */
     vt_info_document,                                                        /* struct vt_info */
+    vt_top_document,                                                         /* struct vt_top */
+    vt_job_document, vt_job_oom_document,                                    /* struct vt_job */
     vt_event_document;                                                       /* struct vt_event_facts */
 
 #endif

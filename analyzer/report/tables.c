@@ -82,6 +82,12 @@ struct walk {
     struct vt_instant_row instant; /* of a walk of instants */
 };
 
+/* The number of an event in the file: of a thinned trace, tables that have not each event are walked too. */
+static uint32_t numbered(const struct vt_report *report, uint32_t event_index)
+{
+    return (uint32_t)vt_report_event_number(report, event_index);
+}
+
 static int walk_events(struct walk *walk)
 {
     const struct vt_trace *trace = walk->tables->report->trace;
@@ -275,8 +281,12 @@ static int walk_marks(struct walk *walk)
     const struct vt_report *report = walk->tables->report;
     int result = 0;
 
-    for (size_t i = 0; i < report->mark_count && !result; i++)
-        result = walk->visit(walk->context, &report->marks[i]);
+    for (size_t i = 0; i < report->mark_count && !result; i++) {
+        struct vt_mark mark = report->marks[i];
+
+        mark.event_index = numbered(report, mark.event_index);
+        result = walk->visit(walk->context, &mark);
+    }
     return result;
 }
 
@@ -311,8 +321,13 @@ static int walk_devices(struct walk *walk)
     const struct vt_report *report = walk->tables->report;
     int result = 0;
 
-    for (size_t d = 0; d < report->device_count && !result; d++)
-        result = walk->visit(walk->context, &report->devices[d]);
+    for (size_t d = 0; d < report->device_count && !result; d++) {
+        struct vt_device_report device = report->devices[d];
+
+        device.peak.state.event_index = numbered(report, device.peak.state.event_index);
+        device.end.state.event_index = numbered(report, device.end.state.event_index);
+        result = walk->visit(walk->context, &device);
+    }
     return result;
 }
 
@@ -326,10 +341,10 @@ static int walk_columns(struct walk *walk)
         for (size_t i = 0; i < columns.count && !result; i++) {
             const struct vt_column *column = &columns.items[i];
 
-            result = walk->visit(walk->context, &(struct vt_column_row){vt_table_names[table], column->name,
-                                                                        vt_cell_kind_name(column->kind),
-                                                                        vt_unit_name(column->unit),
-                                                                        column->about});
+            result = walk->visit(walk->context,
+                                 &(struct vt_column_row){vt_table_names[table], column->name,
+                                                         vt_cell_kind_name(column->kind),
+                                                         vt_unit_name(column->unit), column->about});
         }
         vt_columns_free(&columns);
     }
@@ -393,7 +408,6 @@ uint64_t vt_table_rows(const struct vt_tables *tables, unsigned table)
     }
     return 0;
 }
-
 
 int vt_tables_make(const struct vt_report *report, struct vt_tables **tables)
 {

@@ -1,6 +1,7 @@
 /* The timeline of a device: what its axis covers, and the largest state of each column's part of it. */
 #include "report/timeline.h"
 #include "report/parts.h"
+#include "trace/thin.h"
 
 #include <errno.h>
 #include <math.h>
@@ -327,6 +328,7 @@ struct walk {
     const struct vt_report *report;
     struct vt_timeline *timeline;
     size_t column;        /* the one being filled */
+    size_t gap;           /* of a thinned trace: the next */
     struct vt_state last; /* after the last event so far */
 };
 
@@ -350,10 +352,13 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
 {
     struct walk *walk = context;
     struct vt_timeline *timeline = walk->timeline;
+    const struct vt_trace *trace = walk->report->trace;
     const uint64_t *shown;
 
     if (event_index > timeline->last_event)
         return 1;
+    if (!vt_is_in_window(trace->gaps, trace->gap_count, event_index, &walk->gap))
+        return 0; /* not all that was alive then is there */
     if (event_index >= timeline->first_event)
         advance(walk, column_of(walk->report, timeline, event_index));
     vt_state_keep(&walk->last, event_index, sums);

@@ -10,29 +10,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sort.h"
 #include "trace/tables.h"
 
 #define DEBUG_FOLDER "/usr/lib/debug/.build-id"
 
-/* Functions of a symbol table, sorted into buckets by address: libraries have hundreds of thousands, of which
- * few are needed. */
-struct functions {
-    Elf *elf;
+struct symbol_table {
+    Elf *elf; /* NULL = there is none */
     const Elf64_Sym *symbols;
-    size_t strings; /* section of the names */
-    uint64_t lowest;
-    unsigned shift;
-    uint32_t *starts; /* of each bucket in `order`; one more than there are buckets */
-    uint32_t *order;  /* indices of symbols */
+    size_t count, strings; /* strings: section of the names */
 };
-#define BUCKETS 65536u
+enum which_table { OWN, EXPORTED, TABLES };
 
+/* Libraries have hundreds of thousands of functions, of which few are needed: those for all nameless
+ * addresses of the trace are found in one pass. */
 struct vt_debug_file {
     int file, separate_file;
     Elf *elf, *separate_elf;
     Dwarf *dwarf;
-    struct functions own, exported;
-    bool own_read, exported_read;
+    uint64_t *asked; /* addresses in the file, ascending */
+    size_t asked_count;
+    const Elf64_Sym *
+        *found[TABLES]; /* by `asked`: the function that holds it, NULL = none; NULL = not read */
+    struct symbol_table tables[TABLES];
 };
 
 void vt_debug_close(struct vt_debug_file *debug)
@@ -47,10 +47,9 @@ void vt_debug_close(struct vt_debug_file *debug)
         close(debug->separate_file);
     if (debug->file >= 0)
         close(debug->file);
-    free(debug->own.starts);
-    free(debug->own.order);
-    free(debug->exported.starts);
-    free(debug->exported.order);
+    free(debug->asked);
+    free(debug->found[OWN]);
+    free(debug->found[EXPORTED]);
     free(debug);
 }
 
@@ -160,112 +159,139 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     return true;
 }
 
-static bool is_function(const Elf64_Sym *symbol)
-{
-    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0;
-}
+/* ---- Names ---- */
 
-static uint32_t bucket_of(const struct functions *functions, uint64_t address)
-{
-    return (uint32_t)((address - functions->lowest) >> functions->shift);
-}
-
-static void sort_symbols(struct functions *functions, const Elf64_Sym *symbols, size_t count)
-{
-    uint64_t highest = 0;
-    functions->lowest = UINT64_MAX;
-    for (size_t i = 0; i < count; i++) {
-        if (!is_function(&symbols[i]))
-            continue;
-        functions->lowest = symbols[i].st_value < functions->lowest ? symbols[i].st_value : functions->lowest;
-        highest = symbols[i].st_value > highest ? symbols[i].st_value : highest;
-    }
-    functions->starts = calloc(BUCKETS + 2, sizeof *functions->starts);
-    functions->order = malloc((count + 1) * sizeof *functions->order);
-    if (highest == 0 || !functions->starts || !functions->order)
-        return;
-    while (((highest - functions->lowest) >> functions->shift) >= BUCKETS)
-        functions->shift++;
-    for (size_t i = 0; i < count; i++)
-        if (is_function(&symbols[i]))
-            functions->starts[bucket_of(functions, symbols[i].st_value) + 2]++;
-    for (size_t b = 2; b < BUCKETS + 2; b++)
-        functions->starts[b] += functions->starts[b - 1];
-    for (uint32_t i = 0; i < count; i++)
-        if (is_function(&symbols[i]))
-            functions->order[functions->starts[bucket_of(functions, symbols[i].st_value) + 1]++] = i;
-    functions->symbols = symbols;
-}
-
-static void read_symbol_table(struct functions *functions, Elf *elf, unsigned type)
+static bool open_table(struct symbol_table *table, Elf *elf, unsigned type)
 {
     GElf_Ehdr file_header;
-    if (!gelf_getehdr(elf, &file_header) || file_header.e_ident[EI_CLASS] != ELFCLASS64)
-        return;
+    if (!elf || !gelf_getehdr(elf, &file_header) || file_header.e_ident[EI_CLASS] != ELFCLASS64)
+        return false;
     for (Elf_Scn *section = elf_nextscn(elf, NULL); section; section = elf_nextscn(elf, section)) {
         GElf_Shdr header;
         if (!gelf_getshdr(section, &header) || header.sh_type != type)
             continue;
         Elf_Data *data = elf_getdata(section, NULL);
-        if (!data || !data->d_buf || data->d_size / sizeof(Elf64_Sym) >= UINT32_MAX)
-            return;
-        functions->elf = elf;
-        functions->strings = header.sh_link;
-        sort_symbols(functions, data->d_buf, data->d_size / sizeof(Elf64_Sym));
-        return;
+        if (!data || !data->d_buf)
+            return false;
+        *table = (struct symbol_table){elf, data->d_buf, data->d_size / sizeof(Elf64_Sym), header.sh_link};
+        return true;
     }
+    return false;
 }
 
-static const Elf64_Sym *find_function(const struct functions *functions, uint64_t address)
+static uint64_t asked_address(const void *asked)
 {
-    if (!functions->symbols || address < functions->lowest)
-        return NULL;
-    uint64_t bucket = (address - functions->lowest) >> functions->shift;
-    const Elf64_Sym *nearest = NULL;
-    for (uint64_t b = bucket < BUCKETS ? bucket + 1 : BUCKETS; b-- > 0 && !nearest;) {
-        for (uint32_t i = functions->starts[b]; i < functions->starts[b + 1]; i++) {
-            const Elf64_Sym *symbol = &functions->symbols[functions->order[i]];
-            if (symbol->st_value <= address && (!nearest || symbol->st_value > nearest->st_value))
-                nearest = symbol;
+    return *(const uint64_t *)asked;
+}
+
+static int compare_asked(const void *asked, const void *address)
+{
+    return vt_order(asked_address(asked), asked_address(address));
+}
+
+/* Sets `asked` to this address and all of the module that stacks have and the trace has no names for. */
+static int ask(struct vt_debug_file *debug, const struct vt_trace *trace,
+               const struct vt_module_entry *module, uint64_t address)
+{
+    const struct vt_trace_tables *tables = trace->tables;
+    struct vt_index known = {0};
+    size_t capacity = debug->asked_count;
+    int error = vt_index_put(&known, address, 1);
+    for (int which = 0; which < TABLES; which++) {
+        free(debug->found[which]);
+        debug->found[which] = NULL;
+    }
+    debug->asked_count = 0;
+    if (!error)
+        error = VT_APPEND(debug->asked, debug->asked_count, capacity, address - 1 - module->base);
+    for (size_t id = 0; id < trace->stack_count; id++)
+        for (uint32_t i = 0; i < trace->stacks[id].native_count && !error; i++) {
+            const uint64_t native = trace->stacks[id].native[i];
+            if (native < module->start_address || native >= module->end_address ||
+                vt_index_get(&known, native) != VT_INDEX_NONE)
+                continue;
+            const uint32_t entry = vt_index_get(&tables->symbols, native);
+            error = vt_index_put(&known, native, 1);
+            if (!error && (entry == VT_INDEX_NONE || !tables->entries[entry]->symbol.linkage_name[0]))
+                error = VT_APPEND(debug->asked, debug->asked_count, capacity, native - 1 - module->base);
         }
-    }
-    return nearest && address - nearest->st_value < nearest->st_size ? nearest : NULL;
+    vt_index_free(&known);
+    return error ? error
+                 : vt_sort_by_key(debug->asked, debug->asked_count, sizeof *debug->asked, asked_address);
 }
 
-static bool name_in(const struct functions *functions, uint64_t address, struct vt_trace_tables *tables,
-                    const char **linkage_name, uint64_t *start)
+/* Sets found[i] to the function that holds asked[i]: the nearest below it, if it reaches so far. */
+static void find_functions(const struct symbol_table *table, const uint64_t *asked, size_t count,
+                           const Elf64_Sym **found)
 {
-    const Elf64_Sym *symbol = find_function(functions, address);
-    const char *name = symbol ? elf_strptr(functions->elf, functions->strings, symbol->st_name) : NULL;
-    const char *copy = name && *name ? vt_arena_text(&tables->arena, name, strlen(name)) : NULL;
-    if (!copy)
+    enum { BUCKETS = 4096 };
+    const uint64_t lowest = asked[0], highest = asked[count - 1];
+    uint32_t starts[BUCKETS]; /* by address: the first that is asked for there or above */
+    unsigned shift = 0;
+    size_t next = 0;
+    while ((highest - lowest) >> shift >= BUCKETS)
+        shift++;
+    for (uint64_t b = 0; b < BUCKETS; b++) {
+        while (next < count && (asked[next] - lowest) >> shift < b)
+            next++;
+        starts[b] = (uint32_t)next;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const Elf64_Sym *symbol = &table->symbols[i];
+        const uint64_t address = symbol->st_value;
+        if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || address == 0 || address > highest)
+            continue;
+        size_t at = address > lowest ? starts[(address - lowest) >> shift] : 0;
+        while (asked[at] < address)
+            at++;
+        if (!found[at] || found[at]->st_value < address)
+            found[at] = symbol;
+    }
+    for (size_t i = 1; i < count; i++)
+        found[i] = found[i] ? found[i] : found[i - 1];
+    for (size_t i = 0; i < count; i++)
+        if (found[i] && asked[i] - found[i]->st_value >= found[i]->st_size)
+            found[i] = NULL;
+}
+
+/* False without memory. */
+static bool look_up(struct vt_debug_file *debug, enum which_table which)
+{
+    struct symbol_table *table = &debug->tables[which];
+    if (debug->found[which])
+        return true;
+    debug->found[which] = calloc(debug->asked_count, sizeof(const Elf64_Sym *));
+    if (!debug->found[which])
         return false;
-    *linkage_name = copy;
-    *start = symbol->st_value;
+    if (!table->elf && !open_table(table, debug->elf, which == OWN ? SHT_SYMTAB : SHT_DYNSYM) && which == OWN)
+        open_table(table, debug->separate_elf, SHT_SYMTAB);
+    find_functions(table, debug->asked, debug->asked_count, debug->found[which]);
     return true;
 }
 
-bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
                    bool exported_too, const char **linkage_name, uint64_t *symbol_address)
 {
     struct vt_debug_file *debug = open_module(module);
-    uint64_t in_file = address - 1 - module->base, start;
+    const uint64_t in_file = address - 1 - module->base;
     if (!debug)
         return false;
-    if (!debug->own_read) {
-        debug->own_read = true;
-        read_symbol_table(&debug->own, debug->elf, SHT_SYMTAB);
-        if (debug->separate_elf && !debug->own.symbols)
-            read_symbol_table(&debug->own, debug->separate_elf, SHT_SYMTAB);
+    size_t at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
+    if (at == debug->asked_count || debug->asked[at] != in_file) {
+        if (ask(debug, trace, module, address))
+            return false;
+        at = vt_lower_bound(debug->asked, debug->asked_count, sizeof in_file, &in_file, compare_asked);
     }
-    bool found = name_in(&debug->own, in_file, tables, linkage_name, &start);
-    if (!found && exported_too) {
-        if (!debug->exported_read)
-            read_symbol_table(&debug->exported, debug->elf, SHT_DYNSYM);
-        debug->exported_read = true;
-        found = name_in(&debug->exported, in_file, tables, linkage_name, &start);
+    for (enum which_table which = OWN; which <= (exported_too ? EXPORTED : OWN); which++) {
+        const Elf64_Sym *symbol = look_up(debug, which) ? debug->found[which][at] : NULL;
+        const struct symbol_table *table = &debug->tables[which];
+        const char *name = symbol ? elf_strptr(table->elf, table->strings, symbol->st_name) : NULL;
+        const char *copy = name && *name ? vt_arena_text(&trace->tables->arena, name, strlen(name)) : NULL;
+        if (!copy)
+            continue;
+        *linkage_name = copy;
+        *symbol_address = module->base + symbol->st_value;
+        return true;
     }
-    if (found)
-        *symbol_address = module->base + start;
-    return found;
+    return false;
 }

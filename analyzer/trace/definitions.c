@@ -14,6 +14,8 @@
 #define RECORD_BYTES_LIMIT (UINT16_MAX * VT_SLOT_BYTES)
 /* The shim keeps 64 KiB of a command line. */
 #define WORDS_LIMIT ((1u << 16) + 2)
+/* launch.def has fewer */
+#define LAUNCH_LIMIT 256u
 
 static bool id_is_plausible(const struct vt_trace *trace, uint64_t id)
 {
@@ -122,25 +124,72 @@ static int add_process(struct vt_trace *trace, const void *record)
     return error;
 }
 
+static int add_launch(struct vt_trace *trace, const void *record)
+{
+    const struct vt_record_head *head = record;
+    struct vt_arena *arena = &trace->tables->arena;
+    const char *text = (const char *)(head + 1), *end = (const char *)head + head->bytes;
+    if (trace->launch) /* a trace has one */
+        return 0;
+    struct vt_trace_variable *variables = vt_arena_take(arena, LAUNCH_LIMIT * sizeof *variables);
+    size_t count = 0;
+    if (!variables)
+        return -ENOMEM;
+    for (const char *stop; text < end && count < LAUNCH_LIMIT; text = stop + 1) {
+        stop = memchr(text, 0, (size_t)(end - text));
+        stop = stop ? stop : end;
+        const char *equals = memchr(text, '=', (size_t)(stop - text));
+        if (!equals)
+            continue;
+        variables[count].name = vt_arena_text(arena, text, (size_t)(equals - text));
+        variables[count].value = vt_arena_text(arena, equals + 1, (size_t)(stop - equals - 1));
+        if (!variables[count].name || !variables[count].value)
+            return -ENOMEM;
+        count++;
+    }
+    trace->launch = variables;
+    trace->launch_count = count;
+    return 0;
+}
+
+/* The device of that index, made if it is new; NULL without memory. */
+static struct vt_trace_device *device_at(struct vt_trace *trace, uint32_t index)
+{
+    size_t at = 0;
+    while (at < trace->device_count && trace->devices[at].index != (int)index)
+        at++;
+    if (at == trace->device_count) {
+        const struct vt_trace_device device = {.index = (int)index, .name = ""};
+        if (VT_APPEND(trace->devices, trace->device_count, trace->tables->device_capacity, device))
+            return NULL;
+    }
+    return &trace->devices[at];
+}
+
 static int add_device(struct vt_trace *trace, const void *record)
 {
     const struct vt_device *device = record;
-    struct vt_trace_tables *tables = trace->tables;
     if (device->device_index >= VT_MAX_DEVICES)
         return -EBADMSG;
-    const char *name = vt_arena_text(&tables->arena, device + 1, device->head.bytes - sizeof *device);
-    if (!name)
+    const char *name = vt_arena_text(&trace->tables->arena, device + 1, device->head.bytes - sizeof *device);
+    struct vt_trace_device *known = name ? device_at(trace, device->device_index) : NULL;
+    if (!known)
         return -ENOMEM;
-    size_t at = 0;
-    while (at < trace->device_count && trace->devices[at].index != (int)device->device_index)
-        at++;
-    int error = vt_reserve(&trace->devices, &tables->device_capacity, at + 1, sizeof *trace->devices);
-    if (error)
-        return error;
-    trace->devices[at] = (struct vt_trace_device){
-        .index = (int)device->device_index, .name = name, .total_bytes = device->total_bytes};
-    if (at == trace->device_count)
-        trace->device_count++;
+    known->name = name;
+    known->total_bytes = device->total_bytes;
+    return 0;
+}
+
+static int add_device_uuid(struct vt_trace *trace, const void *record)
+{
+    const struct vt_device_uuid *uuid = record;
+    if (uuid->device_index >= VT_MAX_DEVICES)
+        return -EBADMSG;
+    struct vt_trace_device *known = device_at(trace, uuid->device_index);
+    if (!known)
+        return -ENOMEM;
+    known->has_uuid = true;
+    memcpy(known->uuid, uuid->uuid, sizeof known->uuid);
     return 0;
 }
 
@@ -241,6 +290,8 @@ static const struct {
     [VT_RECORD_SYMBOL] = {sizeof(struct vt_symbol), add_symbol},
     [VT_RECORD_MODULE] = {sizeof(struct vt_module), add_module},
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
+    [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), add_launch},
+    [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
 };
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)

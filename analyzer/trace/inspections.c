@@ -232,6 +232,7 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
     if (!take_place(fields, count, &place))
         return -EBADMSG;
     struct vt_inspection_tensor tensor = {.root = -1,
+                                          .whole_shape = "",
                                           .optimizer = -1,
                                           .data_address = place.data_address,
                                           .bytes = place.bytes,
@@ -245,6 +246,8 @@ static int read_tensor(struct reading *reading, struct field *fields, size_t cou
         error = find_root(reading, true, &fields[11], &tensor.optimizer);
     if (!error)
         error = TAKE_TEXTS(reading, fields, {3, &tensor.path}, {8, &tensor.dtype}, {9, &tensor.shape});
+    if (!error && count > 12)
+        error = take_text(reading, &fields[12], &tensor.whole_shape);
     return error ? error
                  : VT_APPEND(reading->tensors, reading->tensor_count, reading->tensor_capacity, tensor);
 }
@@ -440,11 +443,11 @@ static int compare_inspection_id(const void *part, const void *id)
 static int find_events(const struct vt_trace *trace, struct vt_index *events, uint64_t *without_parts)
 {
     const struct vt_trace_tables *tables = trace->tables;
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct vt_event *event = &trace->events[i];
+    for (size_t i = 0; i < trace->rare_event_count; i++) {
+        const struct vt_event *event = &trace->events[trace->rare_events[i]];
         if (event->kind != VT_EVENT_INSPECTION || vt_index_get(events, event->detail) != VT_INDEX_NONE)
             continue;
-        int error = vt_index_put(events, event->detail, (uint32_t)i);
+        int error = vt_index_put(events, event->detail, trace->rare_events[i]);
         if (error)
             return error;
         size_t at = vt_lower_bound(tables->inspection_parts, tables->inspection_part_count,

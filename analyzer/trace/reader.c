@@ -1,7 +1,8 @@
-/* Opens a trace: the header, then the chunks, then what the ring still holds. */
+/* Opens a trace: the header, then the records (records.c), then what follows from all of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,11 @@
 #include <unistd.h>
 
 #include "trace/tables.h"
+#include "trace/thin.h"
 
 #define RING_BYTES_LIMIT (UINT64_C(1) << 30)
-/* A live process may move records from the ring to a chunk between our reading the two. */
-#define LIVE_TRIES 5
+/* A live process may end while we read, and the ring of one that was killed may be adopted. */
+#define LIVE_TRIES 20
 
 struct message {
     char *text;
@@ -40,20 +42,26 @@ static int check_header(const struct vt_file_header *header, const struct messag
     if (header->minimum_readable > VT_FORMAT_VERSION)
         return fail(message, -EPROTO, "written in format %u, this vramtrace reads up to %u: use a newer one",
                     header->format_version, VT_FORMAT_VERSION);
-    uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~(uint64_t)VT_FEATURE_EVENT_THREADS;
+    const uint64_t known = VT_FEATURE_EVENT_THREADS | VT_FEATURE_FLIGHT;
+    const uint64_t unknown_features = header->feature_bits & UINT32_MAX & ~known;
     if (unknown_features)
         return fail(message, -EPROTO,
                     "uses format features (0x%llx) that this vramtrace does not know: use a newer one",
                     (unsigned long long)unknown_features);
-    if (header->header_bytes < sizeof *header || header->slot_bytes != VT_SLOT_BYTES)
+    if (header->header_bytes < offsetof(struct vt_file_header, unfinished_records) ||
+        header->slot_bytes != VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (%u bytes, slots of %u bytes); copy it again",
                     header->header_bytes, header->slot_bytes);
     uint64_t slots = header->ring_slots;
     if (slots == 0 || (slots & (slots - 1)) || slots > RING_BYTES_LIMIT / VT_SLOT_BYTES)
         return fail(message, -EBADMSG, "damaged header (a ring of %llu slots); copy it again",
                     (unsigned long long)slots);
-    if (header->ring_offset < sizeof *header || header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
-        header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES ||
+    /* Of format 1, which has the ring inside, the header ends before the fields that were added since. */
+    if ((header->format_version == 1 &&
+         (header->ring_offset < offsetof(struct vt_file_header, unfinished_records) ||
+          header->ring_offset > INT64_MAX - RING_BYTES_LIMIT ||
+          header->chunks_offset < header->ring_offset + slots * VT_SLOT_BYTES)) ||
+        header->chunks_offset < offsetof(struct vt_file_header, unfinished_records) ||
         header->chunks_offset > INT64_MAX || header->chunks_end > INT64_MAX)
         return fail(message, -EBADMSG,
                     "damaged header (ring at %llu, chunks from %llu to %llu); copy it again",
@@ -102,114 +110,24 @@ static int read_header(struct vt_trace *trace, int file, const struct message *m
     if (error)
         return fail(message, error, "%s", strerror(-error));
     error = check_header(header, message);
+    if (header->format_version == 1)
+        memset(&header->unfinished_records, 0,
+               sizeof *header - offsetof(struct vt_file_header, unfinished_records));
     header->host[sizeof header->host - 1] = '\0';
+    header->ring_path[sizeof header->ring_path - 1] = '\0';
     header->program_version[sizeof header->program_version - 1] = '\0';
     return error;
 }
 
-/* Copies the ring's slots [start, end) to `slots`, as far as the file has them; the rest stays zero. */
-static int copy_ring(const struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start,
-                     uint64_t end, uint8_t *slots)
+static bool is_rare(const struct vt_event *event)
 {
-    const struct vt_file_header *header = &trace->header;
-    while (start < end) {
-        uint64_t slot = start & (header->ring_slots - 1);
-        uint64_t run = header->ring_slots - slot < end - start ? header->ring_slots - slot : end - start;
-        uint64_t offset = header->ring_offset + slot * VT_SLOT_BYTES;
-        uint64_t bytes = run * VT_SLOT_BYTES;
-        if (offset < file_bytes) {
-            int error =
-                vt_read_at(file, slots, bytes < file_bytes - offset ? bytes : file_bytes - offset, offset);
-            if (error && error != -EBADMSG)
-                return error;
-        }
-        slots += bytes;
-        start += run;
-    }
-    return 0;
+    return event->kind != VT_EVENT_ALLOC && event->kind != VT_EVENT_FREE && event->kind != VT_EVENT_NODE;
 }
 
-static int take_ring_record(struct vt_trace *trace, const struct vt_record_head *record)
+/* Makes the events safe to index with: stack ids and device numbers in range. Lists those that are rare. */
+static int settle_events(struct vt_trace *trace)
 {
-    if (record->kind == VT_RECORD_PAD)
-        return 0;
-    if (record->kind != VT_RECORD_EVENT)
-        return vt_definition_add(trace, record);
-    const bool tells_thread = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
-    if (!tells_thread && record->bytes != sizeof(struct vt_event))
-        return -EBADMSG;
-    int error = vt_events_reserve(trace, 1);
-    if (error)
-        return error;
-    struct vt_event *event = &trace->events[trace->event_count++];
-    memcpy(event, record, sizeof *event);
-    event->head_start = 0;
-    event->thread_id = tells_thread ? event->thread_id : 0;
-    trace->ring_events++;
-    return 0;
-}
-
-/* Walks the copied slots; the first is at position `start` of the ring. */
-static int walk_ring(struct vt_trace *trace, const uint8_t *slots, uint64_t start, uint64_t count)
-{
-    bool in_hole = false;
-    for (uint64_t at = 0; at < count;) {
-        const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
-        uint64_t to_wrap = trace->header.ring_slots - ((start + at) & (trace->header.ring_slots - 1));
-        bool whole =
-            record->slots > 0 && record->slots <= count - at &&
-            (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
-            (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
-             (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
-        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
-            trace->unfinished_records += !in_hole;
-            in_hole = true;
-            at++;
-            continue;
-        }
-        in_hole = false;
-        int error = record->committed ? take_ring_record(trace, record) : 0;
-        if (error == -ENOMEM || error == -E2BIG)
-            return error;
-        if (!record->committed || error)
-            trace->unfinished_records++;
-        at += record->slots;
-    }
-    return 0;
-}
-
-static int read_ring(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t start)
-{
-    const struct vt_file_header *header = &trace->header;
-    if (header->ring_consumed > start && header->ring_consumed <= header->ring_reserved)
-        start = header->ring_consumed;
-    uint64_t count = header->ring_reserved > start ? header->ring_reserved - start : 0;
-    if (count > header->ring_slots) /* producers reserve before they wait for space */
-        count = header->ring_slots;
-    if (count == 0)
-        return 0;
-    uint64_t ring_end = header->ring_offset + header->ring_slots * VT_SLOT_BYTES;
-    if (file_bytes < ring_end) {
-        trace->truncated = true;
-        /* Chunks come after the ring, so there are none; take no more memory than the file has bytes. */
-        uint64_t there =
-            file_bytes > header->ring_offset ? (file_bytes - header->ring_offset) / VT_SLOT_BYTES : 0;
-        count = count < there ? count : there;
-    }
-    if (count == 0)
-        return 0;
-    /* Definitions point into the copy, so it lives as long as the trace. */
-    uint8_t *slots = vt_arena_take(&trace->tables->arena, count * VT_SLOT_BYTES);
-    if (!slots)
-        return -ENOMEM;
-    memset(slots, 0, count * VT_SLOT_BYTES);
-    int error = copy_ring(trace, file, file_bytes, start, start + count, slots);
-    return error ? error : walk_ring(trace, slots, start, count);
-}
-
-/* Makes the events safe to index with: stack ids and device numbers in range. */
-static void settle_events(struct vt_trace *trace)
-{
+    const struct vt_event *pause = NULL;
     for (size_t i = 0; i < trace->event_count; i++) {
         struct vt_event *event = &trace->events[i];
         if (event->stack_id >= trace->stack_count ||
@@ -217,9 +135,23 @@ static void settle_events(struct vt_trace *trace)
             trace->missing_stacks++;
             event->stack_id = 0;
         }
+        trace->gap_refusals += event->head_start && event->kind == VT_EVENT_OOM;
         if (event->device_index < -1 || event->device_index >= (int)VT_MAX_DEVICES)
             event->device_index = -1;
+        if (is_rare(event) && VT_APPEND(trace->rare_events, trace->rare_event_count,
+                                        trace->tables->rare_event_capacity, (uint32_t)i))
+            return -ENOMEM;
+        if (event->kind == VT_EVENT_PAUSE && !pause)
+            pause = event;
+        if (pause && (event->kind == VT_EVENT_RESUME || i + 1 == trace->event_count)) {
+            const size_t begun = (size_t)(pause - trace->events);
+            trace->paused_events +=
+                trace->event_numbers ? trace->event_numbers[i] - trace->event_numbers[begun] : i - begun;
+            trace->paused_ns += event->t_ns > pause->t_ns ? event->t_ns - pause->t_ns : 0;
+            pause = NULL;
+        }
     }
+    return 0;
 }
 
 /* Gives each stack one thread, since phases and engines are of threads. A stack of several threads gets a
@@ -281,7 +213,167 @@ static int new_trace(const char *path, struct vt_trace **made)
     return 0;
 }
 
-static int read_once(const char *path, int file, struct vt_trace **made, const struct message *message)
+/* ---- Long traces: read twice, and thinned. ---- */
+
+struct long_reading {
+    struct vt_trace *trace;
+    struct vt_survey survey;
+    struct vt_thinner thinner;
+};
+
+static int take_for_survey(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    int error = vt_survey_reach(&reading->survey, reading->trace->stack_count);
+    return error ? error : vt_survey_take(&reading->survey, events, count);
+}
+
+static int take_for_thinner(void *context, const struct vt_event *events, size_t count)
+{
+    struct long_reading *reading = context;
+    return vt_thin_take(&reading->thinner, events, count);
+}
+
+/* Reads the chunks once more, then the events of the ring, which were kept. */
+static int read_again(struct long_reading *reading, int file, const struct vt_event *ring, size_t ring_count)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    const uint64_t first_events = tables->taken_events;
+    tables->take_events = take_for_thinner;
+    int error = vt_records_read_again(trace, file);
+    if (!error && tables->taken_events != first_events)
+        error = -EAGAIN; /* the file was changed meanwhile */
+    if (!error)
+        error = vt_thin_take(&reading->thinner, ring, ring_count);
+    return error ? error : vt_thin_end(&reading->thinner);
+}
+
+/* Steps of other programs are not recognised among a part of their events. */
+static bool goes_backward(const struct vt_survey *survey, const uint8_t *kinds, size_t stacks)
+{
+    for (size_t id = 0; id < stacks && id < survey->stack_capacity; id++)
+        if (kinds[id] == VT_STACK_BACKWARD && survey->stack_events[id])
+            return true;
+    return false;
+}
+
+static void take_thinned(struct long_reading *reading)
+{
+    struct vt_trace *trace = reading->trace;
+    trace->events = reading->thinner.events;
+    trace->event_count = reading->thinner.count;
+    trace->tables->event_capacity = reading->thinner.capacity;
+    trace->event_numbers = reading->thinner.numbers;
+    trace->event_bytes = reading->thinner.bytes;
+    trace->gaps = reading->thinner.gaps;
+    trace->gap_count = reading->thinner.gap_count;
+    trace->omitted_events = reading->thinner.omitted_events;
+    trace->unkept_events = reading->thinner.unkept_events;
+    trace->unseen_passes = reading->thinner.unseen_passes;
+    trace->recorded_events =
+        reading->thinner.next + reading->thinner.unkept_events - reading->thinner.added_events;
+    vt_thin_free(&reading->thinner);
+}
+
+static int read_long(struct long_reading *reading, int file, const struct vt_thinning *thinning)
+{
+    struct vt_trace *trace = reading->trace;
+    struct vt_trace_tables *tables = trace->tables;
+    struct vt_window *windows = NULL;
+    size_t window_count = 0;
+    uint8_t *kinds = NULL;
+    struct vt_event *ring = NULL;
+    size_t ring_count = 0;
+    reading->survey.budget = thinning->above_events;
+    tables->take_events = take_for_survey;
+    tables->take_context = reading;
+    int error = vt_records_read(trace, file);
+    if (!error)
+        error = take_for_survey(reading, trace->events, trace->event_count);
+    if (!error) {
+        ring = trace->events;
+        ring_count = trace->event_count;
+        trace->events = NULL;
+        trace->event_count = tables->event_capacity = 0;
+        vt_definitions_finish(trace);
+        error = vt_survey_windows(&reading->survey, thinning->asked, thinning->asked_count, &windows,
+                                  &window_count);
+    }
+    reading->thinner.kind_count = trace->stack_count;
+    if (!error)
+        error = thinning->find_kinds(trace, &kinds);
+    if (!error && !goes_backward(&reading->survey, kinds, trace->stack_count) && window_count > 0) {
+        windows[0] = (struct vt_window){0, UINT64_MAX};
+        window_count = 1;
+    }
+    reading->thinner.kinds = kinds;
+    reading->thinner.windows = windows;
+    reading->thinner.window_count = trace->window_count = window_count;
+    trace->recorded_kinds = malloc(sizeof reading->survey.kinds);
+    if (trace->recorded_kinds)
+        memcpy(trace->recorded_kinds, reading->survey.kinds, sizeof reading->survey.kinds);
+    else if (!error)
+        error = -ENOMEM;
+    vt_survey_free(&reading->survey);
+    if (!error)
+        error = read_again(reading, file, ring, ring_count);
+    free(ring);
+    free(windows);
+    free(kinds);
+    free(trace->events);
+    take_thinned(reading);
+    return error;
+}
+
+/* A trace with gaps that is short. */
+static int read_with_gaps(struct long_reading *reading, int file)
+{
+    struct vt_trace *trace = reading->trace;
+    const struct vt_window all = {0, UINT64_MAX};
+    reading->thinner.windows = &all;
+    reading->thinner.window_count = 1;
+    int error = vt_records_read(trace, file);
+    if (!error)
+        error = vt_thin_take(&reading->thinner, trace->events, trace->event_count);
+    if (!error)
+        error = vt_thin_end(&reading->thinner);
+    free(trace->events);
+    trace->window_count = reading->thinner.gap_count + 1;
+    take_thinned(reading);
+    return error;
+}
+
+/* Of a trace with gaps the header tells how many there were. */
+static uint64_t count_events(const struct vt_trace *trace, int file)
+{
+    const struct vt_file_header *header = &trace->header;
+    struct vt_chained_chunk_header head;
+    uint64_t count = 0;
+    if (!(header->feature_bits & VT_FEATURE_FLIGHT))
+        return header->counters.events;
+    for (uint64_t at = header->chunks_offset;
+         at < header->chunks_end && !vt_read_at(file, &head, sizeof head, at) &&
+         head.chunk.magic == VT_CHAINED_MAGIC;
+         at += head.chunk.header_bytes + (uint64_t)head.chunk.stored_bytes)
+        count += head.chunk.events;
+    return count;
+}
+
+static int read_events(struct vt_trace *trace, int file, const struct vt_thinning *thinning)
+{
+    struct long_reading reading = {.trace = trace};
+    if (thinning && count_events(trace, file) > thinning->above_events)
+        return read_long(&reading, file, thinning);
+    if (trace->header.feature_bits & VT_FEATURE_FLIGHT)
+        return read_with_gaps(&reading, file);
+    int error = vt_records_read(trace, file);
+    trace->recorded_events = trace->event_count;
+    return error;
+}
+
+static int read_once(const char *path, int file, const struct vt_thinning *thinning, struct vt_trace **made,
+                     const struct message *message)
 {
     struct stat status;
     struct vt_trace *trace;
@@ -296,18 +388,14 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     error = read_header(trace, file, message);
     if (error)
         return error;
-    if (fstat(file, &status) < 0) /* again: the file may grow, and the header is of its present size */
-        return fail(message, -errno, "%s", strerror(errno));
-    uint64_t file_bytes = (uint64_t)status.st_size, ring_position = 0;
-    error = vt_chunks_read(trace, file, file_bytes, &ring_position);
-    if (!error)
-        error = read_ring(trace, file, file_bytes, ring_position);
+    error = read_events(trace, file, thinning);
     if (error)
         return fail(message, error, "%s",
                     error == -E2BIG ? "more than 4294967294 events; record a shorter run" : strerror(-error));
     vt_definitions_finish(trace);
-    settle_events(trace);
-    error = split_by_thread(trace);
+    error = settle_events(trace);
+    if (!error)
+        error = split_by_thread(trace);
     if (!error)
         error = vt_stacks_end_at_loop(trace);
     if (!error)
@@ -319,7 +407,8 @@ static int read_once(const char *path, int file, struct vt_trace **made, const s
     return 0;
 }
 
-int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                          char *error_text, size_t error_bytes)
 {
     struct message message = {.text = error_text, .bytes = error_bytes, .path = path};
     *trace = NULL;
@@ -328,22 +417,36 @@ int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, s
     if (file < 0)
         return fail(&message, -errno, "%s", strerror(errno));
     int error = 0;
+    bool moved = true;
     for (int tries = 0; tries < LIVE_TRIES; tries++) {
         struct vt_file_header after;
         vt_trace_close(*trace);
         *trace = NULL;
-        error = read_once(path, file, trace, &message);
-        if (error || (*trace)->header.state != VT_STATE_RECORDING ||
-            vt_read_at(file, &after, sizeof after, 0) ||
-            (after.ring_consumed == (*trace)->header.ring_consumed && after.state == VT_STATE_RECORDING))
+        error = read_once(path, file, thinning, trace, &message);
+        if (!*trace || vt_read_at(file, &after, sizeof after, 0)) {
+            moved = false;
+            break;
+        }
+        const struct vt_file_header *before = &(*trace)->header;
+        moved = after.moves != before->moves || after.chunks_offset != before->chunks_offset;
+        if (!moved && (error || before->state != VT_STATE_RECORDING || after.state == VT_STATE_RECORDING))
             break;
     }
+    if (moved)
+        error = fail(&message, -EAGAIN,
+                     "its process makes room in it again and again; vramtrace ctl %u snapshot copies it",
+                     (*trace)->header.pid);
     close(file);
     if (error) {
         vt_trace_close(*trace);
         *trace = NULL;
     }
     return error;
+}
+
+int vt_trace_open(const char *path, struct vt_trace **trace, char *error_text, size_t error_bytes)
+{
+    return vt_trace_open_thinned(path, NULL, trace, error_text, error_bytes);
 }
 
 void vt_trace_close(struct vt_trace *trace)
@@ -367,6 +470,11 @@ void vt_trace_close(struct vt_trace *trace)
     vt_arena_free(&tables->arena);
     free(tables);
     free(trace->events);
+    free(trace->rare_events);
+    free(trace->event_numbers);
+    free(trace->event_bytes);
+    free(trace->gaps);
+    free(trace->recorded_kinds);
     free(trace->stacks);
     free(trace->codes);
     free(trace->devices);

@@ -190,10 +190,10 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
     return NULL;
 }
 
-static bool refine_name(struct vt_trace_tables *tables, struct vt_symbol_entry *entry,
+static bool refine_name(const struct vt_trace *trace, struct vt_symbol_entry *entry,
                         struct vt_module_entry *module, bool exported_too)
 {
-    return vt_debug_name(tables, module, entry->symbol.address, exported_too, &entry->symbol.linkage_name,
+    return vt_debug_name(trace, module, entry->symbol.address, exported_too, &entry->symbol.linkage_name,
                          &entry->symbol.symbol_address);
 }
 
@@ -219,7 +219,7 @@ struct vt_symbol_entry *vt_symbol_entry(const struct vt_trace *trace, uint64_t a
         if (entry->symbol.module_base == 0)
             entry->symbol.module_base = module->base;
         if (!recorded)
-            refine_name(tables, entry, module, true);
+            refine_name(trace, entry, module, true);
     }
     name_symbol(tables, entry);
     return entry;
@@ -236,7 +236,7 @@ void vt_symbol_refine(const struct vt_trace *trace, struct vt_symbol_entry *entr
     struct vt_module_entry *module = vt_module_at(trace, entry->symbol.address);
     if (!module)
         return;
-    if (entry->symbol.linkage_name[0] == '\0' && refine_name(trace->tables, entry, module, false))
+    if (entry->symbol.linkage_name[0] == '\0' && refine_name(trace, entry, module, false))
         name_symbol(trace->tables, entry);
     vt_debug_locate(trace->tables, module, entry->symbol.address, &entry->file, &entry->line);
 }

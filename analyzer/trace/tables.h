@@ -37,6 +37,11 @@ struct vt_trace_tables {
     struct vt_arena arena;
     uint64_t definition_bytes; /* read so far: what bounds the ids that we accept */
     uint64_t payload_bytes, stored_bytes;
+    /* Where events go as they are read, instead of staying in `events`; NULL = nowhere. */
+    int (*take_events)(void *context, const struct vt_event *events, size_t count);
+    void *take_context;
+    uint64_t taken_events, chunks_read_end;
+    bool definitions_known; /* a second reading: only events are taken */
     bool process_known;
 
     struct vt_index strings, functions; /* id → texts */
@@ -54,7 +59,7 @@ struct vt_trace_tables {
     const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
-    size_t event_capacity, stack_capacity, code_capacity, device_capacity;
+    size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity;
     struct vt_written_line *written; /* by file (by its text) and line once the trace is read */
     size_t written_count, written_capacity;
 
@@ -86,9 +91,19 @@ const struct vt_written_line *vt_written_find(const struct vt_trace *trace, cons
  * symbols. Returns 0 or -ENOMEM. */
 int vt_stacks_end_at_loop(struct vt_trace *trace);
 
-/* chunks.c: reads all chunks of the open file. *ring_position is raised past what they hold. */
-int vt_chunks_read(struct vt_trace *trace, int file, uint64_t file_bytes, uint64_t *ring_position);
+/* records.c: all chunks, then what the ring still holds. again: the events of the same chunks once more. */
+int vt_records_read(struct vt_trace *trace, int file);
+int vt_records_read_again(struct vt_trace *trace, int file);
+
+/* chunks.c: reads chunks of the open file from *offset up to `end`; a later call goes on where the one before
+ * it ended. Beyond header.chunks_end one that is not whole ends them, and is no damage. *offset and
+ * *ring_position are raised past what was read. begin: NULL without memory. */
+struct vt_chunk_reader *vt_chunks_begin(struct vt_trace *trace, int file);
+int vt_chunks_read(struct vt_chunk_reader *reader, uint64_t end, uint64_t *offset, uint64_t *ring_position);
+void vt_chunks_end(struct vt_chunk_reader *reader);
 int vt_events_reserve(struct vt_trace *trace, size_t more);
+/* Hands the events at hand to tables->take_events, if there is one. Returns what that returns. */
+int vt_events_hand_over(struct vt_trace *trace);
 /* Reads exactly `bytes`, or returns -errno (-EBADMSG at the end of the file). */
 int vt_read_at(int file, void *buffer, size_t bytes, uint64_t offset);
 
@@ -106,7 +121,7 @@ struct vt_module_entry *vt_module_at(const struct vt_trace *trace, uint64_t addr
  * have found had the process asked. */
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line);
-bool vt_debug_name(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
+bool vt_debug_name(const struct vt_trace *trace, struct vt_module_entry *module, uint64_t address,
                    bool exported_too, const char **linkage_name, uint64_t *symbol_address);
 void vt_debug_close(struct vt_debug_file *debug);
 

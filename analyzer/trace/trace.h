@@ -44,6 +44,13 @@ struct vt_trace_device {
     int index;
     const char *name;     /* "" = unknown */
     uint64_t total_bytes; /* 0 = unknown */
+    bool has_uuid;        /* tells the card from all others */
+    uint8_t uuid[16];
+};
+
+/* A variable that a launcher had put into the environment (preload/launch.def). */
+struct vt_trace_variable {
+    const char *name, *value;
 };
 
 /* What an inspection of live objects found (format.h, struct vt_inspection_part). Strings are never NULL. */
@@ -58,6 +65,8 @@ struct vt_inspection_tensor {
     int32_t root;      /* index into vt_trace.roots, -1 = in no module */
     int32_t optimizer; /* index into vt_trace.optimizers, -1 = none */
     const char *path, *dtype, *shape;
+    const char
+        *whole_shape; /* of the distributed tensor that it is a part of; "" = it is of none, or not known */
     uint64_t data_address, bytes, storage_address, storage_bytes;
     int8_t device_index;
 };
@@ -107,8 +116,10 @@ struct vt_trace {
     bool truncated;               /* the file is shorter than its header says, or a chunk is damaged */
     uint64_t damaged_bytes;       /* of chunks that could not be read */
     uint64_t ring_events;         /* of events: taken from the ring of a process that did not end in order */
+    bool ring_missing;            /* the process did not end in order, and its ring is not there */
     uint64_t unfinished_records;  /* reserved in the ring, never committed */
     uint64_t missing_stacks;      /* events whose stack is not in the trace */
+    uint64_t paused_events, paused_ns; /* between VT_EVENT_PAUSE and VT_EVENT_RESUME, or the end */
 
     int argument_count;
     const char **arguments;
@@ -116,9 +127,27 @@ struct vt_trace {
     const char *working_folder;
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */
+    const struct vt_trace_variable *launch;
+    size_t launch_count;
 
-    struct vt_event *events; /* in order; head is zero; their threads are those of their stacks */
+    /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
+     * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
+    struct vt_event *events;
+    uint32_t *rare_events; /* indices of those that neither allocate, free nor make a node, in order */
+    size_t rare_event_count;
     size_t event_count;
+
+    uint64_t recorded_events;               /* in the file; more than `event_count` if the trace is thinned */
+    uint64_t omitted_events, unkept_events; /* the second of the first: the recorder did not keep them */
+    uint64_t gap_refusals;         /* in gaps of the recorder, which show not all that was alive then */
+    uint64_t unseen_passes;        /* backward passes that nothing shows: steps are not counted there */
+    uint64_t (*recorded_kinds)[4]; /* of recorded_events: by kind and enum vt_layer (0 = another); NULL: of
+                                      `events` */
+    uint64_t *event_numbers;       /* of each event, as recorded; NULL: its index */
+    struct vt_event_bytes *event_bytes; /* thin.h: of each event of a thinned trace; NULL: it is not */
+    size_t window_count;                /* runs of events without gaps */
+    struct vt_gap *gaps;                /* thin.h: where events are missing; in order */
+    size_t gap_count;
 
     struct vt_trace_stack
         *stacks; /* index = stack id; 0 is the empty stack; ids without a record are empty */
@@ -141,7 +170,25 @@ struct vt_trace {
  * nothing was recorded, -EPROTO for a version that we cannot read) and writes one line saying what and where
  * to `error` (at least 512 bytes). A damaged or unfinished trace is no failure. */
 int vt_trace_open(const char *path, struct vt_trace **trace, char *error, size_t error_bytes);
+/* The same; of a file with more events than that, some stay in the file (thin.h). find_kinds: enum
+ * vt_stack_kind of each stack, which the caller frees; 0 or -ENOMEM. */
+struct vt_window;
+struct vt_thinning {
+    uint64_t above_events;
+    const struct vt_window *asked; /* events, as recorded, that stay, with some steps around; in any order */
+    size_t asked_count;
+    int (*find_kinds)(const struct vt_trace *trace, uint8_t **kinds);
+};
+int vt_trace_open_thinned(const char *path, const struct vt_thinning *thinning, struct vt_trace **trace,
+                          char *error, size_t error_bytes);
 void vt_trace_close(struct vt_trace *trace);
+
+/* The number that an event has in the file. */
+static inline uint64_t vt_trace_event_number(const struct vt_trace *trace, uint32_t event_index)
+{
+    return trace->event_numbers && event_index < trace->event_count ? trace->event_numbers[event_index]
+                                                                    : event_index;
+}
 
 /* Text of a string id (marks, ranges), or NULL; name of a function id, or NULL. */
 const char *vt_trace_string(const struct vt_trace *trace, uint64_t id);

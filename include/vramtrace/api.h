@@ -21,6 +21,13 @@ __attribute__((weak)) int vramtrace_mark(const char *name);
  * next reaches a safe point, however long it takes. Returns 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_inspect(const char *name);
 
+/* Between stop and start events have no stacks, and objects are inspected only by vramtrace_inspect: that costs
+ * next to nothing, and every byte is still counted. What was made meanwhile has a size and a life, but no line;
+ * the inspection that follows start names what is alive. Return 1 if it is so now, else 0 (nothing is recorded
+ * yet, or no longer). VRAMTRACE_START=manual begins as if stopped. */
+__attribute__((weak)) int vramtrace_start(void);
+__attribute__((weak)) int vramtrace_stop(void);
+
 /* Opens and closes a named range on the calling thread, like NVTX's push and pop; ranges nest.
  * Return 1 if recorded, else 0. */
 __attribute__((weak)) int vramtrace_range_push(const char *name);
@@ -31,6 +38,8 @@ __attribute__((weak)) int vramtrace_range_pop(void);
  * these, they decide what counts as a step. */
 #define VRAMTRACE_STEP() VRAMTRACE_MARK("vramtrace.step")
 #define VRAMTRACE_INSPECT(name) (vramtrace_inspect ? vramtrace_inspect(name) : 0)
+#define VRAMTRACE_START() (vramtrace_start ? vramtrace_start() : 0)
+#define VRAMTRACE_STOP() (vramtrace_stop ? vramtrace_stop() : 0)
 #define VRAMTRACE_RANGE_PUSH(name) (vramtrace_range_push ? vramtrace_range_push(name) : 0)
 #define VRAMTRACE_RANGE_POP() (vramtrace_range_pop ? vramtrace_range_pop() : 0)
 

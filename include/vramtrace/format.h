@@ -1,22 +1,28 @@
-/* The trace file (.vrt): the only thing that libvramtrace.so and the analyzer share.
+/* The trace file (.vrt), and the ring file of a process that records: all that libvramtrace.so and the analyzer share.
  *
- *     offset 0            struct vt_file_header, padded to VT_HEADER_BYTES; mapped shared while recording
- *     ring_offset         ring of ring_slots slots of VT_SLOT_BYTES; mapped shared while recording
- *     chunks_offset       chunks, one after the other, up to header.chunks_end
+ *     trace: offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
+ *            chunks_offset   chunks, one after the other, up to header.chunks_end or further
+ *     ring:  offset 0        struct vt_ring_header, padded to VT_RING_HEADER_BYTES
+ *            then            slots of VT_SLOT_BYTES
  *
  * Everything is little-endian and naturally aligned. A process's records go through the ring in one global order; a writer
- * thread moves them from the ring to compressed chunks. Committed records in the ring are in the page cache, so they survive
- * the death of the process: a reader takes the chunks, then the rest from the ring.
+ * thread moves them from the ring to compressed chunks within 100 ms. Only that thread writes the trace, and only by
+ * calls: it is never mapped. The ring lies in memory (tmpfs), mapped shared, so what is committed there survives the death
+ * of the process: a reader takes the chunks, then the rest from the ring. Where there is no such memory the ring is private,
+ * and what a killed process recorded last, at most 100 ms, is lost.
  *
- * Ring. Positions count slots and never wrap (slot = position % ring_slots). A record takes whole slots and never wraps around
+ * Ring. Positions count slots and never wrap (slot = position % slots). A record takes whole slots and never wraps around
  * the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots may wrap). A producer
- *   1. raises header.ring_reserved by the record's slots;
+ *   1. raises ring_reserved by the record's slots;
  *   2. stores the record's head with committed = 0 (so that a reader can skip a record whose producer
  *      died while filling it; before this store all its slots are zero);
  *   3. fills the record;
  *   4. stores the head again with committed = 1 (release).
- * The writer appends a chunk, stores header.chunks_end, zeroes the slots, then raises header.ring_consumed.
- * A chunk has the ring position that follows it, so no kill in between loses or doubles a record.
+ * The writer appends a chunk, rewrites the trace's header, zeroes the slots, then raises ring_consumed. A chunk has the ring
+ * position that follows it, so no kill in between loses or doubles a record: while the state is VT_STATE_RECORDING, whole
+ * chunks beyond header.chunks_end, with rising positions, count too.
+ *
+ * Format 1 had the ring in the trace, mapped shared, between header and chunks.
  *
  * Untrusted input: a reader checks every length here against what it has. */
 #ifndef VRAMTRACE_FORMAT_H
@@ -26,18 +32,30 @@
 
 #define VT_MAGIC "VRAMTRC\n"
 #define VT_STEP_MARK "vramtrace.step"
-#define VT_FORMAT_VERSION 1u
-#define VT_FORMAT_MINIMUM_READABLE 1u /* the oldest reader version that understands a file written now */
-#define VT_HEADER_BYTES 8192u
+#define VT_RING_MAGIC "VRAMRNG\n"
+#define VT_FORMAT_VERSION 2u
+#define VT_FORMAT_MINIMUM_READABLE 2u /* the oldest reader version that understands a file written now */
+#define VT_HEADER_BYTES 4096u
+#define VT_RING_HEADER_BYTES 12288u
+#define VT_RING_PATH_BYTES 256u
+/* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
+ * process id there. */
+#define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
 #define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
+#define VT_CHAINED_MAGIC 0x32435456u /* "VTC2" */
 #define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
+#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
+#define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
+#define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
 
 enum vt_file_state {
-    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs */
+    VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
     VT_STATE_COMPLETE = 2,  /* the process ended and everything it committed is in chunks */
     VT_STATE_STOPPED = 3,   /* recording stopped before the process ended; stop_reason says why */
+    VT_STATE_KILLED = 4,    /* the process was killed, and its ring is now in chunks */
+    VT_STATE_SNAPSHOT = 5,  /* a copy that was made while the process ran */
 };
 
 /* Running totals for `vramtrace top`, the exit line, and checks. Bytes; written with relaxed atomics. */
@@ -48,14 +66,34 @@ struct vt_live_device {
     uint64_t block_peak_bytes;
 };
 
+/* Written with relaxed atomics, in the ring; the trace has a copy as of the latest chunk. */
+struct vt_counters {
+    uint64_t events;  /* in chunks */
+    uint64_t dropped; /* events lost because the ring was full */
+    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
+    uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
+    struct vt_live_device live[VT_MAX_DEVICES];
+    uint64_t after_end;     /* events that came once recording had ended or stopped */
+    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
+    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+};
+
+/* Tells a process from all others; 0 = not known. */
+struct vt_process_identity {
+    uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+    uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known */
+    uint32_t pid, user_id;
+};
+
 struct vt_file_header {
     char magic[8];
     uint32_t format_version;
     uint32_t minimum_readable;
     uint32_t header_bytes; /* VT_HEADER_BYTES */
     uint32_t slot_bytes;   /* VT_SLOT_BYTES */
-    uint64_t ring_offset;
-    uint64_t ring_slots; /* a power of two */
+    uint64_t ring_offset;  /* format 1: where the ring is in this file; else 0 */
+    uint64_t ring_slots;   /* a power of two */
     uint64_t chunks_offset;
     uint64_t feature_bits; /* enum vt_feature; a reader refuses bits it does not know in the low half */
 
@@ -66,25 +104,77 @@ struct vt_file_header {
     char host[64];
     char program_version[32];
 
-    /* Below: changes while recording. */
-    uint32_t state; /* enum vt_file_state */
+    /* Changes while recording. */
+    uint32_t state;       /* enum vt_file_state */
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
+    uint64_t ring_reserved; /* format 1: as in struct vt_ring_header; else 0 */
+    uint64_t ring_consumed; /* format 1: the same; else the position after the chunks up to chunks_end */
+    uint64_t chunks_end;    /* file offset past the last whole chunk, or one before it */
+    struct vt_counters counters;
+
+    /* From format 2 on. */
+    uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
+    struct vt_process_identity process;
+    uint8_t identity[16]; /* random; the ring has the same */
+    char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
+    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
+};
+
+/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
+ * turns by flock() of the ring. */
+enum vt_control_command {
+    VT_CONTROL_START = 1,   /* with stacks from now on */
+    VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
+    VT_CONTROL_MARK = 3,    /* as vramtrace_mark (api.h) with `text` */
+    VT_CONTROL_INSPECT = 4, /* as vramtrace_inspect */
+};
+struct vt_control {
+    uint32_t asked;    /* raised (release) once the rest is filled */
+    uint32_t answered; /* the last number that was done (release) */
+    uint32_t command;
+    uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
+    uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
+    uint32_t inspections; /* recorded so far */
+    char text[1024];   /* NUL-terminated */
+};
+
+/* What is known of one device besides the counters. */
+struct vt_tally_device {
+    uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
+    char name[64];    /* NUL-terminated, cut off; "" = not known */
+    uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
+    uint64_t info_ns;                 /* the event clock; 0 = it has not said */
+    uint64_t segment_bytes;           /* that a framework's allocator holds, as it counts them itself */
+    uint64_t segment_peak_bytes;
+};
+
+/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
+struct vt_tally {
+    uint64_t kept; /* 1; 0: the rest is not known */
+    uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
+    char rank[16]; /* the launcher's number of this process, "" = none */
+    struct vt_tally_device devices[VT_MAX_DEVICES];
+};
+
+struct vt_ring_header {
+    char magic[8]; /* VT_RING_MAGIC */
+    uint32_t format_version;
+    uint32_t header_bytes; /* VT_RING_HEADER_BYTES */
+    uint64_t slots;        /* a power of two */
+    uint8_t identity[16];  /* the trace's */
+    struct vt_process_identity process;
     uint64_t ring_reserved; /* positions, in slots */
     uint64_t ring_consumed;
-    uint64_t chunks_end; /* file offset past the last whole chunk */
-    uint64_t events;     /* committed */
-    uint64_t dropped;    /* events lost because the ring was full */
-    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
-    uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
-    struct vt_live_device live[VT_MAX_DEVICES];
-    uint64_t after_end;     /* events that came once recording had ended or stopped */
-    uint64_t without_stack; /* events whose stack is not recorded: too many different ones came before */
-    uint64_t python_free_threaded; /* 1: a CPython without a global lock, whose objects are not inspected */
+    struct vt_counters counters;
+    char trace_path[4096]; /* absolute */
+    struct vt_control control;
+    struct vt_tally tally;
 };
 
 enum vt_feature {
     VT_FEATURE_EVENT_THREADS = 1, /* each event has its thread; without it each stack belongs to one */
+    VT_FEATURE_FLIGHT = 2,        /* there may be gaps (VT_EVENT_GAP_BEGIN) */
 };
 
 enum vt_stop_reason {
@@ -93,6 +183,7 @@ enum vt_stop_reason {
     VT_STOP_WRITE_ERROR = 2,
     VT_STOP_NO_MEMORY = 3,
     VT_STOP_NO_THREAD = 4,
+    VT_STOP_LIMIT = 5, /* VRAMTRACE_LIMIT */
 };
 
 struct vt_chunk_header {
@@ -110,6 +201,57 @@ struct vt_chunk_header {
  * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
  * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
  * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last. */
+
+/* A chunk of a chain. In a trace there may be chunks of both kinds; the magic tells. What a chunk holds is packed by what the
+ * chunks before it in its chain held, so that chunks may be small: a reader takes a chain from its start, and if one of its
+ * chunks is lost, so are those after it. Chains need nothing of each other.
+ *
+ * The stored bytes are, one after the other,
+ *   1. chunk.payload_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
+ *      most 1 << VT_DEFINITIONS_WINDOW): definition records as above, chunk.definitions_bytes of them once unpacked;
+ *   2. the rest: chunk.events events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
+struct vt_chained_chunk_header {
+    struct vt_chunk_header chunk; /* magic: VT_CHAINED_MAGIC; checksum: XXH3-64 of the stored bytes, seeded with that of
+                                     this header, its own checksum being 0 */
+    uint64_t chain; /* chunk.ring_position of the chain's first chunk */
+    uint32_t place; /* in the chain, from 0 */
+    uint32_t reserved;
+};
+
+/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer and reader expect,
+ * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
+ * code for it, format/events.c, which is the definition of this format; in outline:
+ *
+ * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
+ * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
+ * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
+ * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
+ * the count rises up to 60.
+ * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
+ * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
+ *
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
+ * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
+ *
+ * An event, in this order:
+ *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier place of its own
+ *     events, which its latest events repeat: the one after that is expected to come again. If it is lost, it is
+ *     searched by the hash of the latest eleven, then of the latest four events. Of the expected event stack, kind, layer, device and
+ *     flags are repeated, and
+ *       a framework's alloc: as many bytes as were made last in the place of so many; the address of the smallest hole, or
+ *       all of the hole if PyTorch would not cut it; a free: the block that was made last where that one's block was
+ *       made; both: the allocator's allocated bytes change by the event's, the reserved bytes stay;
+ *       sequence: changes by as much as it did there, or is 0; all other fields: as there, total_bytes 0.
+ *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one), then one bit for
+ *     stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far + 1; else a difference to that) and
+ *     those four bytes (1 bit: as this stack had them last; else four trees); then, each one bit for "as expected" and else a
+ *     difference to the latest event of that kind, for events of blocks to what is expected: bytes, address, detail,
+ *     total_bytes, sequence. Of a free the address comes first, and an unexpected one is a number, how many events ago the block was
+ *     made, or 0 and a difference.
+ *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
+ *     bits below the highest. */
 
 /* First 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
@@ -133,6 +275,8 @@ enum vt_record_kind {
     VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
     VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
     VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -180,6 +324,19 @@ enum vt_event_kind {
     VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
+                             bytes are counted as before */
+    VT_EVENT_RESUME = 34, /* no longer */
+    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts; and launches of
+     * graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
+    VT_EVENT_GAP_BEGIN = 35,
+    VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
+                              bytes, sequence = backward passes there, of which some are shown */
+    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
+                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
+                              and at the gap's ends those that belong to a pass outside.
+                              Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
+                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence */
 };
 
 enum vt_event_flag {
@@ -227,6 +384,7 @@ enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
 #define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
+_Static_assert(sizeof(struct vt_ring_header) <= VT_RING_HEADER_BYTES, "the ring's header fits");
 
 struct vt_process {
     struct vt_record_head head;
@@ -234,6 +392,9 @@ struct vt_process {
     uint32_t python_version; /* hex, as PY_VERSION_HEX; 0 where there is no Python */
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
+
+/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
+ * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
 
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
@@ -252,6 +413,14 @@ struct vt_device {
     uint32_t reserved;
     uint64_t total_bytes;
     /* name to the end of the record */
+};
+
+/* Tells a card, or its part, from all others, whatever index a process knows it by. */
+struct vt_device_uuid {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t reserved;
+    uint8_t uuid[16];
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */
@@ -310,12 +479,13 @@ struct vt_symbol {
  *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
  *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
  *   O optimizer address class holder  optimizer: its number, from 0, like root
- *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer
+ *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
  *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
  *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
  *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
  *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
- *                                     "64x256", "" for a scalar. optimizer: of state, else ""
+ *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
+ *                                     tensor that is a part of a distributed one, that one's shape
  *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
  *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
  *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".

@@ -2,11 +2,14 @@
 #include <stddef.h>
 
 #include "guard.h"
+#include "record/pause.h"
 #include "record/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int vramtrace_mark(const char *name);
 EXPORT int vramtrace_inspect(const char *name);
+EXPORT int vramtrace_start(void);
+EXPORT int vramtrace_stop(void);
 EXPORT int vramtrace_range_push(const char *name);
 EXPORT int vramtrace_range_pop(void);
 
@@ -30,6 +33,27 @@ int vramtrace_mark(const char *name)
 int vramtrace_inspect(const char *name)
 {
     return named(VT_EVENT_MARK, name ? name : "", true);
+}
+
+static int set_pause(bool begin)
+{
+    struct vt_session *session = vt_session_active();
+    int saved_errno;
+    if (!session || !vt_enter(&saved_errno))
+        return 0;
+    bool recorded = vt_pause(session, begin);
+    vt_leave(saved_errno);
+    return recorded;
+}
+
+int vramtrace_start(void)
+{
+    return set_pause(false);
+}
+
+int vramtrace_stop(void)
+{
+    return set_pause(true);
 }
 
 int vramtrace_range_push(const char *name)

@@ -58,14 +58,17 @@ static void record_device(int8_t device_index)
         return;
     VT_NEED(get_name, cuDeviceGetName);
     VT_NEED(get_total, cuDeviceTotalMem_v2);
+    VT_NEED(get_uuid, cuDeviceGetUuid_v2);
     char name[256] = "";
+    CUuuid uuid;
     size_t total_bytes = 0;
     if (get_name == NULL || get_name(name, sizeof(name), device_index) != CUDA_SUCCESS)
         name[0] = '\0';
     if (get_total == NULL || get_total(&total_bytes, device_index) != CUDA_SUCCESS)
         total_bytes = 0;
     name[sizeof(name) - 1] = '\0';
-    vt_record_device(device_index, name, total_bytes);
+    bool has_uuid = get_uuid != NULL && get_uuid(&uuid, device_index) == CUDA_SUCCESS;
+    vt_record_device(device_index, name, total_bytes, has_uuid ? uuid.bytes : NULL);
 }
 
 static bool memory_info(size_t *free_bytes, size_t *total_bytes)

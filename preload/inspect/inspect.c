@@ -20,6 +20,7 @@
 #include "stacks/python.h"
 #include "stacks/python_layout.h"
 #include "memory.h"
+#include "record/pause.h"
 #include "record/record.h"
 #include "record/session.h"
 
@@ -99,10 +100,13 @@ static void look_up(void)
 
 /* ---- asking ---- */
 
-/* NULL if nothing is inspected. */
+/* NULL if nothing is inspected. In a pause nothing is, but what someone has asked for. */
 static struct process *active(const struct vt_session *session)
 {
-    return session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
+    struct process *state =
+        session->options.inspect ? atomic_load_explicit(&process, memory_order_acquire) : NULL;
+    return state && vt_is_paused(session) && !(atomic_load(&state->wanted) & VT_INSPECTION_ASKED) ? NULL
+                                                                                                  : state;
 }
 
 /* Of the framework's blocks, now. */
@@ -110,7 +114,7 @@ static uint64_t live_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->live[i].block_bytes, __ATOMIC_RELAXED);
+        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_bytes, __ATOMIC_RELAXED);
     return bytes;
 }
 
@@ -187,25 +191,14 @@ static uint64_t peak_bytes(const struct vt_session *session)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES; i++)
-        bytes += __atomic_load_n(&session->ring.header->live[i].block_peak_bytes, __ATOMIC_RELAXED);
+        bytes += __atomic_load_n(&session->ring.header->counters.live[i].block_peak_bytes, __ATOMIC_RELAXED);
     return bytes;
-}
-
-/* True for one of the threads that have the first event of a pass. */
-static bool is_new_pass(struct process *state, int graph_task)
-{
-    int next = atomic_load_explicit(&state->next_graph_task, memory_order_relaxed);
-    while (graph_task >= next)
-        if (atomic_compare_exchange_weak_explicit(&state->next_graph_task, &next, graph_task + 1,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            return true;
-    return false;
 }
 
 static void note_backward(struct vt_session *session, int graph_task)
 {
     struct process *state = active(session);
-    if (!state || __builtin_expect(!is_new_pass(state, graph_task), 1))
+    if (!state || __builtin_expect(!vt_raise_above(&state->next_graph_task, graph_task), 1))
         return;
     unsigned passes = (unsigned)atomic_fetch_add(&state->passes, 1) + 1;
     uint64_t peak = peak_bytes(session), seen = atomic_load(&state->seen_peak_bytes);
@@ -238,8 +231,8 @@ static void note_peak(struct vt_session *session, uint32_t stack_id)
 
 static void ask_for(struct vt_session *session, unsigned reason)
 {
-    struct process *state = active(session);
-    if (state)
+    struct process *state = atomic_load_explicit(&process, memory_order_acquire);
+    if (state && session->options.inspect && (!vt_is_paused(session) || reason & VT_INSPECTION_ASKED))
         want(state, session, reason);
 }
 

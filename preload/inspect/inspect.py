@@ -284,20 +284,31 @@ def add_parts(inspection, role, root, path, tensor, optimizer, depth):
             add_tensor(inspection, role, root, f"{path}.{text(key)}", part, optimizer, depth=depth)
 
 
+def whole_shape(tensor):
+    """Of a distributed tensor: the field with the shape of all its parts together."""
+    try:
+        meta = attributes(slot(tensor, "_spec"))["tensor_meta"]
+        return "\t" + "x".join(map(str, tuple.__getitem__(meta, 0)))
+    except Exception:
+        return ""
+
+
 def add_tensor(inspection, role, root, path, tensor, optimizer="", if_new=False, depth=PARTS_DEPTH):
+    whole = ""
     if id(type(tensor)) not in inspection.plain:
         try:  # the local part of a distributed tensor
             local = slot(tensor, "_local_tensor")
         except AttributeError:
             local = None
-        tensor = tensor if local is None else local
+        if local is not None:
+            tensor, whole = local, whole_shape(tensor)
     place = place_of(inspection, tensor)
     inspection.asked += 1
     if inspection.deadline_ns and inspection.asked % CHECK_EVERY == 0 and now_ns() > inspection.deadline_ns:
         raise TooExpensive
     if place and not (if_new and place[0] in inspection.addresses):
         inspection.addresses.add(place[0])
-        inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}\n")
+        inspection.lines.append(f"T\t{role}\t{root}\t{path}\t{place[1]}\t{optimizer}{whole}\n")
     elif depth and id(type(tensor)) not in inspection.plain and answers_itself(inspection, tensor):
         add_parts(inspection, role, root, path, tensor, optimizer, depth - 1)
 

@@ -1,4 +1,4 @@
-/* Chunks: buffers that grow, events as columns, and their compression. */
+/* Chunks: buffers that grow, definitions compressed and events coded, both in chains. */
 #include "record/writer.h"
 
 #include <errno.h>
@@ -7,11 +7,11 @@
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "format/checksum.h"
+#include "format/events.h"
 #include "memory.h"
 
-enum { ZSTD_LEVEL = 3 };
+enum { ZSTD_LEVEL = 3, ZSTD_TABLE_LOG = 15 };
 
 /* ---- buffers ---- */
 
@@ -46,52 +46,7 @@ void *vt_buffer_definition(struct vt_buffer *buffer, enum vt_record_kind kind, s
     return head;
 }
 
-/* ---- columns ---- */
-
-/* LEB128 of zigzag(value - previous). At most 10 bytes. */
-static uint8_t *put(uint8_t *out, uint64_t difference)
-{
-    uint64_t value = difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
-    while (value >= 0x80) {
-        *out++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *out++ = (uint8_t)value;
-    return out;
-}
-
-#define PACK_COLUMN(field)                                                                                   \
-    static uint8_t *pack_##field(const struct vt_event *const *events, size_t count, uint8_t *out)           \
-    {                                                                                                        \
-        uint64_t previous = 0;                                                                               \
-        for (size_t i = 0; i < count; i++) {                                                                 \
-            uint64_t value = (uint64_t)events[i]->field;                                                     \
-            out = put(out, value - previous);                                                                \
-            previous = value;                                                                                \
-        }                                                                                                    \
-        return out;                                                                                          \
-    }
-VT_EVENT_COLUMNS(PACK_COLUMN)
-VT_EVENT_THREAD_COLUMN(PACK_COLUMN)
-
-/* Columns, as format.h describes them. */
-static void pack_events(const struct vt_event *const *events, size_t count, struct vt_buffer *out)
-{
-    enum { VARINT_MAXIMUM_BYTES = 10 };
-#define X(field)                                                                                             \
-    {                                                                                                        \
-        size_t before = out->bytes;                                                                          \
-        uint8_t *start = vt_buffer_add(out, count * VARINT_MAXIMUM_BYTES);                                   \
-        if (!start)                                                                                          \
-            return;                                                                                          \
-        out->bytes = before + (size_t)(pack_##field(events, count, start) - start);                          \
-    }
-    VT_EVENT_COLUMNS(X)
-    VT_EVENT_THREAD_COLUMN(X)
-#undef X
-}
-
-/* ---- compression ---- */
+/* ---- definitions ---- */
 
 /* zstd's memory: each piece begins with its size. */
 enum { PIECE_HEAD_BYTES = 64 };
@@ -114,39 +69,134 @@ static void return_memory(void *context, void *address)
         vt_memory_free(piece, *piece);
 }
 
+/* Appends the chunk's definitions to what is stored, as the next part of the chain's stream. */
+static bool pack_definitions(struct vt_chunk *chunk)
+{
+    ZSTD_inBuffer from = {chunk->definitions.data, chunk->definitions.bytes, 0};
+    size_t left = from.size;
+    while (left) {
+        const size_t bound = ZSTD_compressBound(from.size - from.pos) + 64;
+        uint8_t *data = vt_buffer_add(&chunk->stored, bound);
+        if (!data)
+            return false;
+        ZSTD_outBuffer to = {data, bound, 0};
+        left = ZSTD_compressStream2(chunk->compressor, &to, &from, ZSTD_e_flush);
+        chunk->stored.bytes -= bound - to.pos;
+        if (ZSTD_isError(left))
+            return false;
+    }
+    return true;
+}
+
+/* ---- events ---- */
+
+/* Makes room for another event between what is coded from the front and what from the back. */
+static bool make_room(struct vt_buffer *stored, struct vt_coder *coder, size_t bytes)
+{
+    uint8_t *old = stored->data, *old_end = old + stored->bytes;
+    if ((size_t)(coder->plain_out - coder->out) >= bytes)
+        return true;
+    const size_t front = (size_t)(coder->out - old), back = (size_t)(old_end - coder->plain_out),
+                 more = stored->bytes + bytes;
+    if (!vt_buffer_add(stored, more))
+        return false;
+    uint8_t *end = stored->data + stored->bytes;
+    memmove(end - back, end - more - back, back);
+    coder->out = stored->data + front;
+    coder->plain_out = end - back;
+    return true;
+}
+
+static bool pack_events(struct vt_chunk *chunk, bool first)
+{
+    enum { ROOM_BYTES = 16 << 10 };
+    struct vt_buffer *stored = &chunk->stored;
+    struct vt_event_codec *codec = chunk->codec;
+    const size_t start = stored->bytes, room = ROOM_BYTES + (first ? vt_events_start_bytes(codec) : 0);
+    if (!chunk->event_count)
+        return true;
+    uint8_t *out = vt_buffer_add(stored, room);
+    if (!out)
+        return false;
+    vt_events_write_chunk(codec, out, out + room, first);
+    for (size_t i = 0; i < chunk->event_count; i++) {
+        if (!make_room(stored, &codec->coder, VT_EVENT_BYTES_MAXIMUM))
+            return false;
+        vt_events_write(codec, chunk->events[i]);
+    }
+    const size_t least = (chunk->event_count + VT_EVENTS_PER_BYTE - 1) / VT_EVENTS_PER_BYTE;
+    if (!make_room(stored, &codec->coder, least + 2 * sizeof(uint64_t)))
+        return false;
+    stored->bytes =
+        (size_t)(vt_events_end(codec, stored->data + stored->bytes, stored->data + start + least) -
+                 stored->data);
+    return true;
+}
+
+/* ---- chunks ---- */
+
 bool vt_chunk_start(struct vt_chunk *chunk)
 {
-    chunk->compressor = ZSTD_createCCtx_advanced((ZSTD_customMem){take_memory, return_memory, NULL});
+    ZSTD_CCtx *compressor = ZSTD_createCCtx_advanced((ZSTD_customMem){take_memory, return_memory, NULL});
+    chunk->compressor = compressor;
     chunk->events = vt_memory_grow(NULL, 0, VT_CHUNK_EVENTS * sizeof *chunk->events);
-    return chunk->compressor && chunk->events;
+    chunk->codec = vt_memory_grow(NULL, 0, sizeof *chunk->codec);
+    if (!compressor || !chunk->events || !chunk->codec)
+        return false;
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_windowLog, VT_DEFINITIONS_WINDOW);
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_hashLog, ZSTD_TABLE_LOG);
+    ZSTD_CCtx_setParameter(compressor, ZSTD_c_chainLog, ZSTD_TABLE_LOG);
+    return true;
+}
+
+void vt_chunk_stop(struct vt_chunk *chunk)
+{
+    ZSTD_freeCCtx(chunk->compressor);
+    vt_memory_free(chunk->events, VT_CHUNK_EVENTS * sizeof *chunk->events);
+    vt_memory_free(chunk->codec, sizeof *chunk->codec);
+    vt_memory_free(chunk->definitions.data, chunk->definitions.capacity);
+    vt_memory_free(chunk->stored.data, chunk->stored.capacity);
+}
+
+static void begin_chain(struct vt_chunk *chunk, uint64_t ring_position)
+{
+    chunk->chain = ring_position;
+    chunk->place = chunk->chain_events = 0;
+    ZSTD_CCtx_reset(chunk->compressor, ZSTD_reset_session_only);
+    vt_events_begin_chain(chunk->codec);
+}
+
+void vt_chunk_end_chain(struct vt_chunk *chunk)
+{
+    chunk->place = 0;
 }
 
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position)
 {
-    struct vt_chunk_header *head;
-    struct vt_buffer *payload = &chunk->payload, *stored = &chunk->stored;
-    payload->bytes = stored->bytes = 0;
-    uint8_t *definitions = vt_buffer_add(payload, chunk->definitions.bytes);
-    if (definitions)
-        memcpy(definitions, chunk->definitions.data, chunk->definitions.bytes);
-    pack_events(chunk->events, chunk->event_count, payload);
-    size_t bound = ZSTD_compressBound(payload->bytes);
-    uint8_t *data = vt_buffer_add(stored, sizeof *head + bound);
-    if (!data || payload->failed || chunk->definitions.failed)
+    struct vt_chained_chunk_header head = {0};
+    struct vt_buffer *stored = &chunk->stored;
+    stored->bytes = 0;
+    if (!chunk->place || chunk->chain_events >= VT_CHAIN_EVENTS)
+        begin_chain(chunk, ring_position);
+    if (chunk->definitions.failed || !vt_buffer_add(stored, sizeof head) || !pack_definitions(chunk))
         return -ENOMEM;
-    size_t bytes = ZSTD_compressCCtx(chunk->compressor, data + sizeof *head, bound, payload->data,
-                                     payload->bytes, ZSTD_LEVEL);
-    if (ZSTD_isError(bytes))
+    const size_t definitions_stored = stored->bytes - sizeof head;
+    if (!pack_events(chunk, chunk->chain_events == 0))
         return -ENOMEM;
-    stored->bytes = sizeof *head + bytes;
-    head = (struct vt_chunk_header *)(void *)data;
-    *head = (struct vt_chunk_header){.magic = VT_CHUNK_MAGIC,
-                                     .header_bytes = sizeof *head,
-                                     .stored_bytes = (uint32_t)bytes,
-                                     .payload_bytes = (uint32_t)payload->bytes,
-                                     .definitions_bytes = (uint32_t)chunk->definitions.bytes,
-                                     .events = (uint32_t)chunk->event_count,
-                                     .ring_position = ring_position,
-                                     .checksum = XXH3_64bits(data + sizeof *head, bytes)};
+    head = (struct vt_chained_chunk_header){
+        .chunk = {.magic = VT_CHAINED_MAGIC,
+                  .header_bytes = sizeof head,
+                  .stored_bytes = (uint32_t)(stored->bytes - sizeof head),
+                  .payload_bytes = (uint32_t)definitions_stored,
+                  .definitions_bytes = (uint32_t)chunk->definitions.bytes,
+                  .events = (uint32_t)chunk->event_count,
+                  .ring_position = ring_position},
+        .chain = chunk->chain,
+        .place = chunk->place++,
+    };
+    head.chunk.checksum = vt_chained_checksum(&head, stored->data + sizeof head);
+    memcpy(stored->data, &head, sizeof head);
+    chunk->chain_events += (uint32_t)chunk->event_count;
     return 0;
 }

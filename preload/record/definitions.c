@@ -12,6 +12,7 @@
 #include "functions.h"
 #include "hash.h"
 #include "memory.h"
+#include "read_file.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
 #include "record/writer.h"
@@ -75,25 +76,12 @@ static bool is_new(struct key_set *set, uint64_t key)
     return true;
 }
 
-static size_t read_file(const char *path, char *data, size_t bytes)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t got = 1;
-    if (file < 0)
-        return 0;
-    while (used < bytes && (got = read(file, data + used, bytes - used)) > 0)
-        used += (size_t)got;
-    close(file);
-    return used;
-}
-
 struct vt_seen *vt_seen_make(void)
 {
     struct vt_seen *seen = vt_memory_grow(NULL, 0, sizeof *seen);
     if (!seen)
         return NULL;
-    seen->arguments_bytes = read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
+    seen->arguments_bytes = vt_read_file("/proc/self/cmdline", seen->arguments, ARGUMENTS_MAXIMUM_BYTES);
     if (seen->arguments_bytes && seen->arguments[seen->arguments_bytes - 1])
         seen->arguments[seen->arguments_bytes++] = 0;
     return seen;
@@ -120,6 +108,15 @@ void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions
         memcpy(body + bytes, folder, folder_bytes);
         memcpy(body + bytes + folder_bytes, executable, executable_bytes);
     }
+}
+
+void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions)
+{
+    const size_t bytes = options->launch_bytes;
+    struct vt_record_head *record =
+        bytes ? vt_buffer_definition(definitions, VT_RECORD_LAUNCH, sizeof *record, bytes) : NULL;
+    if (record)
+        memcpy(record + 1, options->launch, bytes);
 }
 
 struct module_search {
@@ -283,7 +280,7 @@ void vt_define_thread(const struct vt_session *session, uint64_t thread_id, stru
         memcpy(name, session->maker_name, bytes);
     } else {
         snprintf(path, sizeof path, "/proc/self/task/%llu/comm", (unsigned long long)thread_id);
-        bytes = read_file(path, name, sizeof name);
+        bytes = vt_read_file(path, name, sizeof name);
         while (bytes && name[bytes - 1] == '\n')
             bytes--;
     }

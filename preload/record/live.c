@@ -127,7 +127,7 @@ static void add(struct vt_session *session, int device_index, uint64_t bytes)
 {
     if (device_index < 0 || device_index >= (int)VT_MAX_DEVICES)
         return;
-    struct vt_live_device *live = &session->ring.header->live[device_index];
+    struct vt_live_device *live = &session->ring.header->counters.live[device_index];
     live->driver_bytes += bytes;
     if ((int64_t)live->driver_bytes > (int64_t)live->driver_peak_bytes)
         live->driver_peak_bytes = live->driver_bytes;
@@ -173,7 +173,7 @@ bool vt_live_framework(struct vt_session *session, const struct vt_event *event)
 {
     if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
         return false;
-    struct vt_live_device *live = &session->ring.header->live[event->device_index];
+    struct vt_live_device *live = &session->ring.header->counters.live[event->device_index];
     __atomic_store_n(&live->block_bytes, event->total_bytes, __ATOMIC_RELAXED);
     if (event->total_bytes <= __atomic_load_n(&live->block_peak_bytes, __ATOMIC_RELAXED))
         return false;

@@ -12,6 +12,7 @@
 #include "hash.h"
 #include "memory.h"
 #include "record/live.h"
+#include "record/pause.h"
 #include "record/session.h"
 #include "stacks/native.h"
 #include "stacks/python.h"
@@ -64,7 +65,7 @@ static void define_thread(struct vt_session *session)
 {
     struct vt_thread *record = vt_ring_reserve(&session->ring, VT_RECORD_THREAD, sizeof *record);
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return;
     }
     record->thread_id = thread.thread_id;
@@ -95,7 +96,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     struct vt_intern_entry *entry = vt_intern_find(&session->codes, hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
     size_t bytes = sizeof(struct vt_code) + view.file_bytes + view.name_bytes + view.line_table_bytes;
@@ -103,7 +104,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
                                  ? NULL
                                  : vt_ring_reserve(&session->ring, VT_RECORD_CODE, (uint32_t)bytes);
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     id = atomic_fetch_add_explicit(&session->codes.next_id, 1, memory_order_relaxed);
@@ -224,7 +225,7 @@ __attribute__((noinline)) static uint32_t define_stack(struct vt_session *sessio
     if (buffer >= 0)
         atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
     if (!written) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     atomic_store_explicit(&entry->id, id, memory_order_release);
@@ -235,7 +236,7 @@ static bool push(struct vt_session *session, const struct vt_event *filled)
 {
     struct vt_event *event = vt_ring_reserve(&session->ring, VT_RECORD_EVENT, sizeof *event);
     if (!event) {
-        count_dropped(&session->ring.header->dropped);
+        count_dropped(&session->ring.header->counters.dropped);
         return false;
     }
     memcpy((char *)event + sizeof event->head, (const char *)filled + sizeof filled->head,
@@ -271,7 +272,7 @@ static uint32_t intern_stack(struct vt_session *session, struct seen_stack *seen
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, seen->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->without_stack);
+        count_dropped(&session->ring.header->counters.without_stack);
     else if (__builtin_expect(id == 0, 0))
         id = define_stack(session, entry, seen, function);
     return id;
@@ -286,8 +287,9 @@ static void look_at_python(struct vt_session *session, struct seen_stack *seen)
 
 static uint32_t stack_id_of(struct vt_session *session, const struct vt_observation *observed)
 {
-    struct seen_stack seen = {.with_python = observed->with_stack, .with_native = observed->with_stack};
-    if (observed->with_stack) {
+    const bool with_stack = observed->with_stack && !vt_is_paused(session);
+    struct seen_stack seen = {.with_python = with_stack, .with_native = with_stack};
+    if (with_stack) {
         look_at_python(session, &seen);
         if (thread.node.sequence)
             settle_node(session, observed->sequence, seen.python.hash);
@@ -343,7 +345,7 @@ void vt_record_node(uint64_t sequence, uint64_t parent)
 {
     struct vt_session *session = vt_session_active();
     struct seen_stack seen = {.with_python = true};
-    if (!session || !session->options.python)
+    if (!session || !session->options.python || vt_is_paused(session))
         return;
     refresh_thread(session);
     if (thread.node.sequence)
@@ -362,13 +364,13 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
         vt_intern_find(&session->strings, XXH3_64bits(text, bytes) | VT_INTERN_MARK);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
     if (!entry || id)
         return id;
     struct vt_string *record =
         vt_ring_reserve(&session->ring, VT_RECORD_STRING, (uint32_t)(sizeof *record + bytes));
     if (!record) {
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         return 0;
     }
     id = atomic_fetch_add_explicit(&session->strings.next_id, 1, memory_order_relaxed);
@@ -390,7 +392,19 @@ bool vt_record_named(enum vt_event_kind kind, const char *text)
     event.stack_id = stack_id_of(session, &seen);
     event.detail = text ? intern_string(session, text, strnlen(text, TEXT_MAXIMUM_BYTES)) : 0;
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    return push(session, &event);
+    const bool recorded = push(session, &event);
+    if (vt_is_paused(session) && kind == VT_EVENT_MARK && text && !strcmp(text, VT_STEP_MARK))
+        vt_pause_note_step(session);
+    return recorded;
+}
+
+bool vt_record_pause(struct vt_session *session, bool begin)
+{
+    refresh_thread(session);
+    thread.node.sequence = 0;
+    return push(session, &(struct vt_event){.kind = begin ? VT_EVENT_PAUSE : VT_EVENT_RESUME,
+                                            .device_index = -1,
+                                            .t_ns = vt_clock_ns(CLOCK_MONOTONIC)});
 }
 
 void vt_record_missed(void)
@@ -407,7 +421,9 @@ void vt_record_missed_free(void)
 void vt_record_backward(int graph_task)
 {
     struct vt_session *session = vt_session_active();
-    if (session)
+    if (session && vt_is_paused(session))
+        vt_pause_note_pass(session, graph_task);
+    else if (session)
         vt_inspector.note_backward(session, graph_task);
 }
 
@@ -446,7 +462,7 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
         struct vt_inspection_part *record =
             vt_ring_reserve(&session->ring, VT_RECORD_INSPECTION, (uint32_t)(sizeof *record + length));
         if (!record) {
-            count_dropped(&session->ring.header->dropped_definitions);
+            count_dropped(&session->ring.header->counters.dropped_definitions);
             break;
         }
         record->inspection_id = inspection_id;
@@ -462,6 +478,7 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
     struct vt_event event = {.kind = VT_EVENT_INSPECTION, .device_index = -1, .detail = inspection_id};
     event.t_ns = vt_clock_ns(CLOCK_MONOTONIC);
     push(session, &event);
+    __atomic_fetch_add(&session->ring.header->control.inspections, 1, __ATOMIC_RELEASE);
     vt_leave(saved_errno);
 }
 
@@ -472,7 +489,20 @@ bool vt_record_device_known(int device_index)
            (atomic_load_explicit(&session->known_devices, memory_order_relaxed) >> device_index & 1);
 }
 
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
+static void record_uuid(struct vt_session *session, int device_index, const void *uuid)
+{
+    struct vt_device_uuid *record = vt_ring_reserve(&session->ring, VT_RECORD_DEVICE_UUID, sizeof *record);
+    if (!record) {
+        count_dropped(&session->ring.header->counters.dropped_definitions);
+        return;
+    }
+    record->device_index = (uint32_t)device_index;
+    record->reserved = 0;
+    memcpy(record->uuid, uuid, sizeof record->uuid);
+    vt_ring_commit(record);
+}
+
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid)
 {
     struct vt_session *session = vt_session_get();
     size_t bytes = strnlen(name, TEXT_MAXIMUM_BYTES);
@@ -484,7 +514,7 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
     struct vt_device *record =
         vt_ring_reserve(&session->ring, VT_RECORD_DEVICE, (uint32_t)(sizeof *record + bytes));
     if (!record) { /* the next event of this device tries again */
-        count_dropped(&session->ring.header->dropped_definitions);
+        count_dropped(&session->ring.header->counters.dropped_definitions);
         atomic_fetch_and(&session->known_devices, ~bit);
         return;
     }
@@ -493,4 +523,6 @@ void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
     record->total_bytes = total_bytes;
     memcpy(record + 1, name, bytes);
     vt_ring_commit(record);
+    if (uuid)
+        record_uuid(session, device_index, uuid);
 }

@@ -6,6 +6,7 @@
 #ifndef VT_RECORD_H
 #define VT_RECORD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,20 @@ void vt_record_backward(int graph_task);
 /* Asks for an inspection for that reason (enum vt_inspection_reason). False if nothing is recorded. */
 bool vt_record_ask_inspection(unsigned reason);
 
+/* Records that a pause begins or ends (record/pause.h). False if it was dropped. */
+bool vt_record_pause(struct vt_session *session, bool begin);
+
+/* Raises *next above `number`; true for the thread that does. */
+static inline bool vt_raise_above(_Atomic int *next, int number)
+{
+    int known = atomic_load_explicit(next, memory_order_relaxed);
+    while (number >= known)
+        if (atomic_compare_exchange_weak_explicit(next, &known, number + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
 /* Records the text of an inspection (format.h, struct vt_inspection_part), in as many parts as it needs, then
  * its event. Main thread of the interpreter. `started_ns`: when the inspection began, CLOCK_MONOTONIC. */
 void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *text, size_t bytes,
@@ -54,7 +69,8 @@ void vt_record_inspection(uint32_t inspection_id, unsigned reason, const char *t
 
 /* Defines device `device_index`, once per process; later calls return at once. */
 bool vt_record_device_known(int device_index);
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes);
+/* `uuid`: 16 bytes, NULL = not known. */
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid);
 
 /* Sets the runtime call that the calling thread is in (function id, 0 = none): the label of driver events
  * inside it. Returns the previous one, which the caller restores at the end of the call. */

@@ -76,7 +76,7 @@ static uint64_t slots_past_dead(const struct vt_ring *ring, uint64_t position, u
 
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
 {
-    struct vt_file_header *header = ring->header;
+    struct vt_ring_header *header = ring->header;
     uint64_t slots = (bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES;
     uint64_t reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
     uint64_t pad, skipped;
@@ -115,15 +115,28 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     return record;
 }
 
+/* Whether the record has all its slots in what is reserved, and its bytes in its slots. An impossible head is
+ * what a lost producer wrote late, or what a damaged ring of another process has: it counts as not committed.
+ */
+static bool is_whole(const struct vt_ring *ring, const struct vt_record_head *head, uint64_t position,
+                     uint64_t reserved)
+{
+    if (!head->slots || head->slots > reserved - position)
+        return false;
+    return head->kind <= VT_RECORD_EVENT ||
+           (head->bytes >= sizeof *head && head->bytes <= (uint32_t)head->slots * VT_SLOT_BYTES &&
+            (position & (ring->slot_count - 1)) + head->slots <= ring->slot_count);
+}
+
 const struct vt_record_head *vt_ring_at(const struct vt_ring *ring, uint64_t *position)
 {
     for (;;) {
-        if (*position == __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE))
+        const uint64_t reserved = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE);
+        if ((int64_t)(reserved - *position) <= 0)
             return NULL;
         const struct vt_record_head *head = (const void *)slot_at(ring, *position);
-        /* An impossible head is what a lost producer wrote late: it counts as not committed. */
-        if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE) || !head->slots ||
-            (head->kind > VT_RECORD_EVENT && head->bytes > (uint32_t)head->slots * VT_SLOT_BYTES))
+        if (!__atomic_load_n(&head->committed, __ATOMIC_ACQUIRE) ||
+            !is_whole(ring, head, *position, reserved))
             return NULL;
         if (head->kind != VT_RECORD_PAD)
             return head;
@@ -141,6 +154,8 @@ uint8_t vt_ring_abandon(struct vt_ring *ring, uint64_t *position, uint64_t end)
         for (last = *position + 1;
              last < end && !((const struct vt_record_head *)(const void *)slot_at(ring, last))->slots;)
             last++;
+    if (last > end)
+        last = end;
     if (!dead)
         dead = vt_memory_grow(NULL, 0, ring->slot_count);
     for (uint64_t i = *position - 1; dead && i != last;

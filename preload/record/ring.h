@@ -1,4 +1,4 @@
-/* The ring of the trace file (include/vramtrace/format.h): many producers, one consumer, no locks.
+/* The ring (include/vramtrace/format.h): many producers, one consumer, no locks.
  *
  * Threads: reserve and commit from any; the rest from the writer thread. A producer never waits for another
  * producer; for free slots it waits at most 10 ms, then drops the record. */
@@ -12,11 +12,11 @@
 #include "vramtrace/format.h"
 
 struct vt_ring {
-    struct vt_file_header *header; /* mapped shared */
-    uint8_t *slots;                /* mapped shared */
-    uint64_t slot_count;           /* a power of two */
-    _Atomic uint32_t wake;         /* futex: raised to wake the writer */
-    _Atomic uint64_t gave_up_at;   /* ring_consumed when a producer's wait failed, plus one; 0 = never */
+    struct vt_ring_header *header;
+    uint8_t *slots;
+    uint64_t slot_count;         /* a power of two */
+    _Atomic uint32_t wake;       /* futex: raised to wake the writer */
+    _Atomic uint64_t gave_up_at; /* ring_consumed when a producer's wait failed, plus one; 0 = never */
     _Atomic(uint8_t *)
         dead; /* a byte for each slot: 1 if a lost producer may still write to it; NULL: none */
 };

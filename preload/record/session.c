@@ -1,18 +1,14 @@
 #include "record/session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/falloc.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,18 +18,15 @@
 #include "log.h"
 #include "memory.h"
 #include "record/record.h"
-#include "vramtrace/version.h"
+#include "record/ring_memory.h"
+#include "record/identity.h"
 
 /* Of a process. OPENED: the file exists, and the writer does the lookups that take the loader's lock. */
 enum { STATE_NONE = 0, STATE_STARTING, STATE_OPENED, STATE_PUBLISHING, STATE_RUNNING, STATE_ENDED };
-enum { NAME_ATTEMPTS = 1000, WAIT_TURN_NS = 100 * 1000 * 1000 };
+enum { WAIT_TURN_NS = 100 * 1000 * 1000 };
 /* The first wait is for the file, on a slow disk or a busy machine; the second for the rest. */
 #define OPEN_WAIT_NS UINT64_C(5000000000)
 #define READY_WAIT_NS UINT64_C(1000000000)
-
-/* Hosts that close every descriptor, or expect the lowest free one, seldom reach numbers above this. Where
- * the limit is lower: the upper half of what it allows. */
-enum { HIGH_DESCRIPTOR = 900 };
 
 /* In a page of its own that fork wipes to zero: STATE_NONE. */
 struct process_state {
@@ -96,117 +89,6 @@ static struct process_state *state_page(void)
     return page;
 }
 
-static int move_up(int file)
-{
-    struct rlimit limit;
-    int lowest = HIGH_DESCRIPTOR;
-    if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur <= HIGH_DESCRIPTOR)
-        lowest = (int)limit.rlim_cur / 2;
-    int high = fcntl(file, F_DUPFD_CLOEXEC, lowest);
-    if (high < 0)
-        return file;
-    close(file);
-    return high;
-}
-
-static int remember_file(struct vt_session *session, int file)
-{
-    struct stat status;
-    if (fstat(file, &status))
-        return -errno;
-    session->file_device = status.st_dev;
-    session->file_inode = status.st_ino;
-    return file;
-}
-
-static bool is_our_file(const struct vt_session *session, int file)
-{
-    struct stat status;
-    return file >= 0 && !fstat(file, &status) && status.st_dev == session->file_device &&
-           status.st_ino == session->file_inode;
-}
-
-int vt_session_file(struct vt_session *session)
-{
-    if (is_our_file(session, session->file))
-        return session->file;
-    int file = open(session->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file >= 0)
-        file = move_up(file);
-    if (!is_our_file(session, file)) {
-        if (file >= 0)
-            close(file);
-        return -EBADF;
-    }
-    return session->file = file; /* the old number is the host's now */
-}
-
-/* Makes the file under a name that did not exist. Returns the descriptor or -errno. */
-static int create_file(struct vt_session *session, const char *host)
-{
-    for (int attempt = 0; attempt < NAME_ATTEMPTS; attempt++) {
-        int result = vt_options_path(&session->options, host, attempt, session->path, sizeof session->path);
-        if (result)
-            return result;
-        int file = open(session->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (file >= 0)
-            return remember_file(session, move_up(file));
-        if (errno != EEXIST)
-            return -errno;
-    }
-    return -EEXIST;
-}
-
-static void fill_header(struct vt_file_header *header, uint64_t ring_slots, const char *host)
-{
-    *header = (struct vt_file_header){
-        .format_version = VT_FORMAT_VERSION,
-        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
-        .header_bytes = VT_HEADER_BYTES,
-        .slot_bytes = VT_SLOT_BYTES,
-        .ring_offset = VT_HEADER_BYTES,
-        .ring_slots = ring_slots,
-        .chunks_offset = VT_HEADER_BYTES + ring_slots * VT_SLOT_BYTES,
-        .pid = (uint32_t)getpid(),
-        .parent_pid = (uint32_t)getppid(),
-        .start_realtime_ns = vt_clock_ns(CLOCK_REALTIME),
-        .start_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC),
-        .program_version = VRAMTRACE_VERSION,
-        .feature_bits = VT_FEATURE_EVENT_THREADS,
-        .state = VT_STATE_RECORDING,
-    };
-    header->chunks_end = header->chunks_offset;
-    snprintf(header->host, sizeof header->host, "%s", host);
-    memcpy(header->magic, VT_MAGIC, sizeof header->magic); /* last: now it is a trace */
-}
-
-/* The mapped part is really allocated on the disk: a store to a hole of a full disk would kill the process.
- */
-static int map_file(struct vt_session *session, const char *host)
-{
-    uint64_t slots = 1;
-    while (slots * 2 * VT_SLOT_BYTES <= session->options.ring_bytes)
-        slots *= 2;
-    size_t bytes = VT_HEADER_BYTES + slots * VT_SLOT_BYTES;
-    struct rlimit limit;
-    /* Exceeding this limit is a signal that ends the host. (The writer, later, has that signal blocked.) */
-    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes)
-        return -EFBIG;
-    int error = posix_fallocate(session->file, 0, (off_t)bytes);
-    if (error)
-        return -error;
-    uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, session->file, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    madvise(memory, bytes, MADV_DONTFORK);
-    session->mapped_bytes = bytes;
-    session->ring = (struct vt_ring){.header = (struct vt_file_header *)(void *)memory,
-                                     .slots = memory + VT_HEADER_BYTES,
-                                     .slot_count = slots};
-    fill_header(session->ring.header, slots, host);
-    return 0;
-}
-
 /* Up to about 2 million stacks, half a million code objects, 100,000 texts. */
 static int make_tables(struct vt_session *session)
 {
@@ -261,11 +143,10 @@ static void discard(struct vt_session *session)
     vt_intern_free(&session->stacks);
     vt_intern_free(&session->codes);
     vt_intern_free(&session->strings);
-    if (session->mapped_bytes)
-        munmap(session->ring.header, session->mapped_bytes);
-    if (session->file >= 0) {
-        close(session->file);
-        unlink(session->path);
+    vt_ring_discard(&session->ring, session->file.header.ring_path);
+    if (session->file.descriptor >= 0) {
+        vt_trace_file_close(&session->file);
+        unlink(session->file.path);
     }
 }
 
@@ -302,7 +183,7 @@ static void go_on_in_child(void)
     if (!vt_guard.frame || !session)
         return;
     vt_guard.frame = 0; /* from now on the handler's events are the child's */
-    vt_replace_memory(session->ring.header, session->mapped_bytes);
+    vt_replace_memory(session->ring.header, vt_ring_mapped_bytes(&session->ring));
     vt_intern_replace_memory(&session->stacks);
     vt_intern_replace_memory(&session->codes);
     vt_intern_replace_memory(&session->strings);
@@ -313,16 +194,33 @@ static void go_on_in_child(void)
         vt_replace_memory(session->recent[i], sizeof **session->recent);
 }
 
+/* The header is written when all is there: then it is a trace. */
+static int open_files(struct vt_session *session)
+{
+    struct vt_trace_file *file = &session->file;
+    struct vt_file_header *header = &file->header;
+    int result = vt_trace_file_create(file, &session->options);
+    if (result)
+        return result;
+    vt_make_identity(header->identity);
+    vt_identify_process(&header->process);
+    result = vt_ring_make(&session->ring, &session->options, &header->process, header->identity,
+                          header->ring_path);
+    if (result)
+        return result;
+    header->ring_slots = session->ring.slot_count;
+    memcpy(session->ring.header->trace_path, file->path, sizeof file->path);
+    return vt_trace_file_write_header(file);
+}
+
 int vt_session_open(struct vt_session *session)
 {
-    char host[64] = "localhost";
-    gethostname(host, sizeof host - 1);
-    session->file = create_file(session, host);
-    int result = session->file < 0 ? session->file : map_file(session, host);
+    int result = open_files(session);
     if (!result)
         result = make_tables(session);
     if (result)
-        vt_log("nothing is recorded: %s: %s", session->path[0] ? session->path : session->options.out,
+        vt_log("nothing is recorded: %s: %s",
+               session->file.name[0] ? session->file.name : session->options.out,
                result == -EINVAL ? "neither a folder nor a regular file" : strerror(-result));
     else
         set_state(atomic_load(&process_state), STATE_OPENED);
@@ -333,7 +231,7 @@ static void count_missed(struct process_state *process, struct vt_session *sessi
 {
     uint64_t missed = session ? atomic_exchange(&process->missed, 0) : 0;
     if (missed)
-        __atomic_fetch_add(&session->ring.header->dropped, missed, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&session->ring.header->counters.dropped, missed, __ATOMIC_RELAXED);
 }
 
 void vt_session_publish(struct vt_session *session)
@@ -362,7 +260,7 @@ static int start(struct vt_session **made)
     *made = NULL;
     if (session == MAP_FAILED)
         return -ENOMEM;
-    session->file = -1;
+    session->file.descriptor = -1;
     session->options = *vt_options();
     if (at_load.pid != getpid()) { /* a forked child: its first thread is the one that forked */
         note_process();
@@ -411,7 +309,7 @@ bool vt_session_too_late(void)
     struct process_state *process = atomic_load(&process_state);
     struct vt_session *over = process ? atomic_load(&process->over) : NULL;
     if (over)
-        __atomic_fetch_add(&over->ring.header->after_end, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&over->ring.header->counters.after_end, 1, __ATOMIC_RELAXED);
     return over != NULL;
 }
 
@@ -457,9 +355,10 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
     atomic_store(&process->over, session);
     if (atomic_compare_exchange_strong(&process->session, &expected, NULL)) /* else the process ends */
         atomic_store(&process->state, STATE_ENDED);
-    session->ring.header->stop_reason = reason;
-    session->ring.header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    __atomic_store_n(&session->ring.header->state, VT_STATE_STOPPED, __ATOMIC_RELEASE);
+    struct vt_file_header *header = &session->file.header;
+    header->stop_reason = reason;
+    header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    header->state = VT_STATE_STOPPED;
 }
 
 static void format_bytes(uint64_t bytes, char text[32])
@@ -476,15 +375,22 @@ static void format_bytes(uint64_t bytes, char text[32])
 
 void vt_session_say_goodbye(const struct vt_session *session)
 {
-    if (session->ring.header->state == VT_STATE_STOPPED) {
-        vt_log("recording stopped: %s: %s; earlier events are in the trace", session->path,
+    const char *name = session->file.name;
+    if (session->file.header.stop_reason == VT_STOP_LIMIT) {
+        vt_log("recording stopped: %s has reached VRAMTRACE_LIMIT; earlier events are in the trace "
+               "(VRAMTRACE_MODE=flight makes room instead)",
+               name);
+        return;
+    }
+    if (session->file.header.state == VT_STATE_STOPPED) {
+        vt_log("recording stopped: %s: %s; earlier events are in the trace", name,
                strerror(atomic_load(&session->stop_error)));
         return;
     }
     char peaks[1024] = "", bytes[32];
     size_t used = 0;
     for (unsigned i = 0; i < VT_MAX_DEVICES && used < sizeof peaks - 64; i++) {
-        const struct vt_live_device *live = &session->ring.header->live[i];
+        const struct vt_live_device *live = &session->ring.header->counters.live[i];
         uint64_t peak = live->block_peak_bytes ? live->block_peak_bytes : live->driver_peak_bytes;
         if (!peak)
             continue;
@@ -492,22 +398,7 @@ void vt_session_say_goodbye(const struct vt_session *session)
         used +=
             (size_t)snprintf(peaks + used, sizeof peaks - used, "%s%s on GPU %u", used ? ", " : "", bytes, i);
     }
-    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", session->path,
-           session->path);
-}
-
-/* The ring is empty now: frees its disk space; the file's length stays. A thread that took the session just
- * before its end may still write to the ring, so that becomes other memory: a store to a hole of a full disk
- * would kill it. */
-void vt_session_release_ring_space(struct vt_session *session)
-{
-    struct vt_file_header *header = session->ring.header;
-    int file = vt_session_file(session);
-    if (header->ring_reserved == header->ring_consumed && file >= 0 &&
-        mmap(session->ring.slots, header->ring_slots * VT_SLOT_BYTES, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED)
-        fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)header->ring_offset,
-                  (off_t)(header->ring_slots * VT_SLOT_BYTES));
+    vt_log("peak %s; trace %s; next: vramtrace report %s", used ? peaks : "0 B", name, name);
 }
 
 /* At exit, after main's atexit handlers. The mappings stay: other threads may still be inside a record. */

@@ -14,6 +14,7 @@
 #include "record/live.h"
 #include "options.h"
 #include "record/ring.h"
+#include "record/trace_file.h"
 #include "stacks/native.h"
 #include "stacks/python.h"
 
@@ -33,11 +34,8 @@ enum {
 struct vt_session {
     struct vt_options options;
     struct vt_ring ring;
-    int file;                  /* the host may close it and reuse its number: call vt_session_file */
+    struct vt_trace_file file; /* the writer's */
     uint64_t process_start_ns; /* CLOCK_BOOTTIME */
-    uint64_t file_device, file_inode;
-    char path[4096];
-    size_t mapped_bytes;
     struct vt_intern stacks, codes, strings;
     struct vt_live_table live;
     /* VT_DEEP_BUFFERS of VT_PYTHON_DEPTH frames, for walks too deep for the caller's stack; NULL until the
@@ -49,8 +47,11 @@ struct vt_session {
     _Atomic uint32_t recent_owners[VT_RECENT_THREADS]; /* kernel's thread ids, 0 = free */
     _Atomic bool recent_wanted;                        /* a thread found none free */
     _Atomic uint64_t known_devices;                    /* bit per device index */
-    _Atomic int stopping;                              /* the writer must write what there is and end */
-    _Atomic int writer_done;                           /* futex */
+    _Atomic bool paused;                               /* events get no stacks (record/pause.h) */
+    _Atomic uint64_t step_marks, passes;               /* while it waits for its first step */
+    _Atomic int next_graph_task;
+    _Atomic int stopping;    /* the writer must write what there is and end */
+    _Atomic int writer_done; /* futex */
     _Atomic int
         writer_left; /* as the process's last thread: the thread that ends the process writes the rest */
     _Atomic int writer_thread_id; /* the kernel's, 0 = not yet */
@@ -86,22 +87,17 @@ int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);
 
-/* Prints the last line on stderr; frees the disk space of an empty ring. */
+/* Prints the last line on stderr. */
 void vt_session_say_goodbye(const struct vt_session *session);
-void vt_session_release_ring_space(struct vt_session *session);
 
 /* True if the session has ended or stopped: then it counts the event as too late. */
 bool vt_session_too_late(void);
-
-/* Writer thread. The descriptor of the trace, or -EBADF if the host has closed it and it cannot be opened
- * again by name. */
-int vt_session_file(struct vt_session *session);
 
 /* Where the C library keeps the kernel's id of main's thread, which the kernel clears when that thread ends.
  * Not for that thread to call. NULL if not found. */
 const int *vt_session_first_thread_id(void);
 
-/* Stops recording for good; what is in the ring stays readable. */
+/* Stops recording for good; the trace's header is to be written then. */
 void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int error_number);
 
 /* The writer thread (writer.c). Returns 0 or -errno. */

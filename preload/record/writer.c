@@ -1,5 +1,11 @@
 /* The writer thread: takes committed records from the ring, adds names, and appends compressed chunks. */
+#include "record/adopt.h"
+#include "record/control.h"
+#include "record/drain.h"
+#include "record/flight.h"
+#include "record/pause.h"
 #include "record/record.h"
+#include "record/ring_memory.h"
 #include "record/writer.h"
 
 #include <errno.h>
@@ -24,28 +30,29 @@
 #include "loader/lookup.h"
 #include "memory.h"
 #include "options.h"
+#include "thread.h"
 #include "stacks/python_layout.h"
 #include "stacks/native.h"
 
 enum {
-    POLL_MS = 100,        /* new addresses are named within this time, while their code is still loaded */
-    CHUNK_AGE_POLLS = 30, /* events alone may stay this long in the ring: they are as safe there */
-    CHUNK_DEFINITIONS_BYTES =
-        3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
-    LAST_TURNS = 100,
-    LAST_TURN_NS = 1000000,
+    POLL_MS = 100, /* no event stays longer in the ring; new addresses are named within this time, while their
+                      code is still loaded */
     FINISH_TURNS = 200, /* of FINISH_TURN_MS, counted anew while the writer makes progress */
     FINISH_TURN_MS = 50,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
 };
 #define STUCK_NS UINT64_C(1000000000)
+/* First after a second: not in each of many processes that live for a moment. */
+#define FIRST_ADOPTION_NS UINT64_C(1000000000)
+#define ADOPTION_NS UINT64_C(5000000000)
+#define LAST_ADOPTION_NS UINT64_C(20000000) /* the process's end waits for it */
 
 struct writer {
     struct vt_session *session;
-    struct vt_seen *seen;
-    struct vt_chunk chunk;           /* what is taken from the ring and not yet in the file */
-    uint64_t position;               /* the first slot that is not taken */
+    struct vt_drain drain;
+    struct vt_tally_ranges ranges;
+    uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
     struct {
@@ -54,145 +61,22 @@ struct writer {
     } stuck; /* at a record that is not committed */
 };
 
-/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
- * chunk is written, and producers that find none wait for a few milliseconds only. */
-static void take_records(struct writer *writer)
-{
-    const struct vt_ring *ring = &writer->session->ring;
-    const struct vt_record_head *head;
-    while (writer->chunk.event_count < VT_CHUNK_EVENTS &&
-           writer->chunk.definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
-           writer->position - ring->header->ring_consumed < ring->slot_count / 4 &&
-           (head = vt_ring_at(&writer->session->ring, &writer->position))) {
-        writer->position += head->slots;
-        if (head->kind == VT_RECORD_EVENT) {
-            writer->chunk.events[writer->chunk.event_count++] = (const struct vt_event *)(const void *)head;
-            continue;
-        }
-        if (head->kind == VT_RECORD_THREAD) {
-            vt_define_thread(writer->session, ((const struct vt_thread *)(const void *)head)->thread_id,
-                             &writer->chunk.definitions);
-            continue;
-        }
-        size_t padded = (head->bytes + 7u) & ~(size_t)7;
-        void *copy = vt_buffer_add(&writer->chunk.definitions, padded);
-        if (!copy)
-            return;
-        memset((char *)copy + padded - 8, 0, 8);
-        memcpy(copy, head, head->bytes);
-        if (head->kind == VT_RECORD_STACK)
-            vt_define_for_stack(writer->seen, (const struct vt_stack *)(const void *)head,
-                                &writer->chunk.definitions);
-    }
-}
-
-static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offset)
-{
-    while (bytes) {
-        ssize_t written = pwrite(file, data, bytes, (off_t)offset);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return -errno;
-        if (written == 0 || (size_t)written > bytes) /* a sandbox answered for the kernel */
-            return -EPERM;
-        data += written;
-        bytes -= (size_t)written;
-        offset += (uint64_t)written;
-    }
-    return 0;
-}
-
-/* Appends what was taken as one chunk. The file is readable after every step (format.h). */
-static int append_chunk(struct writer *writer)
-{
-    struct vt_file_header *header = writer->session->ring.header;
-    if (!writer->chunk.event_count && !writer->chunk.definitions.bytes &&
-        writer->position == header->ring_consumed)
-        return 0;
-    int result = vt_chunk_pack(&writer->chunk, writer->position);
-    int file = result ? result : vt_session_file(writer->session);
-    result = file < 0
-                 ? file
-                 : write_all(file, writer->chunk.stored.data, writer->chunk.stored.bytes, header->chunks_end);
-    if (result)
-        return result;
-    header->events += writer->chunk.event_count;
-    __atomic_store_n(&header->chunks_end, header->chunks_end + writer->chunk.stored.bytes, __ATOMIC_RELEASE);
-    vt_ring_consume(&writer->session->ring, writer->position);
-    writer->chunk.event_count = 0;
-    writer->chunk.definitions.bytes = 0;
-    return 0;
-}
-
-static int drain(struct writer *writer)
-{
-    do {
-        take_records(writer);
-        int result = append_chunk(writer);
-        if (result)
-            return result;
-    } while (vt_ring_at(&writer->session->ring, &writer->position));
-    return 0;
-}
-
-/* The record at writer->position will never be committed. */
-static void abandon(struct writer *writer, uint64_t end)
-{
-    struct vt_file_header *header = writer->session->ring.header;
-    uint8_t kind = vt_ring_abandon(&writer->session->ring, &writer->position, end);
-    __atomic_fetch_add(kind > VT_RECORD_EVENT ? &header->dropped_definitions : &header->dropped, 1,
-                       __ATOMIC_RELAXED);
-}
-
 /* A thread that was ended, or is stopped, in the middle of a record must not hold up all others. */
 static void abandon_if_stuck(struct writer *writer)
 {
-    const struct vt_file_header *header = writer->session->ring.header;
+    struct vt_drain *drain = &writer->drain;
     uint64_t now = vt_clock_ns(CLOCK_MONOTONIC),
-             reserved = __atomic_load_n(&header->ring_reserved, __ATOMIC_RELAXED);
-    if (vt_ring_at(&writer->session->ring, &writer->position) || writer->position == reserved ||
-        writer->position != writer->stuck.position || !writer->stuck.since_ns) {
-        writer->stuck.position = writer->position;
+             reserved = __atomic_load_n(&drain->ring->header->ring_reserved, __ATOMIC_RELAXED);
+    if (vt_ring_at(drain->ring, &drain->position) || drain->position == reserved ||
+        drain->position != writer->stuck.position || !writer->stuck.since_ns) {
+        writer->stuck.position = drain->position;
         writer->stuck.reserved = reserved;
         writer->stuck.since_ns = now;
         writer->stuck.polls = 0;
     } else if (++writer->stuck.polls >= STUCK_POLLS && now - writer->stuck.since_ns >= STUCK_NS) {
-        abandon(writer, writer->stuck.reserved);
+        vt_drain_abandon(drain, writer->stuck.reserved);
         writer->stuck.since_ns = 0;
     }
-}
-
-/* When the process ends, waits briefly for threads that are still writing a record. */
-static int drain_to_the_end(struct writer *writer)
-{
-    struct vt_ring *ring = &writer->session->ring;
-    int result = drain(writer);
-    for (int turn = 0; !result && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
-        vt_nap(LAST_TURN_NS);
-        result = drain(writer);
-    }
-    uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED);
-    while (!result && (int64_t)(end - writer->position) > 0) {
-        if (!vt_ring_at(ring, &writer->position) && (int64_t)(end - writer->position) > 0)
-            abandon(writer, end);
-        result = drain(writer);
-    }
-    return result;
-}
-
-/* True once the ring should be drained: many slots, new definitions, or old events. */
-static bool is_due(const struct writer *writer, unsigned polls, uint32_t *definitions_seen)
-{
-    struct vt_session *session = writer->session;
-    uint32_t definitions = atomic_load(&session->stacks.next_id) + atomic_load(&session->codes.next_id);
-    uint64_t pending = vt_ring_pending(&session->ring);
-    if (!pending)
-        return false;
-    if (definitions == *definitions_seen && pending < session->ring.slot_count / 4 && polls < CHUNK_AGE_POLLS)
-        return false;
-    *definitions_seen = definitions;
-    return true;
 }
 
 static bool defines_interpreter(const struct vt_elf *object, void *unused)
@@ -232,51 +116,63 @@ static void do_round(struct writer *writer)
 /* The process ends with its last thread, and this one must not keep it alive: main may have ended by
  * pthread_exit. The kernel clears the id of a thread that ended; while the first thread's is there, /proc is
  * not read. */
-static bool is_last_thread(const struct vt_session *session)
+static bool is_last_thread(const struct writer *writer)
 {
+    const struct vt_session *session = writer->session;
+    const struct vt_flight *flight = writer->drain.flight;
     struct stat status;
     if (!session->first_thread_id || __atomic_load_n(session->first_thread_id, __ATOMIC_RELAXED) != 0)
         return false;
     /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
-    return stat("/proc/self/task", &status) == 0 && status.st_nlink == 2 + 2;
+    return stat("/proc/self/task", &status) == 0 &&
+           status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0);
 }
 
 enum { STOPPED, LAST_THREAD };
+
+static void close_file(struct vt_session *session)
+{
+    struct vt_file_header *header = &session->file.header;
+    header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    header->counters = session->ring.header->counters;
+    const bool whole = vt_ring_pending(&session->ring) == 0;
+    if (session->writer->drain.flight)
+        vt_trace_file_trim(&session->file);
+    if (whole)
+        header->state = VT_STATE_COMPLETE;
+    if (!vt_trace_file_write_header(&session->file) && whole)
+        vt_ring_release(&session->ring, header->ring_path);
+}
 
 /* Returns STOPPED, LAST_THREAD, or -errno. With `failed` it only waits for one of the first two. */
 static int write_until_stopped(struct writer *writer, bool failed)
 {
     struct vt_session *session = writer->session;
-    uint32_t definitions_seen = 0;
-    for (unsigned polls = 0;; polls++) {
+    for (;;) {
         uint32_t wake = atomic_load(&session->ring.wake);
         if (!failed) {
             do_round(writer);
+            vt_control_look(session);
             abandon_if_stuck(writer);
         }
         if (atomic_load(&session->stopping))
             return STOPPED;
-        if (is_last_thread(session))
+        if (is_last_thread(writer))
             return LAST_THREAD;
-        if (!failed && is_due(writer, polls, &definitions_seen)) {
-            int result = drain(writer);
+        /* The first chunk says at once whose trace this is. */
+        if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
+            int result = vt_drain(&writer->drain);
             if (result)
                 return result;
-            polls = 0;
+        }
+        if (!failed && writer->drain.flight)
+            vt_flight_tend(writer->drain.flight, &writer->drain.chunk);
+        const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC);
+        if (now >= writer->adoption_ns) {
+            writer->adoption_ns = now + ADOPTION_NS;
+            vt_adopt_beside(session);
         }
         vt_ring_wait(&session->ring, wake, POLL_MS);
-    }
-}
-
-static void close_file(struct vt_session *session)
-{
-    struct vt_file_header *header = session->ring.header;
-    header->end_monotonic_ns = vt_clock_ns(CLOCK_MONOTONIC);
-    header->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
-    header->python_free_threaded = vt_python_is_free_threaded();
-    if (vt_ring_pending(&session->ring) == 0) {
-        __atomic_store_n(&header->state, VT_STATE_COMPLETE, __ATOMIC_RELEASE);
-        vt_session_release_ring_space(session);
     }
 }
 
@@ -287,12 +183,12 @@ static void be_ordinary(void)
         sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
 }
 
-/* The kernel maps each page of the file at its first store: here, not in the host's threads. */
-static void touch_ring(const struct vt_session *session)
+/* The kernel maps each page at its first store: here, not in the host's threads. */
+static void touch_ring(const struct vt_ring *ring)
 {
     enum { POPULATE_WRITE = 23, MAXIMUM_BYTES = 16 << 20 }; /* MADV_POPULATE_WRITE, from Linux 5.14 on */
-    size_t bytes = session->mapped_bytes < MAXIMUM_BYTES ? session->mapped_bytes : MAXIMUM_BYTES;
-    madvise(session->ring.header, bytes, POPULATE_WRITE);
+    size_t bytes = vt_ring_mapped_bytes(ring);
+    madvise(ring->header, bytes < MAXIMUM_BYTES ? bytes : MAXIMUM_BYTES, POPULATE_WRITE);
 }
 
 static struct writer *make_writer(struct vt_session *session)
@@ -301,28 +197,51 @@ static struct writer *make_writer(struct vt_session *session)
     if (!writer)
         return NULL;
     writer->session = session;
-    writer->seen = vt_seen_make();
-    return writer->seen && vt_chunk_start(&writer->chunk) ? writer : NULL;
+    writer->drain = (struct vt_drain){.ring = &session->ring,
+                                      .file = &session->file,
+                                      .session = session,
+                                      .seen = vt_seen_make(),
+                                      .ranges = &writer->ranges};
+    return writer->drain.seen && vt_chunk_start(&writer->drain.chunk) ? writer : NULL;
 }
 
-static void fail(struct vt_session *session, int result)
+/* What is still in the ring will not be written: it is counted. */
+static void fail(struct writer *writer, int result)
 {
+    struct vt_session *session = writer->session;
+    struct vt_file_header *header = &session->file.header;
+    if (writer->drain.flight)
+        vt_flight_stop(writer->drain.flight);
     vt_session_fail(session,
                     result == -ENOSPC || result == -EDQUOT ? VT_STOP_DISK_FULL
                     : result == -ENOMEM                    ? VT_STOP_NO_MEMORY
+                    : result == -EOVERFLOW                 ? VT_STOP_LIMIT
                                                            : VT_STOP_WRITE_ERROR,
                     -result);
+    __atomic_fetch_add(&session->ring.header->counters.after_end, vt_drain_count_events(&writer->drain),
+                       __ATOMIC_RELAXED);
+    header->counters = session->ring.header->counters;
+    /* Else the trace seems to be of a killed process: the ring has the rest. */
+    if (!vt_trace_file_write_header(&session->file))
+        vt_ring_release(&session->ring, header->ring_path);
 }
 
 /* Writes what is left. In the writer thread, or in another one after it has left. */
 static void finish(struct vt_session *session)
 {
-    if (session->ring.header->state == VT_STATE_RECORDING) {
-        int result = drain_to_the_end(session->writer);
-        if (result == 0)
-            close_file(session);
+    struct vt_file_header *header = &session->file.header;
+    if (header->state == VT_STATE_RECORDING) {
+        if (session->writer->drain.flight)
+            vt_flight_stop(session->writer->drain.flight);
+        int result = vt_drain_to_the_end(&session->writer->drain);
+        if (result)
+            fail(session->writer, result);
         else
-            fail(session, result);
+            close_file(session);
+    } else {
+        header->counters = session->ring.header->counters; /* more has come since */
+        if (!vt_trace_file_write_header(&session->file))
+            vt_ring_release(&session->ring, header->ring_path);
     }
     vt_session_say_goodbye(session);
 }
@@ -344,16 +263,24 @@ static void *writer_main(void *context)
         vt_session_discard(session);
         return NULL;
     }
+    writer->drain.flight = vt_flight_make(session);
     vt_native_start(session->options.native);
+    vt_tally_begin(&session->ring.header->tally, session->options.rank);
     do_round(writer);
-    vt_define_process(writer->seen, &writer->chunk.definitions);
+    vt_define_process(writer->drain.seen, &writer->drain.chunk.definitions);
+    vt_define_launch(&session->options, &writer->drain.chunk.definitions);
+    if (session->options.start_step > 1)
+        vt_pause(session, true);
+    writer->adoption_ns = vt_clock_ns(CLOCK_MONOTONIC) + FIRST_ADOPTION_NS;
     vt_session_publish(session);
-    touch_ring(session);
+    touch_ring(&session->ring);
     int result = write_until_stopped(writer, false);
     if (result < 0) {
-        fail(session, result);
+        fail(writer, result);
         result = write_until_stopped(writer, true);
     }
+    if (result == LAST_THREAD && writer->drain.flight)
+        vt_flight_stop(writer->drain.flight); /* else its thread would be the last */
     if (result ==
         LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
         atomic_store(&session->writer_left, 1);
@@ -362,6 +289,8 @@ static void *writer_main(void *context)
         return NULL;
     }
     finish(session);
+    /* Its own children, for instance, may have ended without handlers. */
+    vt_adopt(session, vt_clock_ns(CLOCK_MONOTONIC) + LAST_ADOPTION_NS);
     atomic_store(&session->writer_done, 1);
     syscall(SYS_futex, &session->writer_done, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     return NULL;
@@ -370,22 +299,11 @@ static void *writer_main(void *context)
 int vt_writer_start(struct vt_session *session)
 {
     sigset_t ours;
-    pthread_t thread;
-    pthread_attr_t attributes;
-    enum { STACK_BYTES = 512 << 10, STACK_MAXIMUM_BYTES = 8 << 20 };
-    int error = EINVAL;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&ours);
     sigdelset(&ours, SIGSYS); /* a sandbox of the host may answer our calls by it; blocked, it kills */
     pthread_sigmask(SIG_SETMASK, &ours, &session->host_signals);
-    /* glibc puts the host's thread-local variables on the stack: with many of them it refuses a small one. */
-    for (size_t bytes = STACK_BYTES; error == EINVAL && bytes <= STACK_MAXIMUM_BYTES; bytes *= 4) {
-        pthread_attr_setstacksize(&attributes, bytes);
-        error = pthread_create(&thread, &attributes, writer_main, session);
-    }
+    const int error = vt_thread_start(writer_main, session);
     pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);
-    pthread_attr_destroy(&attributes);
     return -error;
 }
 

@@ -1,4 +1,5 @@
-/* The parts of the writer thread (writer.c): chunk.c and definitions.c. Threads: the writer's only. */
+/* The parts of the writer thread (writer.c, drain.c): chunk.c and definitions.c. Threads: the writer's only.
+ */
 #ifndef VT_WRITER_H
 #define VT_WRITER_H
 
@@ -27,12 +28,20 @@ struct vt_chunk {
     struct vt_buffer definitions;
     const struct vt_event **events; /* into the ring; VT_CHUNK_EVENTS at most */
     size_t event_count;
-    struct vt_buffer payload, stored;
-    struct ZSTD_CCtx_s *compressor;
+    struct vt_buffer stored;
+    struct ZSTD_CCtx_s *compressor; /* of the chain's definitions */
+    struct vt_event_codec *codec;   /* of the chain's events */
+    uint64_t chain;                 /* of the present chain, as in its chunks */
+    uint32_t place, chain_events;   /* of the next chunk; of those before it */
 };
 /* False without memory. */
 bool vt_chunk_start(struct vt_chunk *chunk);
-/* Fills chunk->stored: header and compressed payload. Returns 0 or -ENOMEM. */
+/* Frees what start made, all or a part, and its buffers. */
+void vt_chunk_stop(struct vt_chunk *chunk);
+/* The next chunk begins a chain: it goes to another file, or one before it did not get there. */
+void vt_chunk_end_chain(struct vt_chunk *chunk);
+/* Fills chunk->stored: header and packed content. Each call makes the next chunk of the file: one that is
+ * left out breaks the chain. Returns 0 or -ENOMEM. */
 int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 
 /* definitions.c: what the writer itself adds to the definitions of the ring: the process, names of threads,
@@ -40,6 +49,7 @@ int vt_chunk_pack(struct vt_chunk *chunk, uint64_t ring_position);
 struct vt_seen; /* what was defined already */
 struct vt_seen *vt_seen_make(void);
 void vt_define_process(const struct vt_seen *seen, struct vt_buffer *definitions);
+void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions);
 void vt_define_thread(const struct vt_session *session, uint64_t thread_id, struct vt_buffer *definitions);
 void vt_define_for_stack(struct vt_seen *seen, const struct vt_stack *stack, struct vt_buffer *definitions);
 

@@ -21,7 +21,7 @@ import subprocess
 from contextlib import ContextDecorator
 from typing import Any, Callable, Dict, List, Optional
 
-__all__ = ["loaded", "mark", "inspect", "step", "region", "report", "trace_path", "program", "Error"]
+__all__ = ["loaded", "mark", "inspect", "start", "stop", "step", "region", "report", "trace_path", "program", "Error"]
 
 # The marks that `step` makes; vramtrace counts steps by them (analyzer/attribute/steps.c).
 _STEP = b"vramtrace.step"
@@ -44,6 +44,8 @@ def _find(name: str, *types: Any) -> Optional[Callable[..., int]]:
 
 _mark = _find("vramtrace_mark", ctypes.c_char_p)
 _inspect = _find("vramtrace_inspect", ctypes.c_char_p)
+_start = _find("vramtrace_start")
+_stop = _find("vramtrace_stop")
 _push = _find("vramtrace_range_push", ctypes.c_char_p)
 _pop = _find("vramtrace_range_pop")
 
@@ -74,6 +76,16 @@ def inspect(name: str = "inspect") -> bool:
     It runs at the main thread's next safe point, however long it takes. True if the mark was recorded.
     """
     return _inspect is not None and _inspect(_bytes(name)) == 1
+
+
+def start() -> bool:
+    """Ends a pause: from here on events have stacks again. True if it is so now."""
+    return _start is not None and _start() == 1
+
+
+def stop() -> bool:
+    """Begins a pause: bytes are counted, at next to no cost, but without stacks and inspections. True if it is so now."""
+    return _stop is not None and _stop() == 1
 
 
 def step() -> bool:

@@ -1,11 +1,12 @@
 """Times alloc + free of one tensor at the bottom of a chain of Python frames; prints microseconds (median of rounds).
 
-    one_tensor.py [--history python|all] [--frames 23] [--pairs 20000] [--rounds 11]
+    one_tensor.py [--recorder python|all|profiler] [--frames 23] [--pairs 20000] [--rounds 11]
 """
 import argparse
 import statistics
 import time
 
+import recorders
 import torch
 
 
@@ -22,17 +23,16 @@ def descend(frames, pairs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--history", choices=("python", "all"))
+    parser.add_argument("--recorder", choices=recorders.NAMES)
     parser.add_argument("--frames", type=int, default=23)
     parser.add_argument("--pairs", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=11)
     arguments = parser.parse_args()
     keep = torch.empty(1024, device="cuda")  # keeps the segment
-    if arguments.history:
-        torch.cuda.memory._record_memory_history(stacks=arguments.history, max_entries=4_000_000)
-    descend(arguments.frames, 2000)
-    # main() and the module are frames too
-    times = [descend(arguments.frames - 2, arguments.pairs) for _ in range(arguments.rounds)]
+    with recorders.start(arguments.recorder):
+        descend(arguments.frames, 2000)
+        # main() and the module are frames too
+        times = [descend(arguments.frames - 2, arguments.pairs) for _ in range(arguments.rounds)]
     print(statistics.median(times))
     del keep
 

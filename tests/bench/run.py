@@ -1,18 +1,21 @@
-"""Cost of the shim next to PyTorch's own memory history, in one run: variants take turns, medians are compared.
+"""What vramtrace costs, next to what others cost: variants take turns in one run, medians are compared.
 
-    tests/bench/run.py [--rounds 7] [--markdown FILE]
+    tests/bench/run.py [--rounds 7] [--only TABLE,…] [--markdown FILE]
 
-Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and, without a GPU, the stand-in's
-run.sh in VRAMTRACE_RUN. Benchmarks are not tests: nothing here fails on a slow machine.
+Tables: pair threads step life bytes analyzer. Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and,
+without a GPU, the stand-in's run.sh in VRAMTRACE_RUN. Benchmarks are not tests: nothing here fails on a slow machine.
 """
 import argparse
 import json
 import os
 import pathlib
 import platform
+import re
 import shlex
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -22,109 +25,221 @@ PYTHON = os.environ.get("VRAMTRACE_PYTHON", "python3")
 RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
 LIBRARY = BUILD / "preload" / "libvramtrace.so"
 PROGRAM = BUILD / "analyzer" / "vramtrace"
+THREADS = BUILD / "tests/bench/bench_threads"
+GROW = BUILD / "tests/bench/grow"
 
-VARIANTS = {
-    "nothing": ([], {}),
-    "PyTorch history, stacks=python": (["--history", "python"], {}),
-    "PyTorch history, stacks=all": (["--history", "all"], {}),
-    "vramtrace, Python stacks": ([], {"VRAMTRACE_NATIVE_STACKS": "0"}),
-    "vramtrace, native and Python stacks": ([], {"VRAMTRACE_NATIVE_STACKS": "1"}),
+OURS = "vramtrace, native and Python stacks"
+# Name → arguments of a program here, settings of the shim (None: without it).
+RECORDERS = {
+    "nothing": ((), None),
+    "PyTorch history, stacks=python": (("--recorder", "python"), None),
+    "PyTorch history, stacks=all": (("--recorder", "all"), None),
+    "torch.profiler, memory and stacks": (("--recorder", "profiler"), None),
+    "vramtrace, Python stacks": ((), {"VRAMTRACE_NATIVE_STACKS": "0"}),
+    OURS: ((), {}),
 }
+FRAMES = 3, 23, 60
+MODELS = {"amp": "AMP transformer", "resnet50": "ResNet-50", "gpt2": "GPT-2"}
+THREAD_COUNTS = 1, 2, 4, 8, 16
+# Steps of a short and of a long run.
+STEPS = 20, 400
+EVENTS = 400_000, 10_000_000, 100_000_000
+COMMANDS = {"report": ["report"], "leaks": ["leaks"], "timeline": ["timeline"], "html": ["html", "-o", os.devnull]}
 
 
-def measure(script, variant, folder, *more):
-    arguments, settings = VARIANTS[variant]
-    arguments = [*arguments, *more]
-    environment = dict(os.environ)
-    if settings:
-        environment.update(settings, VRAMTRACE_OUT=str(folder) + "/", VRAMTRACE_QUIET="1")
-        command = [*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, str(HERE / script), *arguments]
-    else:
-        command = [*RUN, PYTHON, str(HERE / script), *arguments]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+# ---- running ----
+
+def command(program, settings, folder):
+    """The command line, and its environment with or without the shim."""
+    if settings is None:
+        return [*RUN, *program], dict(os.environ)
+    environment = {**os.environ, "VRAMTRACE_OUT": f"{folder}/", "VRAMTRACE_QUIET": "1", **settings}
+    return [*RUN, "env", f"LD_PRELOAD={LIBRARY}", *program], environment
+
+
+def numbers_in(text):
+    """Those of the last line that has nothing else."""
+    for line in reversed(text.splitlines()):
+        if re.fullmatch(r"[-\d. ]+", line):
+            return [float(part) for part in line.split()]
+    raise SystemExit(f"no numbers in: {text}")
+
+
+def said(program, settings, folder, keep=False):
+    """The numbers that the program prints."""
+    line, environment = command([str(part) for part in program], settings, folder)
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(line)}:\n{done.stdout}{done.stderr}")
     for trace in pathlib.Path(folder).glob("*.vrt"):
-        trace.unlink()
-    return float(result.stdout.split()[-1])
+        if not keep:
+            trace.unlink()
+    return numbers_in(done.stdout)
 
 
-FRAMES = (3, 23, 60)  # Python frames above an allocation
-
-
-def medians(script, rounds, folder, *more):
-    seen = {variant: [] for variant in VARIANTS}
+def in_turns(measures, rounds):
+    """Name → the values of all rounds, from name → function."""
+    seen = {name: [] for name in measures}
     for _ in range(rounds):
-        for variant in VARIANTS:
-            seen[variant].append(measure(script, variant, folder, *more))
-    return {variant: statistics.median(values) for variant, values in seen.items()}
+        for name, measure in measures.items():
+            seen[name].append(measure())
+    return seen
 
 
-def cpu_figures(rounds, folder):
-    """Extra cost of a CPU-only step under the shim in percent, before the first CUDA event and after it."""
+def middle(values):
+    return statistics.median(values)
+
+
+def spread(values):
+    return f"{min(values):.2f}–{max(values):.2f}"
+
+
+# ---- the tables ----
+
+def pair(rounds, folder):
+    """One allocation and its free, by depth of the Python stack."""
+    lines = ["| Python frames | | alloc + free, µs | least–most | added | of stacks=all | of stacks=python |", "|--:|---|--:|--:|--:|--:|--:|"]
+    for frames in FRAMES:
+        seen = in_turns({name: lambda arguments=arguments, settings=settings: said(
+            [PYTHON, HERE / "one_tensor.py", "--frames", frames, *arguments], settings, folder)[0]
+            for name, (arguments, settings) in RECORDERS.items()}, rounds)
+        base = middle(seen["nothing"])
+        peers = [middle(seen[f"PyTorch history, stacks={what}"]) - base for what in ("all", "python")]
+        for name, values in seen.items():
+            added = middle(values) - base
+            ratios = ["", ""] if name == "nothing" else [f"{added / peer:.2f}" for peer in peers]
+            lines.append(f"| {frames} | {name} | {middle(values):.2f} | {spread(values)} | {added:.2f} | {ratios[0]} | {ratios[1]} |")
+    return lines
+
+
+def threads(rounds, folder):
+    """Allocations of a program without Python, by number of threads; heaptrack records malloc instead."""
+    heaptrack = ["heaptrack", "-r", "-o", f"{folder}/heaptrack"]
+    rows = {"framework's block": ((), "block", None), "… with vramtrace": ((), "block", {}), "cuMemAlloc + cuMemFree": ((), "driver", None),
+            "…  with vramtrace": ((), "driver", {}), "malloc + free": ((), "malloc", None)}
+    if shutil.which("heaptrack"):
+        rows["… with heaptrack"] = heaptrack, "malloc", None
+    seen = {}
+    for count in THREAD_COUNTS:
+        for name, values in in_turns({name: lambda before=before, kind=kind, settings=settings: said(
+                [*before, THREADS, kind, count, 200_000 // count], settings, folder)[0]
+                for name, (before, kind, settings) in rows.items()}, rounds).items():
+            seen[name, count] = middle(values)
+        for file in pathlib.Path(folder).glob("heaptrack*"):
+            file.unlink()
+    lines = ["| ns for each pair of a thread, with threads: | " + " | ".join(map(str, THREAD_COUNTS)) + " |", "|---" * (len(THREAD_COUNTS) + 1) + "|"]
+    return lines + [f"| {name} | " + " | ".join(f"{seen[name, count]:.0f}" for count in THREAD_COUNTS) + " |" for name in rows]
+
+
+def step(rounds, folder):
+    """A whole training step, and resident memory."""
+    lines = ["| model | | step, ms | least–most | slower than bare | resident memory added, MiB |", "|---|---|--:|--:|--:|--:|"]
+    for model, title in MODELS.items():
+        seen = in_turns({name: lambda arguments=arguments, settings=settings: said(
+            [PYTHON, HERE / "train_step.py", "--model", model, *arguments], settings, folder)
+            for name, (arguments, settings) in RECORDERS.items()}, rounds)
+        base, resident = (middle([value[i] for value in seen["nothing"]]) for i in (0, 1))
+        for name, values in seen.items():
+            times = [value[0] for value in values]
+            more = middle([value[1] for value in values]) - resident
+            told = "" if name == "nothing" else f"{(middle(times) / base - 1) * 100:+.1f} %"
+            lines.append(f"| {title} | {name} | {middle(times):.2f} | {spread(times)} | {told} | {more:+.0f} |")
     added = []
     for more in ((), ("--session",)):
-        pairs = [[measure("cpu_step.py", variant, folder, *more) for variant in ("nothing", list(VARIANTS)[-1])]
-                 for _ in range(rounds)]
-        added.append((statistics.median(traced / bare for bare, traced in pairs) - 1) * 100)
-    return added
+        seen = in_turns({name: lambda settings=settings: said([PYTHON, HERE / "cpu_step.py", *more], settings, folder)[0]
+                         for name, settings in (("bare", None), ("ours", {}))}, rounds)
+        added.append((middle(seen["ours"]) / middle(seen["bare"]) - 1) * 100)
+    return lines + ["", f"A step on the CPU (small layers): {added[0]:+.1f} % before the process's first CUDA event, {added[1]:+.1f} % after it."]
 
 
-def trace_figures(folder):
-    """Bytes per event on disk, the time of a report and of inspections, from many steps of the AMP training."""
-    trace = pathlib.Path(folder) / "large.vrt"
-    environment = dict(os.environ, VRAMTRACE_OUT=str(trace), VRAMTRACE_QUIET="1")
-    started = time.perf_counter()
-    subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, str(HERE / "train_step.py"), "--steps", "470"],
-                   env=environment, capture_output=True, text=True, check=True)
-    run_seconds = time.perf_counter() - started
-    information = json.loads(subprocess.check_output([str(PROGRAM), "info", "--json", str(trace)]))
-    events = information["trace"]["events"]
-    inspections = information["looks"]["count"], information["looks"]["duration_ns"] / 1e9, run_seconds
-    times = []
-    for _ in range(7):
+def life(rounds, folder):
+    """Start and end of a process."""
+    def wall(program, settings, count):
+        environment = dict(os.environ) if settings is None else {**os.environ, "LD_PRELOAD": str(LIBRARY)}
         started = time.perf_counter()
-        subprocess.run([str(PROGRAM), "report", str(trace)], stdout=subprocess.DEVNULL, check=True)
-        times.append(time.perf_counter() - started)
-    on_disk = trace.stat().st_blocks * 512
-    trace.unlink()
-    return events, on_disk / events, statistics.median(times), inspections
+        for _ in range(count):
+            subprocess.run(program, env=environment, check=True)
+        return (time.perf_counter() - started) / count * 1000
+
+    def after_main(settings):
+        ended = said([THREADS, "block", 2, 1_000_000], settings, folder)[1]
+        return (time.clock_gettime(time.CLOCK_MONOTONIC) - ended) * 1000
+
+    lines = ["| | bare, ms | with vramtrace, ms | added, ms |", "|---|--:|--:|--:|"]
+    measures = {
+        "`true`, which never meets CUDA": lambda settings: wall(["true"], settings, 200),
+        "`python -c pass`": lambda settings: wall([PYTHON, "-c", "pass"], settings, 20),
+        "from main's end to the process's, after 4 million events": after_main,
+    }
+    for title, measure in measures.items():
+        seen = in_turns({"bare": lambda: measure(None), "ours": lambda: measure({})}, rounds)
+        bare, ours = middle(seen["bare"]), middle(seen["ours"])
+        lines.append(f"| {title} | {bare:.2f} | {ours:.2f} | {ours - bare:+.2f} |")
+    return lines
 
 
-def table(pairs, step, cpu, events, bytes_per_event, seconds, inspections):
-    base_step = step["nothing"]
-    lines = ["| alloc + free below so many Python frames | " + " | ".join(f"{frames} | of stacks=all" for frames in FRAMES) + " |",
-             "|---|" + "--:|" * 2 * len(FRAMES)]
-    for variant in VARIANTS:
-        cells = []
-        for frames in FRAMES:
-            base, all_stacks = pairs[frames]["nothing"], pairs[frames]["PyTorch history, stacks=all"]
-            added = pairs[frames][variant] - base
-            cells.append(f"{base:.2f} µs | " if variant == "nothing" else f"+{added:.2f} µs | {added / (all_stacks - base):.2f}")
-        lines.append(f"| {variant} | " + " | ".join(cells) + " |")
-    lines += ["", "| | AMP step | slower than bare |", "|---|--:|--:|", f"| nothing | {base_step:.2f} ms | |"]
-    lines += [f"| {variant} | +{step[variant] - base_step:.2f} ms | {(step[variant] / base_step - 1) * 100:.1f} % |"
-              for variant in VARIANTS if variant != "nothing"]
-    lines += ["", f"A step on the CPU (small layers): {cpu[0]:+.1f} % before the process's first CUDA event, "
-                  f"{cpu[1]:+.1f} % after it.",
-              "", f"Trace of {events:,} events: {bytes_per_event:.1f} bytes per event on disk; "
-                  f"`vramtrace report` takes {seconds:.2f} s.",
-              "", f"Inspections of live objects: {inspections[0]} in {inspections[1] * 1000:.0f} ms of a run of "
-                  f"{inspections[2]:.1f} s, {inspections[1] / inspections[2] * 100:.2f} %."]
-    return "\n".join(lines)
+def size(_rounds, folder):
+    """Bytes of trace for each event."""
+    lines = ["| training | steps | events | trace file, MiB | bytes per event | inspections | of the run's time |", "|---|--:|--:|--:|--:|--:|--:|"]
+    for model, title in MODELS.items():
+        for steps in STEPS:
+            started = time.perf_counter()
+            said([PYTHON, HERE / "train_step.py", "--model", model, "--steps", steps], {}, folder, keep=True)
+            seconds = time.perf_counter() - started
+            trace, = pathlib.Path(folder).glob("*.vrt")
+            told = json.loads(subprocess.check_output([PROGRAM, "info", "--json", trace]))
+            events, on_disk = told["trace"]["events"], trace.stat().st_blocks * 512
+            looks = told["looks"]
+            lines.append(f"| {title} | {steps} | {events:,} | {on_disk / 2**20:.2f} | {on_disk / events:.2f} | {looks['count']} "
+                         f"| {looks['duration_ns'] / 1e7 / seconds:.2f} % |")
+            trace.unlink()
+    return lines
+
+
+def analyzer(rounds, folder):
+    """Commands on traces that repeat the steps of a recorded AMP training."""
+    source = pathlib.Path(folder) / "source.vrt"
+    said([PYTHON, HERE / "train_step.py", "--steps", 20], {"VRAMTRACE_OUT": str(source)}, folder, keep=True)
+    lines = ["| events | command | seconds | least–most | CPU seconds | memory, MiB |", "|--:|---|--:|--:|--:|--:|"]
+    for events in EVENTS:
+        trace = pathlib.Path(folder) / "large.vrt"
+        subprocess.run([GROW, "steps", str(events), trace, source], check=True, stdout=subprocess.DEVNULL)
+        for name, arguments in COMMANDS.items():
+            times, processor, memory = [], [], []
+            for _ in range(rounds if events < EVENTS[-1] else 1):
+                started = time.perf_counter()
+                child = subprocess.Popen([PROGRAM, *arguments, trace], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                _, _, used = os.wait4(child.pid, 0)
+                times.append(time.perf_counter() - started)
+                processor.append(used.ru_utime + used.ru_stime)
+                memory.append(used.ru_maxrss / 1024)
+            lines.append(f"| {events:,} | {name} | {middle(times):.2f} | {spread(times)} | {middle(processor):.2f} | {middle(memory):.0f} |")
+        trace.unlink()
+    return lines
+
+
+TABLES = {"pair": pair, "threads": threads, "step": step, "life": life, "bytes": size, "analyzer": analyzer}
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(TABLES))
     parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        pairs = {frames: medians("one_tensor.py", arguments.rounds, folder, "--frames", str(frames)) for frames in FRAMES}
-        step = medians("train_step.py", arguments.rounds, folder)
-        text = table(pairs, step, cpu_figures(arguments.rounds, folder), *trace_figures(folder))
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}\n\n{text}")
+    unknown = [name for name in arguments.only if name not in TABLES]
+    if unknown:
+        parser.error(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+    text = [f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {arguments.rounds} rounds"]
+    print(text[0], flush=True)
+    for name in arguments.only:
+        with tempfile.TemporaryDirectory() as folder:
+            lines = ["", f"{TABLES[name].__doc__}", "", *TABLES[name](arguments.rounds, folder)]
+        print("\n".join(lines), flush=True)
+        text += lines
     if arguments.markdown:
-        arguments.markdown.write_text(text + "\n")
+        arguments.markdown.write_text("\n".join(text) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

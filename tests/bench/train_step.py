@@ -1,43 +1,88 @@
-"""Times the CPU-bound AMP step of examples/train.py; prints milliseconds (median of steps).
+"""Trains, and prints the milliseconds of a step (median) and the MiB of resident memory at the end.
 
-    train_step.py [--history python|all] [--steps 60]
+    train_step.py [--model amp|resnet50|gpt2] [--recorder python|all|profiler] [--steps 60]
+
+amp is the CPU-bound step of examples/train.py. Only Python's and PyTorch's work counts over the stand-in, where kernels do
+nothing.
 """
 import argparse
 import pathlib
+import re
 import statistics
 import sys
 import time
 
+import recorders
 import torch
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
-from train import Model  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FIRST_STEPS = 5
+
+
+def amp():
+    sys.path.insert(0, str(ROOT / "examples"))
+    from train import Model
+
+    model = Model().cuda()
+
+    def loss():
+        tokens = torch.randint(0, 8192, (16, 256), device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    return model, torch.optim.AdamW(model.parameters(), lr=3e-4), loss
+
+
+def resnet50():
+    import torchvision
+
+    model = torchvision.models.resnet50().cuda()
+
+    def loss():
+        images, labels = torch.empty(8, 3, 64, 64, device="cuda"), torch.zeros(8, dtype=torch.long, device="cuda")
+        return nn.functional.cross_entropy(model(images), labels)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), loss
+
+
+def gpt2():
+    import transformers
+
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).cuda()
+
+    def loss():
+        tokens = torch.zeros(4, 256, dtype=torch.long, device="cuda")
+        return model(input_ids=tokens, labels=tokens).loss
+    return model, torch.optim.AdamW(model.parameters(), lr=3e-4), loss
+
+
+MODELS = {"amp": amp, "resnet50": resnet50, "gpt2": gpt2}
+
+
+def resident_mib():
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--history", choices=("python", "all"))
+    parser.add_argument("--model", choices=MODELS, default="amp")
+    parser.add_argument("--recorder", choices=recorders.NAMES)
     parser.add_argument("--steps", type=int, default=60)
     arguments = parser.parse_args()
+    torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
-    model = Model().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    if arguments.history:
-        torch.cuda.memory._record_memory_history(stacks=arguments.history, max_entries=4_000_000)
+    model, optimizer, loss = MODELS[arguments.model]()
     times = []
-    for _ in range(arguments.steps):
-        started = time.perf_counter()
-        tokens = torch.randint(0, 8192, (16, 256), device="cuda")
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            logits = model(tokens)
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - started) * 1000)
-    print(statistics.median(times[5:]))
+    with recorders.start(arguments.recorder):
+        for _ in range(arguments.steps):
+            started = time.perf_counter()
+            loss().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - started) * 1000)
+        resident = resident_mib()
+    print(statistics.median(times[FIRST_STEPS:]), resident)
 
 
 if __name__ == "__main__":

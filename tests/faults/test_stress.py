@@ -80,8 +80,10 @@ def test_files_of_the_host_are_not_written_to(tmp_path):
 
 
 def test_limit_of_file_size(tmp_path):
-    result = stress(tmp_path, "fsize")
-    assert "nothing is recorded" in result.stderr and list(tmp_path.iterdir()) == []
+    """Too little for a ring in a file: it is private memory then."""
+    stress(tmp_path, "fsize")
+    seen = info(tmp_path / "x.vrt")
+    assert seen["trace"]["complete"] and seen["counts"]["kinds"]["alloc"]["framework"] == 1
 
 
 def test_broken_pipe_behind_stderr(tmp_path):

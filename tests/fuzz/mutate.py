@@ -3,9 +3,10 @@
 
     mutate.py TRACE... [--count 200] [--seed 1]
 
-Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within: a chunk is
-unpacked, its definitions or its events are changed, and it is packed again with the right checksum, as by a recorder
-gone mad or someone who means harm.
+Half of the files are damaged as they lie there, which checksums tell. The other half are damaged within, with the right
+checksum, as by a recorder gone mad or someone who means harm: a chunk without a chain (tests/bench/recode makes such traces) is
+unpacked, its definitions or its events are changed, and it is packed again; of a chunk in a chain the packed bytes or the
+header are changed. Of a killed process whose ring is still in memory, the ring is damaged too.
 
 Long form: build with `meson setup build-asan -Db_sanitize=address,undefined`, set VRAMTRACE_BUILD to it, and give
 --count 20000. A status other than 0, 1 and 3, a signal, or more than 20 s is a failure; the file that made it is kept.
@@ -30,14 +31,17 @@ COMMANDS = (["info", "--verify"], ["report"], ["report", "--json"], ["info", "--
             ["diff", "{}@end", "{}"], ["check", "--max-peak", "1"], ["export", "--format", "csv", "--table", "instants"],
             ["export", "--format", "sqlite", "-o", "{}.sqlite"],
             *(["export", "--format", form, "-o", "/dev/null"] for form in ("perfetto", "pprof", "speedscope", "folded", "memory-viz")))
-HEADER_BYTES, RING_SLOT_BYTES = 8192, 64
+HEADER_BYTES, RING_SLOT_BYTES = 4096, 64
+RING_PATH, RING_PATH_BYTES = 1368, 256  # in struct vt_file_header
+RING_HEADER_BYTES, RING_POSITIONS, RING_START_TICKS = 12288, 88, 56  # in struct vt_ring_header
 FORMAT = (ROOT / "include" / "vramtrace" / "format.h").read_text()
 COLUMNS = re.search(r"define VT_EVENT_COLUMNS\(X\)(.*?)\n\n", FORMAT, re.S)[1].count("X(")
 CHUNKS_OFFSET, CHUNKS_END = 40, 208  # fields of struct vt_file_header
 CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
+CHAINED, CHAINED_MAGIC = struct.Struct("<QII"), 0x32435456  # what struct vt_chained_chunk_header adds
 EXTREMES = (0, 1, 2, 511, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**47, 2**63 - 1, 2**63, 2**64 - 512, 2**64 - 1)
 ZSTD, XXHASH = (ctypes.CDLL(ctypes.util.find_library(name)) for name in ("zstd", "xxhash"))
-for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits):
+for function in (ZSTD.ZSTD_compressBound, ZSTD.ZSTD_compress, ZSTD.ZSTD_decompress, XXHASH.XXH3_64bits, XXHASH.XXH3_64bits_withSeed):
     function.restype = ctypes.c_uint64
 
 
@@ -48,7 +52,7 @@ def flip(data, choose, start, end):
 
 
 def mutate(original, choose):
-    """Bits of the header, of the ring's records, of chunks; cuts; stretches doubled, zeroed or swapped."""
+    """Bits of the header, of the first chunks, of all; cuts; stretches doubled, zeroed or swapped."""
     data = bytearray(original)
     chunks = int.from_bytes(data[40:48], "little") or HEADER_BYTES
     kind = choose.randrange(7)
@@ -67,6 +71,38 @@ def mutate(original, choose):
         one, other = sorted(choose.randrange(len(data)) for _ in range(2))
         data[one:one + 64], data[other:other + 64] = data[other:other + 64], data[one:one + 64]
     return bytes(data)
+
+
+def ring_of(data):
+    path = pathlib.Path(os.fsdecode(data[RING_PATH:RING_PATH + RING_PATH_BYTES].partition(b"\0")[0]))
+    return path if path.name.endswith(".ring") and path.exists() else None
+
+
+def mutate_ring(original, choose):
+    """The trace with the path of a damaged copy of its ring, which no recorder takes for one that it should adopt."""
+    ring = ring_of(original)
+    data = bytearray(ring.read_bytes())
+    data[RING_START_TICKS:RING_START_TICKS + 8] = bytes(8)
+    reserved = int.from_bytes(data[RING_POSITIONS:RING_POSITIONS + 8], "little")
+    used = min(len(data), RING_HEADER_BYTES + reserved * RING_SLOT_BYTES)
+    kind = choose.randrange(5)
+    if kind == 0:
+        flip(data, choose, 0, RING_POSITIONS + 16)
+    elif kind == 1:
+        flip(data, choose, RING_HEADER_BYTES, used)
+    elif kind == 2:
+        at = RING_HEADER_BYTES + choose.randrange(max(1, reserved)) * RING_SLOT_BYTES  # a record's head
+        data[at:at + 8] = struct.pack("<HBBI", choose.choice((0, 1, 2, 60000, 65535)), choose.randrange(32),
+                                      choose.randrange(2), choose.choice(EXTREMES) % 2**32)
+    elif kind == 3:
+        data[RING_POSITIONS:RING_POSITIONS + 16] = struct.pack("<QQ", choose.choice(EXTREMES), choose.choice(EXTREMES))
+    else:
+        del data[choose.randrange(len(data)):]
+    words = ring.name.split(".")
+    words[3] = f"{int(words[3], 16) ^ 1:016x}"
+    damaged = ring.with_name(".".join(words))
+    damaged.write_bytes(data)
+    return original[:RING_PATH] + os.fsencode(damaged).ljust(RING_PATH_BYTES, b"\0") + original[RING_PATH + RING_PATH_BYTES:]
 
 
 def chunks_of(data):
@@ -174,6 +210,26 @@ def mutate_within(original, choose):
     return data[:CHUNKS_END] + end.to_bytes(8, "little") + data[CHUNKS_END + 8:]
 
 
+def mutate_chained(original, choose):
+    """Packed bytes that no recorder writes, and headers that say something else than what follows."""
+    data = bytearray(original)
+    for _ in range(choose.choice((1, 1, 3))):
+        offset, fields = choose.choice(chunks_of(original))
+        start, size = offset + fields[1], fields[2]
+        if choose.randrange(3):
+            flip(data, choose, start, start + size)
+        if choose.randrange(3) == 0:  # payload, definitions, events, chain, place
+            at = offset + choose.choice((12, 16, 20, CHUNK.size, CHUNK.size + 8))
+            value = choose.choice((choose.choice(EXTREMES) % 2**32, choose.randrange(size + 2), choose.randrange(8 * size + 9)))
+            data[at:at + 4] = value.to_bytes(4, "little")
+        data[offset + CHUNK.size - 8:offset + CHUNK.size] = bytes(8)
+        packed, header = bytes(data[start:start + size]), bytes(data[offset:offset + CHUNK.size + CHAINED.size])
+        seed = XXHASH.XXH3_64bits(header, ctypes.c_size_t(len(header)))
+        checksum = XXHASH.XXH3_64bits_withSeed(packed, ctypes.c_size_t(size), ctypes.c_uint64(seed))
+        data[offset + CHUNK.size - 8:offset + CHUNK.size] = checksum.to_bytes(8, "little")
+    return bytes(data)
+
+
 def failure_of(path):
     for command in COMMANDS:
         try:
@@ -199,9 +255,15 @@ def main():
         path = pathlib.Path(folder) / "damaged.vrt"
         for number in range(arguments.count):
             original = choose.choice(originals)
-            way = mutate_within if choose.randrange(2) and chunks_of(original) else mutate
+            chunks = choose.randrange(2) and chunks_of(original)
+            within = mutate_chained if chunks and chunks[0][1][0] == CHAINED_MAGIC else mutate_within
+            way = within if chunks else mutate
+            if choose.randrange(2) and ring_of(original):
+                way = mutate_ring
             path.write_bytes(way(original, choose))
             failure = failure_of(path)
+            if way is mutate_ring:
+                ring_of(path.read_bytes()).unlink()
             if failure:
                 kept = pathlib.Path(tempfile.gettempdir()) / f"damaged-{arguments.seed}-{number}.vrt"
                 kept.write_bytes(path.read_bytes())

@@ -1,5 +1,5 @@
-/* A stand-in for the recorder (preload/record/record.h): appends each observation as one line of text to the file
- * named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
+/* A stand-in for the recorder (preload/record/record.h): appends each observation as one line of text to the
+ * file named by VT_DOUBLE_OUT, so that the hooks can be tested by themselves. */
 #include "guard.h"
 #include "functions.h"
 #include "record/record.h"
@@ -12,13 +12,9 @@
 
 __thread struct vt_guard vt_guard __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-void vt_record_missed(void)
-{
-}
+void vt_record_missed(void) {}
 
-void vt_record_missed_free(void)
-{
-}
+void vt_record_missed_free(void) {}
 
 bool vt_guard_abandoned(uintptr_t frame)
 {
@@ -69,9 +65,10 @@ bool vt_record_device_known(int device_index)
     return known_devices >> device_index & 1;
 }
 
-void vt_record_device(int device_index, const char *name, uint64_t total_bytes)
+void vt_record_device(int device_index, const char *name, uint64_t total_bytes, const void *uuid)
 {
     char line[512];
+    (void)uuid;
     if (atomic_fetch_or(&known_devices, 1u << device_index) >> device_index & 1)
         return;
     write_line(

@@ -75,7 +75,8 @@ def test_no_such_trace(command, tmp_path):
 
 @pytest.mark.parametrize("command", READERS)
 def test_folder(command, tmp_path):
-    check_refused(run(command, tmp_path), 3, str(tmp_path), "folder", "*.vrt")
+    of_jobs = command in ("report", "oom")
+    check_refused(run(command, tmp_path), 3, str(tmp_path), "folder", "no trace" if of_jobs else "*.vrt")
 
 
 @pytest.mark.parametrize("command", READERS)
@@ -125,7 +126,7 @@ def test_pipe_is_not_read_for_ever(tmp_path):
 
 
 def test_one_unreadable_of_two(empty_trace, tmp_path):
-    result = run("report", tmp_path / "none.vrt", empty_trace)
+    result = run("report", "--each", tmp_path / "none.vrt", empty_trace)
     assert result.returncode == 3
     assert "none.vrt" in result.stderr
     assert "no events" in result.stdout

@@ -85,7 +85,7 @@ def test_full_disk_without_a_trace(command):
 
 def test_full_disk_with_many_traces_is_said_once(trace):
     with open("/dev/full", "w") as full:
-        result = run_into(full, ["report", trace, trace, trace])
+        result = run_into(full, ["report", "--each", trace, trace, trace])
     assert result.returncode == 4 and len(result.stderr.splitlines()) == 1
 
 
@@ -120,7 +120,7 @@ def test_output_file_of_lib(tmp_path):
 
 
 def test_output_file_of_several_traces(trace, tmp_path):
-    run("report", "--json", trace, trace, "-o", "out", cwd=tmp_path)
+    run("report", "--each", "--json", trace, trace, "-o", "out", cwd=tmp_path)
     lines = (tmp_path / "out").read_text().splitlines()
     assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/1"] * 2
 
@@ -186,7 +186,7 @@ def test_failed_command_leaves_what_was_there(trace, tmp_path):
 
 
 def test_one_unreadable_of_two_is_written(trace, tmp_path):
-    result = run("report", "none.vrt", "x.vrt", "-o", "out", cwd=tmp_path)
+    result = run("report", "--each", "none.vrt", "x.vrt", "-o", "out", cwd=tmp_path)
     assert result.returncode == 3
     assert "no events" in (tmp_path / "out").read_text()
 

@@ -7,7 +7,7 @@ import pytest
 ANALYZER = Path(__file__).parent.parent.parent / "analyzer"
 
 # In the order in which they may include each other: each those before it, and itself.
-ORDER = ["base", "trace", "replay", "attribute", "report", "diagnose", "view", "command"]
+ORDER = ["base", "trace", "replay", "attribute", "report", "diagnose", "job", "view", "command"]
 # Folders that may include less than that, also through what they include.
 ONLY = {"view": {"base", "report", "view"}}
 # Folders in which files still need each other.
@@ -48,6 +48,12 @@ def test_a_folder_includes_those_before_it(folder):
     allowed = set(ORDER[:ORDER.index(folder) + 1])
     wrong = [f"{name} includes {other}" for name in sorted(FILES) if folder_of(name) == folder
              for other in included(name) if folder_of(other) not in allowed]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_shared_coding_includes_nothing_of_either_half():
+    wrong = [f"{path.name} includes {other}" for path in (ANALYZER.parent / "format").iterdir()
+             for other in INCLUDE.findall(path.read_text()) if not re.match(r"(format|vramtrace)/", other)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -236,7 +236,7 @@ def test_no_progress_where_stderr_is_no_terminal(trace, tmp_path):
 
 
 def test_progress_shows_before_the_pager_and_not_in_it(trace):
-    text, status = Terminal(["report", trace, trace], VRAMTRACE_PROGRESS="always", VRAMTRACE_PAGER="sed s/^/P/").end()
+    text, status = Terminal(["report", "--each", trace, trace], VRAMTRACE_PROGRESS="always", VRAMTRACE_PAGER="sed s/^/P/").end()
     before, after = text.rsplit(ERASE.decode(), 1)
     assert status == 0 and "reporting" in before and "vramtrace" not in before
     assert all(line.startswith("P") for line in after.splitlines()) and "replaying" not in after
@@ -244,7 +244,7 @@ def test_progress_shows_before_the_pager_and_not_in_it(trace):
 
 def test_ctrl_c_leaves_a_clean_line(trace):
     """Whether it comes while a line is drawn or between two traces: nothing but the terminal's own ^C stays."""
-    terminal = Terminal(["report", "-o", "/dev/null", *[trace] * 2000], VRAMTRACE_PROGRESS="always")
+    terminal = Terminal(["report", "--each", "-o", "/dev/null", *[trace] * 2000], VRAMTRACE_PROGRESS="always")
     terminal.wait_for(b"replaying")
     terminal.press(b"\x03")
     _, status = terminal.end()

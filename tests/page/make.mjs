@@ -1,7 +1,7 @@
 // Makes a page from a made-up run: node make.mjs TEMPLATE OUTPUT '{"events": 4000, "traces": 1, "hostile": false, "empty": false}'
 // Writes what is true at some events to OUTPUT.json: bytes by category, and in use.
 import { readFileSync, writeFileSync } from "node:fs";
-import { CATEGORIES, fill, makePage, makeTrace, truth } from "./synthetic.mjs";
+import { CATEGORIES, fill, gapsOf, makePage, makeTrace, truth } from "./synthetic.mjs";
 
 const [template, output, asked = "{}"] = process.argv.slice(2);
 const options = { events: 4000, traces: 1, hostile: false, empty: false, ...JSON.parse(asked) };
@@ -13,6 +13,8 @@ if (options.hostile) {
     traces[0].losses = ["<img src=x onerror=\"document.body.dataset.hurt='yes'\"> was lost"];
 }
 const page = makePage(traces, {});
+if (options.gaps) // shares of the run of which nothing is known
+    page.head.traces[0].gaps = gapsOf(traces[0], options.gaps);
 if (options.empty)
     page.head.traces[0].devices = [];
 writeFileSync(output, fill(readFileSync(template, "utf8"), page));

@@ -147,6 +147,20 @@ export function truth(trace, device = trace.device) {
 }
 
 // Head and blobs of several traces.
+// The head's gaps: [[from, to]…] as shares of the changes.
+export function gapsOf({ changes }, shares) {
+    const at = (share) => changes[Math.floor(share * (changes.length - 1))];
+    const gaps = { first_event: [], end_event: [], omitted: [], t_ns: [], end_ns: [] };
+    for (const [from, to] of shares) {
+        gaps.first_event.push(at(from).event + 1);
+        gaps.end_event.push(at(to).event);
+        gaps.omitted.push(1000);
+        gaps.t_ns.push(at(from).t);
+        gaps.end_ns.push(at(to).t);
+    }
+    return gaps;
+}
+
 export function makePage(traces, { title = "", documents = {}, diff = null } = {}) {
     const blobs = new Blobs();
     const head = { format: "vramtrace.page/1", version: "0.1.0", title, traces: traces.map((trace) => headOf(trace, blobs, documents)), diff: diff && blobs.json(diff) };

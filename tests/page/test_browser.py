@@ -316,6 +316,34 @@ def test_hostile_names_are_only_shown(driver, look, make):
     assert complaints(driver) == []
 
 
+def test_gaps_are_hatched_and_said(driver, look, make):
+    page = make("gaps", gaps=[[0.3, 0.7]])
+    look(page, "#axis=event")
+    settle(driver)
+    legend = "[vramtrace.timeline.legend.hidden, vramtrace.timeline.legend.textContent]"
+    assert driver.execute_script(f"return {legend}") == [False, "events not shown one by one"]
+    tip = "[vramtrace.timeline.tip.hidden, vramtrace.timeline.tip.textContent, vramtrace.store.get().hover]"
+
+    def at(share):
+        chart = driver.find_element("id", "chart")
+        area = driver.execute_script("return vramtrace.timeline.area")
+        webdriver.ActionChains(driver).move_to_element_with_offset(
+            chart, int(area["left"] + share * area["width"] - chart.size["width"] / 2), 0).perform()
+        settle(driver)
+        return driver.execute_script(f"return {tip}")
+
+    hidden, text, hover = at(0.5)
+    assert not hidden and text == "1,000 events not shown one by one" and hover is None
+    hidden, _, hover = at(0.1)
+    assert hidden and hover is not None
+    points = driver.execute_script("""const t = vramtrace.timeline, c = t.base.getContext("2d"), {left, top, width, height} = t.area;
+        const of = (share) => new Set(new Uint32Array(c.getImageData(left + share * width, top, 40, height).data.buffer));
+        return [of(0.5).size, of(0.1).size]""")
+    assert points[0] < points[1]  # lines and ticks only
+    look(make("plain"), "#axis=event")
+    assert driver.execute_script(f"return {legend}")[0]
+
+
 def test_a_trace_without_a_device(driver, look, make):
     assert look(make("empty", empty=True)) == "yes"
     assert "no allocation was recorded" in driver.find_element("id", "panels").text

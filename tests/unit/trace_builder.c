@@ -52,8 +52,8 @@ struct builder *builder_new(uint64_t ring_slots)
     builder->ring = calloc(ring_slots, VT_SLOT_BYTES);
     REQUIRE(builder->ring);
     builder->header = (struct vt_file_header){
-        .format_version = VT_FORMAT_VERSION,
-        .minimum_readable = VT_FORMAT_MINIMUM_READABLE,
+        .format_version = 1,
+        .minimum_readable = 1,
         .header_bytes = VT_HEADER_BYTES,
         .slot_bytes = VT_SLOT_BYTES,
         .ring_offset = VT_HEADER_BYTES,
@@ -224,13 +224,13 @@ uint32_t builder_stack(struct builder *builder, uint32_t thread_id, const uint64
 }
 
 void builder_inspection_part(struct builder *builder, uint32_t inspection_id, uint32_t part, uint32_t parts,
-                       const char *text)
+                             const char *text)
 {
     struct vt_inspection_part fixed = {.inspection_id = inspection_id,
-                                 .reason = VT_INSPECTION_PEAK,
-                                 .part = part,
-                                 .parts = parts,
-                                 .duration_ns = 1000 * (part + 1)};
+                                       .reason = VT_INSPECTION_PEAK,
+                                       .part = part,
+                                       .parts = parts,
+                                       .duration_ns = 1000 * (part + 1)};
     put_parts(builder, VT_RECORD_INSPECTION, &fixed, sizeof fixed, text, strlen(text));
 }
 
@@ -238,7 +238,7 @@ void builder_event(struct builder *builder, struct vt_event event)
 {
     builder->t_ns = event.t_ns ? event.t_ns : builder->t_ns + 1000;
     event.t_ns = builder->t_ns;
-    builder->header.events++;
+    builder->header.counters.events++;
     if (builder->in_ring) {
         put_record(builder, VT_RECORD_EVENT, &event, sizeof event);
         return;
@@ -279,6 +279,8 @@ void builder_end_chunk(struct builder *builder)
         }                                                                                                    \
     }
     VT_EVENT_COLUMNS(COLUMN)
+    if (builder->header.feature_bits & VT_FEATURE_EVENT_THREADS)
+        VT_EVENT_THREAD_COLUMN(COLUMN)
     size_t room = ZSTD_compressBound(payload.bytes);
     void *stored = malloc(room);
     REQUIRE(stored);

@@ -103,26 +103,27 @@ static int key_stacks(struct vt_leak_finder *finder)
 {
     const struct vt_trace *trace = finder->trace;
     finder->code_keys = calloc(trace->stack_count + 1, sizeof *finder->code_keys);
-    if (!finder->code_keys)
+    finder->operator_keys = calloc(trace->stack_count + 1, sizeof *finder->operator_keys);
+    if (!finder->code_keys || !finder->operator_keys)
         return -ENOMEM;
     for (size_t id = 0; id < trace->stack_count; id++) {
         const struct vt_trace_stack *stack = &trace->stacks[id];
+        const char *operator= vt_operator_of(finder->attribution, (uint32_t)id);
         uint64_t key = 0;
         for (uint32_t i = 0; i < stack->python_count; i++)
             key = vt_mix(key, vt_trace_line_key(trace, &stack->python[i]));
         for (uint32_t i = 0; stack->python_count == 0 && i < stack->native_count; i++)
             key = vt_mix(key, stack->native[i]);
         finder->code_keys[id] = key;
+        finder->operator_keys[id] = operator? vt_hash_bytes(operator, strlen(operator), VT_HASH_START) : 0;
     }
     return 0;
 }
 
 static uint64_t class_key(const struct vt_leak_finder *finder, const struct vt_allocation *allocation)
 {
-    const char *operator= vt_operator_of(finder->attribution, allocation->stack_id);
     uint64_t key = vt_mix(finder->code_keys[allocation->stack_id], allocation->kind);
-    if (operator)
-        key = vt_hash_bytes(operator, strlen(operator), key);
+    key = vt_mix(key, finder->operator_keys[allocation->stack_id]);
     return vt_mix(key, finder->code_keys[vt_label_of(finder->attribution, allocation)->forward_stack_id]);
 }
 
@@ -274,6 +275,7 @@ void vt_leak_finder_free(struct vt_leak_finder *finder)
     free(finder->borders);
     free(finder->call_of);
     free(finder->code_keys);
+    free(finder->operator_keys);
     free(finder->class_of);
     free(finder->order);
     free(finder->classes);

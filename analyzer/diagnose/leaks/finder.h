@@ -44,9 +44,10 @@ struct vt_leak_finder {
     uint32_t *borders;    /* by step: its last event; up to step_count - 1 */
     uint32_t last_border; /* the last event before the last step */
     uint32_t *call_of; /* by event: the step that its thread's call began; NULL where calls do not overlap */
-    uint64_t *code_keys; /* by stack: its lines of Python, else its native frames */
-    uint32_t *class_of;  /* by allocation */
-    uint32_t *order;     /* allocations by class, then by time */
+    uint64_t *code_keys;     /* by stack: its lines of Python, else its native frames */
+    uint64_t *operator_keys; /* by stack: its operator, 0 = none */
+    uint32_t *class_of;      /* by allocation */
+    uint32_t *order;         /* allocations by class, then by time */
     struct vt_leak_class *classes;
     size_t class_count, class_capacity;
     uint8_t *made_node;            /* by event: an autograd node was made for it */

@@ -69,17 +69,20 @@ static void add(struct vt_page_columns *columns, struct vt_blobs *blobs, enum vt
 static void add_changes(struct vt_page_columns *columns, struct vt_blobs *blobs)
 {
     struct vt_bytes events = {0}, times = {0};
-    uint32_t tick = 0, next_event = 0, number = 0;
+    uint64_t next_event = 0;
+    uint32_t tick = 0, number = 0;
 
     for (uint32_t event = 0; event < columns->event_count; event++) {
         uint32_t at = columns->changes[event];
 
         if (at != VT_PAGE_NEVER) {
             at = at > tick ? at : tick; /* clocks of two threads can be a little apart */
-            vt_bytes_varint(&events, event - next_event);
+            uint64_t in_file = vt_report_event_number(columns->report, event);
+
+            vt_bytes_varint(&events, in_file - next_event);
             vt_bytes_varint(&times, at - tick);
             tick = at;
-            next_event = event + 1;
+            next_event = in_file + 1;
             number++;
         }
         columns->changes[event] = number ? number - 1 : 0;
@@ -192,6 +195,7 @@ static int add_addresses(struct vt_page_columns *columns, struct vt_blobs *blobs
 /* ---- Phases ---- */
 
 struct phases {
+    const struct vt_report *report;
     struct vt_bytes first_events, kinds, steps, times;
     uint64_t last_event, last_step, last_t_ns, count;
 };
@@ -201,7 +205,8 @@ static int collect_phase(void *context, const void *table_row)
     const struct vt_phase_row *row = table_row;
     struct phases *phases = context;
 
-    vt_put_delta(&phases->first_events, row->first_event, &phases->last_event);
+    vt_put_delta(&phases->first_events, vt_report_event_number(phases->report, row->first_event),
+                 &phases->last_event);
     vt_bytes_varint(&phases->kinds, row->phase);
     vt_put_delta(&phases->steps, row->step, &phases->last_step);
     vt_put_delta(&phases->times, row->t_ns, &phases->last_t_ns);
@@ -211,7 +216,7 @@ static int collect_phase(void *context, const void *table_row)
 
 static int add_phases(struct vt_page_columns *columns, struct vt_tables *tables, struct vt_blobs *blobs)
 {
-    struct phases phases = {.count = 0};
+    struct phases phases = {.report = columns->report};
     int result = vt_table_walk(tables, VT_TABLE_PHASES, collect_phase, &phases);
 
     add(columns, blobs, VT_BLOB_PHASE_FIRST_EVENT, VT_ENCODING_DELTAS, phases.count, &phases.first_events);
@@ -232,7 +237,8 @@ int vt_page_columns_make(const struct vt_report *report, struct vt_tables *table
     int result;
 
     *columns = (struct vt_page_columns){.tick_ns = tick_for(report->duration_ns),
-                                        .event_count = report->facts.event_count,
+                                        .event_count = vt_table_rows(tables, VT_TABLE_EVENTS),
+                                        .report = report,
                                         .dictionary = dictionary,
                                         .sizes.width = 1};
     columns->items = malloc((rows + 1) * sizeof *columns->items);

@@ -43,6 +43,7 @@ struct vt_page_columns {
     uint32_t *changes;      /* by event: the last change at or before it, 0 before the first */
     size_t event_count;
     /* private, while they are made */
+    const struct vt_report *report;
     uint64_t devices; /* bits: those of the report */
     struct vt_dictionary *dictionary;
     struct vt_page_allocation *items;

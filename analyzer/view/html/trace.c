@@ -30,15 +30,26 @@ static void put_text(struct vt_bytes *json, const char *name, const char *text)
     vt_bytes_string(json, text);
 }
 
-/* A member of `size` bytes in each of `count` structures of `stride` bytes. */
+typedef uint64_t number_in_file(const struct vt_report *report, uint64_t event_index);
+
+/* A member of `size` bytes in each of `count` structures of `stride` bytes. `in_file`, if it is not NULL:
+ * they are events of `report`. */
+static void put_numbers(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
+                        size_t stride, const struct vt_report *report, number_in_file *in_file)
+{
+    vt_bytes_print(json, "\"%s\":[", name);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = vt_read_unsigned((const char *)first + i * stride, size);
+
+        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "", in_file ? in_file(report, number) : number);
+    }
+    vt_bytes_add(json, "]", 1);
+}
+
 static void put_column(struct vt_bytes *json, const char *name, const void *first, size_t size, size_t count,
                        size_t stride)
 {
-    vt_bytes_print(json, "\"%s\":[", name);
-    for (size_t i = 0; i < count; i++)
-        vt_bytes_print(json, "%s%" PRIu64, i ? "," : "",
-                       vt_read_unsigned((const char *)first + i * stride, size));
-    vt_bytes_add(json, "]", 1);
+    put_numbers(json, name, first, size, count, stride, NULL, NULL);
 }
 
 static void put_names(struct vt_bytes *json, const char *name, const char *const *names, size_t count)
@@ -203,6 +214,14 @@ static void put_words(const struct parts *parts)
 
 static void put_moments(const struct parts *parts)
 {
+    static const struct {
+        const char *name;
+        size_t offset;
+    } gap_fields[] = {{"first_event", offsetof(struct vt_report_gap, first_event)},
+                      {"end_event", offsetof(struct vt_report_gap, end_event)},
+                      {"omitted", offsetof(struct vt_report_gap, omitted_events)},
+                      {"t_ns", offsetof(struct vt_report_gap, t_ns)},
+                      {"end_ns", offsetof(struct vt_report_gap, end_ns)}};
     const struct vt_report *report = parts->report;
     struct vt_bytes *json = parts->json;
 
@@ -210,8 +229,8 @@ static void put_moments(const struct parts *parts)
     for (size_t i = 0; i < report->mark_count; i++) {
         const struct vt_mark *mark = &report->marks[i];
 
-        vt_bytes_print(json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu32, i ? "," : "", mark->t_ns,
-                       mark->event_index);
+        vt_bytes_print(json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu64, i ? "," : "", mark->t_ns,
+                       vt_report_event_number(report, mark->event_index));
         put_text(json, "name", mark->name);
         vt_bytes_add(json, "}", 1);
     }
@@ -220,10 +239,17 @@ static void put_moments(const struct parts *parts)
         const struct vt_refusal *refusal = &report->refusals[i];
 
         vt_bytes_print(
-            json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu32 ",\"device\":%d,\"asked_bytes\":%" PRIu64 "}",
-            i ? "," : "", refusal->t_ns, refusal->event_index, refusal->device_index, refusal->asked_bytes);
+            json, "%s{\"t_ns\":%" PRIu64 ",\"event\":%" PRIu64 ",\"device\":%d,\"asked_bytes\":%" PRIu64 "}",
+            i ? "," : "", refusal->t_ns, vt_report_event_number(report, refusal->event_index),
+            refusal->device_index, refusal->asked_bytes);
     }
-    vt_bytes_add(json, "]", 1);
+    vt_bytes_print(json, "],\"gaps\":{");
+    for (size_t i = 0; i < sizeof gap_fields / sizeof *gap_fields; i++) {
+        vt_bytes_add(json, ",", i > 0);
+        put_column(json, gap_fields[i].name, (const char *)report->gaps + gap_fields[i].offset,
+                   sizeof(uint64_t), report->gap_count, sizeof *report->gaps);
+    }
+    vt_bytes_add(json, "}", 1);
 }
 
 /* ---- Blobs ---- */
@@ -248,23 +274,25 @@ int vt_page_document_add(struct vt_blobs *blobs, const struct vt_document *docum
     return result;
 }
 
-static void put_steps_of(const struct vt_device_report *device, struct vt_bytes *json)
+static void put_steps_of(const struct vt_report *report, const struct vt_device_report *device,
+                         struct vt_bytes *json)
 {
-#define FIELD(name, member)                                                                                  \
+#define FIELD(name, member, in_file)                                                                         \
     {                                                                                                        \
-        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member)                        \
+        name, offsetof(struct vt_step, member), sizeof(((struct vt_step *)0)->member), in_file               \
     }
     static const struct {
         const char *name;
         size_t offset, size;
-    } fields[] = {FIELD("step", step),
-                  FIELD("first_event", first_event),
-                  FIELD("last_event", last_event),
-                  FIELD("t_ns", t_ns),
-                  FIELD("duration_ns", duration_ns),
-                  FIELD("peak_event", peak.event_index),
-                  FIELD("peak_bytes", peak.used_bytes),
-                  FIELD("end_bytes", end.used_bytes)};
+        number_in_file *in_file;
+    } fields[] = {FIELD("step", step, NULL),
+                  FIELD("first_event", first_event, vt_report_event_number),
+                  FIELD("last_event", last_event, vt_report_last_event_number),
+                  FIELD("t_ns", t_ns, NULL),
+                  FIELD("duration_ns", duration_ns, NULL),
+                  FIELD("peak_event", peak.event_index, vt_report_event_number),
+                  FIELD("peak_bytes", peak.used_bytes, NULL),
+                  FIELD("end_bytes", end.used_bytes, NULL)};
 #undef FIELD
     const struct vt_steps *steps = &device->steps;
 
@@ -273,8 +301,8 @@ static void put_steps_of(const struct vt_device_report *device, struct vt_bytes 
     put_number(json, "median_duration_ns", steps->median_ns);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         vt_bytes_add(json, ",", 1);
-        put_column(json, fields[i].name, (const char *)steps->items + fields[i].offset, fields[i].size,
-                   steps->count, sizeof *steps->items);
+        put_numbers(json, fields[i].name, (const char *)steps->items + fields[i].offset, fields[i].size,
+                    steps->count, sizeof *steps->items, report, fields[i].in_file);
     }
     vt_bytes_print(json, ",\"stands_out\":["); /* 1: by its peak, 2: by its time */
     for (size_t i = 0; i < steps->count; i++)
@@ -289,7 +317,7 @@ static struct vt_blob add_steps(const struct vt_report *report, struct vt_blobs 
     vt_bytes_print(&raw, "{\"devices\":[");
     for (size_t i = 0; i < report->device_count; i++) {
         vt_bytes_add(&raw, ",", i > 0);
-        put_steps_of(&report->devices[i], &raw);
+        put_steps_of(report, &report->devices[i], &raw);
     }
     vt_bytes_print(&raw, "]}");
     return vt_blob_add(blobs, VT_ENCODING_JSON, 0, &raw);
@@ -327,6 +355,7 @@ static int put_blobs(struct parts *parts, const struct vt_report *oom, struct vt
         if (!documents[i].root)
             continue;
         of.places = documents[i].root->places;
+        of.report = documents[i].root;
         result = vt_page_document_add(blobs, documents[i].document, documents[i].root, &of, &blob);
         if (result)
             return result;

@@ -68,8 +68,21 @@ static cJSON *make_name(const char *name)
     return name && name[0] ? cJSON_CreateString(name) : cJSON_CreateNull();
 }
 
+/* A number; of an event, the one that it has in the file. */
+static uint64_t read_number(const struct writer *writer, const struct vt_field *field, const void *member,
+                            size_t size)
+{
+    uint64_t number = vt_read_unsigned(member, size);
+
+    if (!writer->style->report || (field->unit != VT_UNIT_EVENT && field->unit != VT_UNIT_LAST_EVENT))
+        return number;
+    return field->unit == VT_UNIT_EVENT ? vt_report_event_number(writer->style->report, number)
+                                        : vt_report_last_event_number(writer->style->report, number);
+}
+
 /* An array of numbers in one raw piece: thousands of items each would take long. */
-static cJSON *make_numbers(const char *values, size_t count, size_t stride, size_t size)
+static cJSON *make_numbers(const struct writer *writer, const struct vt_field *field, const char *values,
+                           size_t count, size_t stride, size_t size)
 {
     char *text = NULL;
     size_t bytes;
@@ -78,7 +91,7 @@ static cJSON *make_numbers(const char *values, size_t count, size_t stride, size
     cJSON *item = NULL;
 
     for (size_t i = 0; made && i < count; i++)
-        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', vt_read_unsigned(values + i * stride, size));
+        fprintf(stream, "%c%" PRIu64, i ? ',' : '[', read_number(writer, field, values + i * stride, size));
     if (made)
         fputs(count ? "]" : "[]", stream);
     made = made && !ferror(stream);
@@ -202,8 +215,8 @@ static void put_by_word(struct writer *writer, cJSON *object, const struct vt_fi
         if (field->kind == VT_FIELD_BY_WORD)
             item = make_unsigned(values[word]);
         else if (field->kind == VT_FIELD_COLUMNS_BY_WORD)
-            item = make_numbers((const char *)read_pointer(values) + word * sizeof *values, columns,
-                                field->size, sizeof *values);
+            item = make_numbers(writer, field, (const char *)read_pointer(values) + word * sizeof *values,
+                                columns, field->size, sizeof *values);
         else if (values[word] != others[word])
             item = make_change(values[word], others[word]);
         else
@@ -221,7 +234,7 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
 
     switch ((enum vt_field_kind)field->kind) {
     case VT_FIELD_UNSIGNED:
-        return make_unsigned(vt_read_unsigned(member, field->size));
+        return make_unsigned(read_number(writer, field, member, field->size));
     case VT_FIELD_SIGNED:
         return make_signed(member, field->size);
     case VT_FIELD_BOOL:
@@ -240,7 +253,7 @@ static cJSON *make_value(struct writer *writer, const struct vt_field *field, co
         return make_change(vt_read_unsigned(member, field->size),
                            vt_read_unsigned(structure + field->other, field->size));
     case VT_FIELD_NUMBERS:
-        return make_numbers(read_pointer(member), count, field->size, field->size);
+        return make_numbers(writer, field, read_pointer(member), count, field->size, field->size);
     case VT_FIELD_WORDS:
         return make_texts(writer, field, read_pointer(member), count);
     case VT_FIELD_TEXTS:

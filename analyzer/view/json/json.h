@@ -5,13 +5,15 @@
 #include <stdio.h>
 
 #include "report/places.h"
+#include "report/report.h"
 #include "report/schema.h"
 
 struct vt_json_style {
-    struct vt_places *places; /* that stacks are of; NULL = the document has no stacks */
-    int top;                  /* > 0: items of each limited list */
-    bool compact;             /* on one line */
-    bool brief;               /* `top` limits every list, and stacks are left out */
+    struct vt_places *places;       /* that stacks are of; NULL = the document has no stacks */
+    int top;                        /* > 0: items of each limited list */
+    const struct vt_report *report; /* that events are of; NULL = their numbers are their indices */
+    bool compact;                   /* on one line */
+    bool brief;                     /* `top` limits every list, and stacks are left out */
 };
 
 /* Prints a document and a line break: all of it or nothing. What is printed is valid JSON and UTF-8, and

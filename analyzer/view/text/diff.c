@@ -21,18 +21,19 @@ static void side_line(struct vt_print *print, const char *side, const struct vt_
 {
     const char *when =
         instant && instant->state.present ? VT_WHEN(report, &instant->state) : "no memory was held";
+    const struct vt_loss *worst = vt_worst_loss(&report->facts);
 
     vt_print_paragraph(print, 2, 5, VT_BOLD "%s" VT_RESET "  %s · %s: %s", side, report->facts.path,
                        report->at_label, when);
-    if (report->facts.loss_count)
+    if (worst)
         vt_print_paragraph(print, 5, 5, VT_ALARM "%s" VT_RESET ": the figures below are incomplete",
-                           report->facts.losses[0].text);
+                           worst->text);
 }
 
 /* "GPU 0: 1.23 GiB in use → 1.40 GiB, +174.00 MiB, +14.1 %." */
 static void verdict(struct vt_print *print, const struct vt_diff_device *device)
 {
-    uint64_t a = device->a->state.used_bytes, b = device->b->state.used_bytes;
+    uint64_t a = device->a.state.used_bytes, b = device->b.state.used_bytes;
     FILE *out = print->paragraph;
 
     fprintf(out, "GPU %d: ", device->index);
@@ -355,8 +356,8 @@ int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, 
         return result;
     if (!style->brief)
         fprintf(print.stream, VT_BOLD "vramtrace diff" VT_RESET "\n");
-    side_line(&print, "A", diff->a, first ? first->a : NULL);
-    side_line(&print, "B", diff->b, first ? first->b : NULL);
+    side_line(&print, "A", diff->a, first ? &first->a : NULL);
+    side_line(&print, "B", diff->b, first ? &first->b : NULL);
     if (!first)
         vt_print_paragraph(&print, 0, 0, "\nNo difference: no GPU memory was held in either.");
     for (size_t i = 0; i < diff->device_count; i++) {

@@ -112,9 +112,16 @@ static void print_counts(FILE *out, const struct vt_info *info)
     if (facts->events_without_stack)
         put_line(out, "without stack", "%s events: too many different stacks to keep",
                  VT_COUNT(facts->events_without_stack));
+    if (facts->paused_events)
+        put_line(out, "paused", "%s, %s events without stacks", VT_DURATION(facts->paused_ns),
+                 VT_COUNT(facts->paused_events));
     put_line(out, "disagreements",
              "%" PRIu64 " unknown frees, %" PRIu64 " duplicate allocations, %" PRIu64 " totals that differ",
              info->unknown_frees, info->doubled_allocations, info->total_mismatches);
+    if (facts->omitted_events)
+        put_line(out, "not looked at",
+                 "%s events one by one: totals are compared at the others (--all-events: at each)",
+                 VT_COUNT(facts->omitted_events));
     put_inspections(out, info);
     put_line(out, "steps", "%u", info->step_count);
     put_line(out, "events", "%s", VT_COUNT(facts->event_count));

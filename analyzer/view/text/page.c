@@ -114,7 +114,9 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
                            loss->headline[0] ? VT_RESET : "", loss->detail);
         any = true;
     }
-    if (any)
+    if (facts->paused_text[0])
+        vt_print_paragraph(print, 0, 0, "%s", facts->paused_text);
+    if (any || facts->paused_text[0])
         fputc('\n', print->stream);
 }
 

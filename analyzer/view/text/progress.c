@@ -10,7 +10,8 @@
 #define SECOND 1e9
 #define SOON_NS 500000000u /* no rate, no time left before: they would jump */
 
-static const char *const names[VT_WORK_COUNT] = {"reading", "replaying", "attributing", "reporting"};
+static const char *const names[VT_WORK_COUNT] = {"reading", "replaying", "attributing", "reporting",
+                                                 "reading"};
 
 /* "412.5 MiB/s", "2.1 M events/s"; "" = not known. */
 static void write_rate(const struct vt_progress *progress, uint64_t work_ns, char rate[48])

@@ -33,6 +33,12 @@ static int64_t peak_growth(const struct vt_step *step)
     return (int64_t)(step[0].peak.used_bytes - step[-1].peak.used_bytes);
 }
 
+/* Flight mode leaves out steps. */
+static bool follows(const struct vt_step *step)
+{
+    return step->step == step[-1].step + 1;
+}
+
 /* True if the next step continues the row: the same peak and end, or both moved by what each step of the row
  * leaves behind. */
 static bool continues(const struct vt_step *items, const struct row *row)
@@ -40,7 +46,7 @@ static bool continues(const struct vt_step *items, const struct row *row)
     const struct vt_step *first = &items[row->first], *next = &items[row->first + row->count];
     int64_t moved = peak_growth(next);
 
-    if (!first->step || stands_out(first) || stands_out(next) || next->step != next[-1].step + 1)
+    if (!first->step || stands_out(first) || stands_out(next) || !follows(next))
         return false;
     return growth(next) == growth(first) && next->peak.phase == first->peak.phase &&
            (row->count > 1 ? moved == peak_growth(first + 1) : !moved || moved == growth(next));
@@ -64,7 +70,7 @@ static size_t fold_middle(const struct vt_steps *steps, struct row *rows, size_t
     size_t kept = KEPT_FIRST;
 
     for (size_t i = KEPT_FIRST; i < count; i++) {
-        bool joins = kept > KEPT_FIRST && i < count - KEPT_LAST &&
+        bool joins = kept > KEPT_FIRST && i < count - KEPT_LAST && follows(&steps->items[rows[i].first]) &&
                      !stands_out(&steps->items[rows[i].first]) &&
                      !stands_out(&steps->items[rows[kept - 1].first]);
 

@@ -7,11 +7,13 @@
 #include "report/annotation.h"
 #include "report/diff.h"
 #include "report/info.h"
+#include "report/job.h"
 #include "view/text/style.h"
 
 /* 0 or -errno, also of a failed write to `out`. */
 typedef int vt_text_view(const struct vt_report *report, const struct vt_view_style *style, FILE *out);
-vt_text_view vt_text_summary, vt_text_report, vt_text_timeline, vt_text_leaks_page, vt_text_oom, vt_text_frag, vt_text_steps;
+vt_text_view vt_text_summary, vt_text_report, vt_text_timeline, vt_text_leaks_page, vt_text_oom, vt_text_frag,
+    vt_text_steps;
 
 /* With style->by >= 0: peaks by phase. */
 int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out);
@@ -20,6 +22,10 @@ int vt_text_annotate(const struct vt_annotation *annotation, const struct vt_vie
 int vt_text_paragraphs(const struct vt_report *report, FILE *out);
 
 int vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out);
+
+/* Of several traces. */
+typedef int vt_text_job_view(const struct vt_job *job, const struct vt_view_style *style, FILE *out);
+vt_text_job_view vt_text_job, vt_text_job_oom;
 
 int vt_text_info(const struct vt_info *info, FILE *out);
 

@@ -49,7 +49,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
     memcpy(uuid->bytes, "stand-in device", 16);
-    uuid->bytes[15] = (char)('0' + dev);
+    uuid->bytes[15] = (char)('0' + standin_settings.cards[dev]);
     return CUDA_SUCCESS;
 }
 
@@ -65,7 +65,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
     REQUIRE(pciBusId != NULL && len > 12);
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", dev + 1);
+    snprintf(pciBusId, (size_t)len, "0000:%02x:00.0", standin_settings.cards[dev] + 1);
     return CUDA_SUCCESS;
 }
 
@@ -74,9 +74,13 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
     DRIVER_CALL();
     unsigned domain, bus;
     REQUIRE(dev != NULL && pciBusId != NULL && sscanf(pciBusId, "%x:%x", &domain, &bus) == 2);
-    REQUIRE(standin_device_valid((int)bus - 1));
-    *dev = (CUdevice)bus - 1;
-    return CUDA_SUCCESS;
+    for (CUdevice i = 0; i < standin_settings.devices; i++) {
+        if (standin_settings.cards[i] + 1 == (int)bus) {
+            *dev = i;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
@@ -165,7 +169,7 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
     REQUIRE(pi != NULL && attrib > 0 && attrib < CU_DEVICE_ATTRIBUTE_MAX);
     if (!standin_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? dev + 1 : 0;
+    *pi = attrib == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? standin_settings.cards[dev] + 1 : 0;
     for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
         if (attributes[i].attribute == attrib)
             *pi = attributes[i].value;

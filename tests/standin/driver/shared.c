@@ -60,7 +60,7 @@ uint64_t standin_used_by_others(CUdevice device)
     for (int i = 0; slots != NULL && i < SLOTS; i++) {
         pid_t process = __atomic_load_n(&slots[i].process, __ATOMIC_ACQUIRE);
         if (process != 0 && &slots[i] != own && (kill(process, 0) == 0 || errno == EPERM))
-            sum += __atomic_load_n(&slots[i].bytes[device], __ATOMIC_RELAXED);
+            sum += __atomic_load_n(&slots[i].bytes[standin_settings.cards[device]], __ATOMIC_RELAXED);
     }
     return sum;
 }
@@ -68,5 +68,5 @@ uint64_t standin_used_by_others(CUdevice device)
 void standin_publish(CUdevice device)
 {
     if (own != NULL && opener == getpid())
-        __atomic_store_n(&own->bytes[device], standin_used(device), __ATOMIC_RELAXED);
+        __atomic_store_n(&own->bytes[standin_settings.cards[device]], standin_used(device), __ATOMIC_RELAXED);
 }

@@ -76,10 +76,11 @@ struct standin_device {
 
 struct standin_settings {
     int devices;
-    uint64_t memory_bytes;     /* of each device */
-    uint64_t context_bytes;    /* what each context costs */
-    uint64_t module_bytes;     /* what each loaded module costs */
-    uint64_t multicast_bytes;  /* what a device's first multicast object costs */
+    int cards[STANDIN_MAXIMUM_DEVICES]; /* the card that each device is: CUDA_VISIBLE_DEVICES chooses */
+    uint64_t memory_bytes;              /* of each device */
+    uint64_t context_bytes;             /* what each context costs */
+    uint64_t module_bytes;              /* what each loaded module costs */
+    uint64_t multicast_bytes;           /* what a device's first multicast object costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
 };
 extern struct standin_settings standin_settings;

@@ -59,13 +59,27 @@ static uint64_t bytes_from_text(const char *name, uint64_t fallback)
     return fallback;
 }
 
+/* CUDA_VISIBLE_DEVICES: numbers of cards, up to the first that is none. */
+static void choose_devices(int cards)
+{
+    const char *text = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; text == NULL && i < cards; i++)
+        standin_settings.cards[standin_settings.devices++] = i;
+    while (text != NULL && standin_settings.devices < STANDIN_MAXIMUM_DEVICES) {
+        char *end;
+        long card = strtol(text, &end, 10);
+        if (end == text || card < 0 || card >= cards)
+            return;
+        standin_settings.cards[standin_settings.devices++] = (int)card;
+        text = *end == ',' ? end + 1 : end;
+    }
+}
+
 __attribute__((constructor)) static void read_settings(void)
 {
     const char *devices = getenv("VRAMTRACE_STANDIN_DEVICES");
     int count = devices != NULL ? atoi(devices) : 1;
-    standin_settings.devices = count < 0                         ? 0
-                               : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES
-                                                                 : count;
+    choose_devices(count < 0 ? 0 : count > STANDIN_MAXIMUM_DEVICES ? STANDIN_MAXIMUM_DEVICES : count);
     standin_settings.memory_bytes = bytes_from_text("VRAMTRACE_STANDIN_MEMORY", 80ull << 30);
     standin_settings.context_bytes = bytes_from_text("VRAMTRACE_STANDIN_CONTEXT", 300ull << 20);
     standin_settings.module_bytes = bytes_from_text("VRAMTRACE_STANDIN_MODULE", 0);

@@ -1,4 +1,5 @@
-/* The ring under several producers: nothing lost, nothing doubled, each producer's records in its own order. */
+/* The ring under several producers: nothing lost, nothing doubled, each producer's records in its own order.
+ */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ enum { SLOTS = 1024, PRODUCERS = 4, RECORDS = 100000 };
 static struct vt_ring *make_ring(uint64_t slots)
 {
     struct vt_ring *ring = calloc(1, sizeof *ring);
-    ring->header = calloc(1, VT_HEADER_BYTES);
+    ring->header = calloc(1, VT_RING_HEADER_BYTES);
     ring->slots = calloc(slots, VT_SLOT_BYTES);
     ring->slot_count = slots;
     return ring;

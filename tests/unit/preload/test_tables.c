@@ -79,7 +79,7 @@ Test(intern, threads_find_the_same_entries)
 static struct vt_session *make_session(void)
 {
     struct vt_session *session = calloc(1, sizeof *session);
-    session->ring.header = calloc(1, VT_HEADER_BYTES);
+    session->ring.header = calloc(1, VT_RING_HEADER_BYTES);
     return session;
 }
 
@@ -106,8 +106,8 @@ Test(live, sums_are_those_of_a_plain_list)
             sum[device] += bytes[place];
             peak[device] = sum[device] > peak[device] ? sum[device] : peak[device];
         }
-        cr_assert_eq(session->ring.header->live[device].driver_bytes, sum[device]);
+        cr_assert_eq(session->ring.header->counters.live[device].driver_bytes, sum[device]);
     }
     for (int device = 0; device < 2; device++)
-        cr_assert_eq(session->ring.header->live[device].driver_peak_bytes, peak[device]);
+        cr_assert_eq(session->ring.header->counters.live[device].driver_peak_bytes, peak[device]);
 }

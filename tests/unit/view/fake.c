@@ -23,6 +23,7 @@ struct fake *fake_make(double seconds)
                                     .working_folder = "/home/me/work",
                                     .executable = "/usr/bin/python3",
                                     .events = fake->events,
+                                    .rare_events = fake->rare_events,
                                     .stacks = fake->stacks,
                                     .stack_count = 1,
                                     .devices = fake->devices};
@@ -66,6 +67,8 @@ uint32_t fake_event(struct fake *fake, double seconds, uint8_t kind, uint8_t lay
     fake->spans[fake->attribution.span_count - 1].last_event = index;
     fake->events[index] = (struct vt_event){
         .t_ns = 1000 + (uint64_t)(seconds * 1e9), .kind = kind, .layer = layer, .bytes = bytes};
+    if (kind != VT_EVENT_ALLOC && kind != VT_EVENT_FREE && kind != VT_EVENT_NODE)
+        fake->rare_events[fake->trace.rare_event_count++] = index;
     return index;
 }
 

@@ -19,6 +19,7 @@ struct fake {
     struct vt_replay replay;
     struct vt_attribution attribution;
     struct vt_event events[FAKE_EVENTS];
+    uint32_t rare_events[FAKE_EVENTS];
     struct vt_allocation allocations[FAKE_EVENTS];
     struct vt_label labels[FAKE_EVENTS];
     struct vt_span spans[FAKE_EVENTS];

@@ -32,7 +32,8 @@ static struct fake *training(void)
     struct fake *fake = fake_make(8);
     uint32_t line = fake_stack(fake, "/home/me/work/model.py", 141, "MLP.forward");
 
-    fake->devices[0] = (struct vt_trace_device){0, "NVIDIA H200", (uint64_t)143 << 30};
+    fake->devices[0] =
+        (struct vt_trace_device){.index = 0, .name = "NVIDIA H200", .total_bytes = (uint64_t)143 << 30};
     fake->trace.device_count = 1;
     fake->strings[1] = "warm";
     fake_alloc(fake, 0.1, VT_ALLOCATION_SEGMENT, 0, 600 * MIB);

@@ -282,7 +282,7 @@ Test(refusals, without_a_framework_the_driver_speaks)
     struct fake *fake = fake_make(10);
     struct vt_report *report;
 
-    fake->devices[0] = (struct vt_trace_device){0, "", 100 * MIB};
+    fake->devices[0] = (struct vt_trace_device){.index = 0, .name = "", .total_bytes = 100 * MIB};
     fake->trace.device_count = 1;
     fake_alloc(fake, 1, VT_ALLOCATION_DRIVER, VT_CATEGORY_UNKNOWN, 60 * MIB);
     fake->events[fake_event(fake, 2, VT_EVENT_ALLOC_FAILED, VT_LAYER_DRIVER, 500 * MIB)].detail = 2;

@@ -35,7 +35,8 @@ static struct fake *training(bool refused)
     uint32_t line = fake_stack(fake, "/home/me/work/model/layers.py", 141, "MLP.forward");
 
     fake_frame(fake, line, VT_FRAME_PYTHON, "/home/me/work/train.py", 88, "main");
-    fake->devices[0] = (struct vt_trace_device){0, "NVIDIA H200", (uint64_t)143 << 30};
+    fake->devices[0] =
+        (struct vt_trace_device){.index = 0, .name = "NVIDIA H200", .total_bytes = (uint64_t)143 << 30};
     fake->trace.device_count = 1;
     fake->strings[1] = "warm \033[31m up";
     fake_alloc(fake, 0, VT_ALLOCATION_CONTEXT, VT_CATEGORY_CONTEXT, 500 * MIB);
@@ -210,7 +211,7 @@ Test(text, says_what_is_missing)
     struct vt_view_style style = {.unicode = true, .width = 200, .by = -1};
     char *text;
 
-    fake->trace.header.dropped = 1234;
+    fake->trace.header.counters.dropped = 1234;
     fake->trace.header.state = VT_STATE_RECORDING;
     fake->trace.complete = false;
     fake->trace.ring_events = 12;

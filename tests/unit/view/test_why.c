@@ -128,8 +128,10 @@ Test(advice, nothing_of_nothing)
     const struct vt_report_options options = {.device_index = -1};
     struct vt_report *report = fake_report(fake, &options, 0);
     struct vt_advices advices;
+    struct vt_advice_search *search;
 
-    cr_assert_eq(vt_advice_find(report, 0, &advices), 0);
+    cr_assert_eq(vt_advice_begin(report, 0, &advices, &search), 0);
+    cr_assert_eq(vt_advice_end(search), 0);
     cr_expect_eq(advices.count, 0);
     free(advices.items);
     fake_free(fake);

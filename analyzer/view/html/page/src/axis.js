@@ -1,6 +1,6 @@
 // What the horizontal axis counts: time, events, or steps (each of equal width).
 //
-// of(change): where it is; changeAt(x): the last one before x, or of time the last until x; -1 = none.
+// of(change): where it is; gaps: where gaps begin and end; changeAt(x): the last one before x, or of time the last until x; -1 = none.
 // runAt(x): the phase's run; stepBegin(i): where the i-th step begins.
 
 import { above } from "./walk.js";
@@ -19,6 +19,7 @@ export function timeAxis(model) {
         name: "time", title: "time", lo: 0, hi: Math.max(1, model.trace.duration_ns), least: 1000,
         of: (change) => model.timeOf(change),
         changeAt: (x) => model.changeAtTime(x),
+        gaps: { from: model.gaps.t_ns, to: model.gaps.end_ns },
         runAt: (x) => above(model.phases.t, x) - 1,
         stepBegin: (i) => model.steps[i].t_ns,
         label: (x, span = 1e9) => format.time(x, Math.max(1, span / 1000)),
@@ -33,6 +34,7 @@ export function eventAxis(model) {
         name: "event", title: "events", lo: 0, hi: Math.max(1, model.trace.events), least: 8,
         of: (change) => model.eventOf(change),
         changeAt: (x) => model.changeAtEvent(Math.ceil(x) - 1),
+        gaps: { from: model.gaps.first_event, to: model.gaps.end_event },
         runAt: (x) => model.phaseRun(Math.floor(x)),
         stepBegin: (i) => model.steps[i].first_event,
         label: (x) => `event ${format.count(Math.max(0, x))}`,
@@ -46,6 +48,11 @@ export function eventAxis(model) {
 export function stepAxis(model) {
     const { steps } = model;
     const first = steps.length ? steps[0].step : 0;
+    const placeOf = (event) => {
+        const i = Math.max(0, above(model.stepFirstEvents, event) - 1);
+        const step = steps[i];
+        return step ? first + i + Math.min(1, Math.max(0, (event - step.first_event) / (step.last_event - step.first_event + 1))) : first;
+    };
     const eventAt = (x) => {
         const i = Math.min(steps.length - 1, Math.max(0, Math.floor(x) - first));
         const step = steps[i];
@@ -54,14 +61,8 @@ export function stepAxis(model) {
     };
     return {
         name: "step", title: "steps", lo: first, hi: first + Math.max(1, steps.length), least: 1e-4,
-        of(change) {
-            const event = model.eventOf(change);
-            const i = Math.max(0, above(model.stepFirstEvents, event) - 1);
-            const step = steps[i];
-            if (!step)
-                return first;
-            return first + i + Math.min(1, Math.max(0, (event - step.first_event) / (step.last_event - step.first_event + 1)));
-        },
+        of: (change) => placeOf(model.eventOf(change)),
+        gaps: { from: model.gaps.first_event.map(placeOf), to: model.gaps.end_event.map(placeOf) },
         changeAt: (x) => (steps.length ? model.changeAtEvent(Math.ceil(eventAt(x) - 1e-9) - 1) : -1),
         runAt: (x) => model.phaseRun(Math.floor(eventAt(x))),
         stepBegin: (i) => first + i,

@@ -55,7 +55,7 @@ export class Instant {
         const b = state.pinB === null ? null : model.state(state.pinB);
         const isPeak = change === model.peak;
         this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
-        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}`;
+        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}${now.partial ? " · not looked at: more was alive then than is shown" : ""}`;
         clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
             .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
@@ -83,6 +83,11 @@ export class Instant {
         return state.axis === "time" ? Math.min(1e6, (state.zoom[1] - state.zoom[0]) / 1000) : 1e6;
     }
 
+    // What lives within a gap is not in the page.
+    atLeast(model, from, to) {
+        return model.gaps.count && model.gaps.among({ from: model.gaps.changes.first, to: model.gaps.changes.end }, from, to + 1).count ? "at least " : "";
+    }
+
     showBetween(state, model, change, b) {
         if (!b || b.change === change) {
             this.between.textContent = b ? "B is this very moment. Click elsewhere to compare." : "";
@@ -91,7 +96,7 @@ export class Instant {
         const [from, to] = [Math.min(b.change, change), Math.max(b.change, change)];
         const made = model.allocated(from + 1, to);
         const sum = model.stacked.reduce((total, c) => total + made[c], 0);
-        this.between.textContent = `Between B (${format.time(b.t_ns)}) and here: ${format.bytes(sum)} allocated, ${format.duration(Math.abs(model.timeOf(change) - b.t_ns))}.`;
+        this.between.textContent = `Between B (${format.time(b.t_ns)}) and here: ${this.atLeast(model, from, to)}${format.bytes(sum)} allocated, ${format.duration(Math.abs(model.timeOf(change) - b.t_ns))}.`;
     }
 
     // Before there are numbers.

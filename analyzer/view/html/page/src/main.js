@@ -339,7 +339,7 @@ class Page {
     }
 
     move(by) {
-        this.pin(this.pinned() + by);
+        this.pin(this.model.gaps.beside(this.pinned() + by, by));
     }
 
     // The same place of the next step would be a guess: its largest moment is what people look for.

@@ -2,6 +2,7 @@
 
 import { above, Largest, Walker } from "./walk.js";
 import { eventAxis, stepAxis, timeAxis } from "./axis.js";
+import { Gaps } from "./gaps.js";
 import { Names } from "./names.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
@@ -83,6 +84,7 @@ export class Model {
         this.stepFirstEvents = this.steps.map((step) => step.first_event);
         this.peak = this.device.peak_change;
         this.endChange = this.device.end_change;
+        this.gaps = new Gaps(trace, columns.gaps);
         this.axes = { time: timeAxis(this), event: eventAxis(this), step: stepAxis(this) };
         this.inUse = new Set(this.stacked);
         this.driverAt = table.driverAt;
@@ -147,6 +149,7 @@ export class Model {
             change, event: this.eventOf(change), t_ns: this.timeOf(change), step: this.stepOf(change), phase: this.phaseOf(change),
             driver_bytes: vector[this.table.driverAt], block_bytes: vector[this.table.blockAt], used_bytes: used,
             categories: Float64Array.from(vector.subarray(0, width)),
+            partial: this.gaps.at(change) >= 0, // more was alive than is known here
         };
     }
 
@@ -223,7 +226,7 @@ export class Model {
         let value = -Infinity;
         const walk = (from, to) => {
             for (let c = from; c < to; c++) {
-                const here = this.measure(drawer.to(c));
+                const here = this.gaps.at(c) < 0 ? this.measure(drawer.to(c)) : -Infinity;
                 if (here > value) {
                     value = here;
                     change = c;
@@ -246,13 +249,15 @@ export class Model {
 
     // One state for each of `count` columns of lo..hi: the largest of its changes, else the one that goes on.
     // Columns of many changes begin and end at the nearest bin, so that each bin is in one column and none is walked.
+    // A column without any moment that is known has gap 1, and the change of the moment before; what the driver gave is
+    // known all the time.
     picture(axis, lo, hi, count) {
         const key = `${axis.name} ${lo} ${hi} ${count}`;
         const known = this.pictures.find((one) => one.key === key);
         if (known)
             return known;
         const { table, sums } = this;
-        const picture = { key, count, width: table.width, change: new Int32Array(count), vectors: new Float64Array(count * table.width) };
+        const picture = { key, count, width: table.width, change: new Int32Array(count), gap: new Uint8Array(count), vectors: new Float64Array(count * table.width) };
         const scratch = { best: new Float64Array(table.width) };
         let low = axis.changeAt(lo) + 1;
         for (let column = 0; column < count; column++) {
@@ -260,12 +265,16 @@ export class Model {
             const target = picture.vectors.subarray(column * table.width, (column + 1) * table.width);
             const first = Math.round(low / sums.bin);
             const last = Math.min(sums.bins, Math.round(high / sums.bin));
-            if (high - low >= 2 * sums.bin && last > first) {
-                const bin = this.largest.among(first, last);
+            const many = high - low >= 2 * sums.bin && last > first;
+            const bin = many ? this.largest.among(first, last) : -1;
+            if (many && sums.peakMeasure[bin] > -Infinity) {
                 picture.change[column] = sums.peakChange[bin];
                 target.set(sums.peak.subarray(bin * table.width, (bin + 1) * table.width));
             } else {
-                picture.change[column] = this.walkColumn(low, high, scratch, target);
+                picture.change[column] = many ? -1 : this.walkColumn(low, high, scratch, target);
+                const known = picture.change[column] >= low || (high === low && !this.gaps.among(axis.gaps, lo + (column * (hi - lo)) / count, lo + ((column + 1) * (hi - lo)) / count).count);
+                if (!known)
+                    this.leaveOut(picture, column, high, target);
             }
             low = high;
         }
@@ -274,15 +283,27 @@ export class Model {
         return picture;
     }
 
+    leaveOut(picture, column, high, target) {
+        picture.gap[column] = 1;
+        picture.change[column] = column ? picture.change[column - 1] : Math.max(-1, this.gaps.beside(high - 1, -1));
+        const { driverAt } = this.table;
+        const driver = this.drawer.to(high - 1)[driverAt];
+        target.fill(0);
+        target[driverAt] = driver;
+    }
+
+    // -1 if there are changes, but none in a moment that is known.
     walkColumn(low, high, scratch, target) {
         const { drawer } = this;
         if (high === low) {
             target.set(drawer.to(low - 1));
             return low - 1;
         }
-        let change = low;
+        let change = -1;
         let best = -Infinity;
         for (let c = low; c < high; c++) {
+            if (this.gaps.at(c) >= 0)
+                continue;
             const vector = drawer.to(c);
             const here = this.measure(vector);
             if (here > best) {
@@ -291,7 +312,8 @@ export class Model {
                 scratch.best.set(vector);
             }
         }
-        target.set(scratch.best);
+        if (change >= 0)
+            target.set(scratch.best);
         return change;
     }
 

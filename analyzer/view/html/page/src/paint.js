@@ -1,3 +1,5 @@
+import { hatched } from "./gaps.js";
+
 // The stacked picture of a device, column by column, straight into an image: a column of points per column of the
 // picture. Bands are parted by a line, so that neighbours stay apart without their colours.
 
@@ -15,8 +17,15 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
     const gap = colourWord(colours.css("--bg"));
     const reserve = colourWord(colours.css("--reserve"));
     const perByte = height / scale;
+    const unknown = colourWord(colours.css("--gap"));
     for (let x = 0; x < width; x++) {
-        const at = Math.min(picture.count - 1, Math.floor((x * picture.count) / width)) * picture.width;
+        const column = Math.min(picture.count - 1, Math.floor((x * picture.count) / width));
+        const at = column * picture.width;
+        for (let row = 0; row < height && picture.gap[column]; row++)
+            if (hatched(x, row))
+                points[row * width + x] = unknown;
+        if (picture.gap[column])
+            continue;
         let bytes = 0;
         let y = height;
         let last = -1;

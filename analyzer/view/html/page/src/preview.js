@@ -14,7 +14,7 @@ export class Preview {
         this.steps = [];
         this.isPreview = true;
         this.time = {
-            name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1,
+            name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1, gaps: { from: [], to: [] },
             label: (x) => format.time(x),
             ticks: timeTicks,
         };
@@ -27,7 +27,7 @@ export class Preview {
     picture(axis, lo, hi, count) {
         const { overview } = this.device;
         const width = this.categories.length + 2;
-        const picture = { count, width, change: new Int32Array(count).fill(-1), vectors: new Float64Array(count * width) };
+        const picture = { count, width, change: new Int32Array(count).fill(-1), gap: new Uint8Array(count), vectors: new Float64Array(count * width) };
         for (let column = 0; column < count && overview.columns; column++) {
             const x = lo + ((column + 0.5) * (hi - lo)) / count;
             const from = Math.max(0, Math.min(overview.columns - 1, Math.floor((x / axis.hi) * overview.columns)));

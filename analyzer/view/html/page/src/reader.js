@@ -1,6 +1,7 @@
 // Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
 
 import { DataError, fromBase64, inflate, readColumns, run } from "./data.js";
+import { gapChanges } from "./gaps.js";
 import { contributions, makeSums } from "./walk.js";
 
 // `breathe(done)` is called with the share of the work that is done, and may wait.
@@ -37,6 +38,7 @@ export class Reader {
             await breathe(Math.min(1, (part + share) / parts));
         };
         const columns = await readColumns(this.all(), trace, classes.length, step);
+        columns.gaps = gapChanges(trace.gaps, columns.event);
         columns.devices = [];
         for (const device of trace.devices) {
             const table = contributions(classes, trace.categories, device.index, trace.kinds);

@@ -20,7 +20,9 @@ export class Timeline {
         this.base = el("canvas", { "aria-hidden": "true" });
         this.overlay = el("canvas", { "aria-hidden": "true" });
         this.root = root;
-        root.append(this.base, this.overlay);
+        this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown one by one");
+        this.tip = el("p", { class: "gap-tip", role: "tooltip", hidden: true });
+        root.append(this.base, this.overlay, this.legend, this.tip);
         followPointer(root, this);
         new ResizeObserver(() => this.draw()).observe(root);
     }
@@ -64,7 +66,7 @@ export class Timeline {
         if (!this.picture || this.source.isPreview)
             return null;
         const column = Math.floor(((x - this.area.left) / this.area.width) * this.picture.count);
-        return column >= 0 && column < this.picture.count ? this.picture.change[column] : null;
+        return column >= 0 && column < this.picture.count && !this.picture.gap[column] ? this.picture.change[column] : null;
     }
 
     // ---- Drawing ----
@@ -108,6 +110,9 @@ export class Timeline {
             this.drawLanes(context, state);
             this.drawMarks(context, state);
         }
+        this.tip.hidden = true; // until the pointer moves
+        this.legend.hidden = !this.picture.gap.includes(1);
+        this.legend.classList.toggle("left", this.toX(this.axis.of(this.source.peak ?? 0)) > this.area.left + this.area.width / 2);
         this.drawOverlay();
     }
 
@@ -449,7 +454,23 @@ export class Timeline {
             const column = Math.min(this.picture.count - 1, Math.max(0, Math.floor(((x - this.area.left) / this.area.width) * this.picture.count)));
             highlight = bandAt(this.picture, this.source, column, (1 - (y - this.area.top) / this.area.height) * this.scale);
         }
+        this.showGap(inside ? x : null, y);
         this.store.set({ hover: change, highlight: inside && y < this.area.top + this.area.height ? highlight : null });
+    }
+
+    // What is not known under the pointer.
+    showGap(x, y) {
+        const { picture, area, source } = this;
+        const column = x === null || !picture ? -1 : Math.floor(((x - area.left) / area.width) * picture.count);
+        this.tip.hidden = !(picture?.gap[column] ?? 0);
+        if (this.tip.hidden)
+            return;
+        const [lo, hi] = this.store.get().zoom;
+        const wide = (hi - lo) / picture.count;
+        const { events, count } = source.gaps.among(this.axis.gaps, lo + column * wide, lo + (column + 1) * wide);
+        this.tip.textContent = `${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown one by one`;
+        this.tip.style.left = `${Math.max(0, Math.min(x + 12, this.width - this.tip.offsetWidth - 4))}px`;
+        this.tip.style.top = `${Math.max(0, y - 30)}px`;
     }
 
     click(x, second) {

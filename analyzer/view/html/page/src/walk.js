@@ -107,14 +107,21 @@ export function* makeSums(columns, table, hasBlocks) {
     };
     const look = new Walker(columns, table, null);
     const walker = new Walker(columns, table, null);
+    const { gaps } = columns;
     let allocated = 0;
+    let gap = 0;
     for (let b = 0; b < bins; b++) {
         const last = Math.min(changes, (b + 1) * bin) - 1;
-        let best = -Infinity;
+        let best = -Infinity; // stays so where no change of the bin is a moment that is known
+        sums.peakChange[b] = b * bin;
         sums.before.set(walker.vector, b * width);
         sums.born[b] = walker.born;
         sums.dead[b] = walker.dead;
         for (let change = b * bin; change <= last; change++) {
+            while (gap < gaps.first.length && gaps.end[gap] <= change)
+                gap++;
+            if (gap < gaps.first.length && gaps.first[gap] <= change)
+                continue;
             look.forward(change);
             const value = measure(look.vector, table, hasBlocks);
             if (value > best) {

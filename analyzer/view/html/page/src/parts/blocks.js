@@ -47,13 +47,13 @@ function gatherer(scene, store, ready) {
         if (key === asked)
             return;
         asked = key;
-        const mine = ++run, gathered = scene.zoom, { change } = scene.model.picture(scene.axis, ...gathered, columns);
+        const mine = ++run, gathered = scene.zoom, { change, gap } = scene.model.picture(scene.axis, ...gathered, columns);
         const samples = Array.from(change, (one) => Math.max(0, one));
         const pause = () => new Promise((resolve) => { setTimeout(() => resolve(mine !== run)); });
         gather(scene.model, samples, scene.keep, pause).then((found) => {
             if (!found || mine !== run)
                 return;
-            Object.assign(scene, { found, samples, gathered });
+            Object.assign(scene, { found, samples, gathered, gap });
             layout(scene);
             ready();
         });

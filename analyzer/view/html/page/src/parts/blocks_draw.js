@@ -3,6 +3,7 @@
 // A scene: { model, format, colours, keep, way: "stacked"|"address", axis, zoom: [lo, hi], width, height (CSS pixels),
 //   at (change), chosen, hovered (band or null), highlight (category or null),
 //   once gathered: samples, gathered: [lo, hi], found, picture: {bands, level, most}, places }
+import { hatch } from "../gaps.js";
 import { NEVER, categoryLabel } from "./view.js";
 import { MOST_BLOCKS, bandAt, columnAt, offsetOf } from "./blocks_layout.js";
 
@@ -39,6 +40,7 @@ export function draw(pen, scene) {
             drawBand(pen, scene, band);
     else if (scene.found.single)
         drawAddresses(pen, scene);
+    drawGaps(pen, scene);
     outline(pen, scene, scene.hovered?.allocation ?? -1, "--muted", 2);
     outline(pen, scene, scene.chosen ?? -1, "--focus", 3);
     if (scene.chosen !== null)
@@ -49,6 +51,21 @@ export function draw(pen, scene) {
     if (scene.way === "address" && !scene.found.single)
         message(pen, scene);
     drawAxes(pen, scene);
+}
+
+/* Columns of which nothing is known. */
+function drawGaps(pen, scene) {
+    const { gap } = scene, high = scene.height - BOTTOM;
+    for (let from = gap.indexOf(1); from >= 0; from = gap.indexOf(1, from)) {
+        let until = from;
+        while (until < gap.length && gap[until])
+            until++;
+        const left = columnX(scene, from), wide = columnX(scene, until) - left;
+        pen.fillStyle = scene.colours.css("--bg");
+        pen.fillRect(left, 0, wide, high);
+        hatch(pen, left, 0, wide, high, scene.colours.css("--gap"));
+        from = until;
+    }
 }
 
 /* ---- Stacked ---- */

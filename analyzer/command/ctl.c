@@ -1,0 +1,233 @@
+/* ctl: what the recorder of a running process shall do. */
+#include "command/command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/format.h"
+#include "trace/rings.h"
+#include "view/text/print.h"
+
+enum { ANSWER_MS = 3000 };
+
+static const struct action {
+    const char *word, *default_text, *done;
+    enum vt_control_command command;
+    const char *takes; /* a name for the word that may follow, NULL = none does */
+} actions[] = {
+    {"start", "", "recorded with stacks", VT_CONTROL_START, NULL},
+    {"stop", "", "recorded without stacks; vramtrace ctl PID start ends that", VT_CONTROL_STOP, NULL},
+    {"mark", "mark", "marked", VT_CONTROL_MARK, "TEXT"},
+    {"inspect", "inspect", "marked; objects are inspected when the main thread reaches a safe point",
+     VT_CONTROL_INSPECT, "TEXT"},
+    {"snapshot", "snapshot", "", VT_CONTROL_INSPECT, "FILE"},
+};
+#define ACTION_COUNT (sizeof actions / sizeof *actions)
+
+static void put_recorder(const struct vt_recorder *recorder, FILE *out)
+{
+    const struct vt_ring_header *header = &recorder->header;
+    uint64_t blocks = 0, driver = 0;
+    char bytes[32];
+
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++) {
+        blocks += header->counters.live[i].block_bytes;
+        driver += header->counters.live[i].driver_bytes;
+    }
+    fprintf(out, "%8" PRIu32 "  %-9s%12s  ", header->process.pid,
+            header->control.paused ? "paused" : "recording",
+            vt_format_bytes(blocks ? blocks : driver, bytes));
+    vt_put_clean(header->trace_path, out);
+    fputc('\n', out);
+}
+
+static int list(const struct vt_command *command, struct vt_output *output)
+{
+    struct vt_recorder *recorders;
+    size_t count;
+
+    if (vt_recorders_find(&recorders, &count)) {
+        vt_say(command, "out of memory");
+        return VT_EXIT_UNREADABLE;
+    }
+    if (count)
+        fprintf(output->stream, "%8s  %-9s%12s  %s\n", "PID", "STATE", "ALLOCATED", "TRACE");
+    else
+        fputs("No process here records at this moment.\n", output->stream);
+    for (size_t i = 0; i < count; i++)
+        put_recorder(&recorders[i], output->stream);
+    free(recorders);
+    return vt_written(command, output, 0);
+}
+
+static bool is_meant(const struct vt_recorder *recorder, const char *word)
+{
+    char pid[16], path[PATH_MAX];
+
+    snprintf(pid, sizeof pid, "%" PRIu32, recorder->header.process.pid);
+    return !strcmp(word, pid) || (realpath(word, path) && !strcmp(path, recorder->header.trace_path));
+}
+
+static const struct action *find_action(const struct vt_command *command, const char *word)
+{
+    const char *words[ACTION_COUNT + 1] = {0}, *nearest;
+
+    for (size_t i = 0; i < ACTION_COUNT; i++) {
+        words[i] = actions[i].word;
+        if (!strcmp(word, words[i]))
+            return &actions[i];
+    }
+    nearest = vt_nearest(word, words);
+    vt_wrong_use(command, "'%s' is not start, stop, mark, inspect or snapshot%s%s%s", word,
+                 nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+    return NULL;
+}
+
+int vt_control_ask(enum vt_control_command what, const char *text, const struct vt_recorder *recorder,
+                   char *error, size_t error_bytes)
+{
+    const uint32_t pid = recorder->header.process.pid;
+    bool recorded = false;
+    int result = vt_recorder_ask(recorder, what, text, ANSWER_MS, &recorded);
+
+    if (result == -ETIMEDOUT)
+        snprintf(
+            error, error_bytes,
+            "process %" PRIu32
+            " does not answer: it is stopped, very busy, or ends; what was asked is done once it goes on",
+            pid);
+    else if (result)
+        snprintf(error, error_bytes, "process %" PRIu32 ": %s: %s", pid, recorder->path, strerror(-result));
+    else if (!recorded)
+        snprintf(error, error_bytes,
+                 "process %" PRIu32 ": not done: recording has ended, or its buffer was full; try again",
+                 pid);
+    return result || !recorded ? VT_EXIT_UNREADABLE : 0;
+}
+
+static int ask(const struct vt_command *command, enum vt_control_command what, const char *text,
+               const struct vt_recorder *recorder)
+{
+    char error[512];
+    const int status = vt_control_ask(what, text, recorder, error, sizeof error);
+
+    if (status)
+        vt_say(command, "%s", error);
+    return status;
+}
+
+static void put_next(const char *options, const char *text, const char *trace, FILE *out)
+{
+    fprintf(out, "next: vramtrace report %s", options);
+    vt_put_clean(text, out);
+    fputs(*text ? "' " : "", out);
+    vt_put_clean(trace, out);
+    fputc('\n', out);
+}
+
+/* A copy of the trace, with an inspection of this moment if the process comes to it. */
+static int snapshot(const struct vt_command *command, const char *path, const struct vt_recorder *recorder,
+                    FILE *out)
+{
+    const uint32_t pid = recorder->header.process.pid;
+    struct vt_output copy = {.stream = NULL};
+    char name[64];
+    bool missing = false;
+    int status = ask(command, VT_CONTROL_INSPECT, "snapshot", recorder), result = 0;
+
+    if (status)
+        return status;
+    if (!path) {
+        snprintf(name, sizeof name, "vramtrace.%" PRIu32 ".snapshot.vrt", pid);
+        path = name;
+    }
+    if (!vt_recorder_await_inspections(recorder, recorder->header.control.inspections + 1, ANSWER_MS))
+        vt_say(command,
+               "process %" PRIu32
+               " has inspected no objects in %d s: what is new may have no name in the snapshot",
+               pid, ANSWER_MS / 1000);
+    status = vt_output_begin(command, path, &copy);
+    if (!status)
+        result = vt_recorder_copy(recorder, ANSWER_MS, copy.stream, &missing);
+    if (!status && result) {
+        copy.broken = true;
+        vt_say(command, "%s: %s", recorder->header.trace_path, strerror(-result));
+        status = VT_EXIT_UNREADABLE;
+    }
+    status = vt_output_end(command, &copy, status);
+    if (status)
+        return status;
+    if (missing)
+        vt_say(command, "process %" PRIu32 " is stopped or very busy: what it recorded last is not in it",
+               pid);
+    fprintf(out, "%" PRIu32 ": ", pid);
+    vt_put_clean(path, out);
+    fputc('\n', out);
+    put_next("--at mark:snapshot ", "", path, out);
+    return 0;
+}
+
+static int do_one(const struct vt_command *command, const struct action *action, const char *word,
+                  const struct vt_recorder *recorder, FILE *out)
+{
+    const char *text = word ? word : action->default_text;
+    int status;
+
+    if (!strcmp(action->word, "snapshot"))
+        return snapshot(command, word, recorder, out);
+    status = ask(command, action->command, text, recorder);
+    if (status)
+        return status;
+    fprintf(out, "%" PRIu32 ": %s\n", recorder->header.process.pid, action->done);
+    if (action->takes)
+        put_next("--at 'mark:", text, recorder->header.trace_path, out);
+    return 0;
+}
+
+int vt_command_ctl(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+{
+    const int words = arguments->operand_count;
+    char *const *const operands = arguments->operands;
+    const struct action *action;
+    struct vt_recorder *recorders;
+    size_t count, meant = 0;
+    int status = 0;
+
+    if (!words)
+        return list(command, output);
+    if (words == 1)
+        return vt_wrong_use(command, "what shall it do? vramtrace ctl %s start|stop|mark|inspect|snapshot",
+                            operands[0]);
+    action = find_action(command, operands[1]);
+    if (!action)
+        return VT_EXIT_WRONG_USE;
+    if (words > (action->takes ? 3 : 2))
+        return vt_wrong_use(command, "'%s' is too much: vramtrace ctl PID %s%s%s", operands[words - 1],
+                            action->word, action->takes ? " " : "", action->takes ? action->takes : "");
+    if (vt_recorders_find(&recorders, &count)) {
+        vt_say(command, "out of memory");
+        return VT_EXIT_UNREADABLE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_meant(&recorders[i], operands[0]))
+            continue;
+        const int result =
+            do_one(command, action, words > 2 ? operands[2] : NULL, &recorders[i], output->stream);
+        status = result > status ? result : status;
+        meant++;
+    }
+    free(recorders);
+    if (!meant) {
+        vt_say(command,
+               "no process %s records here, or it has no ring in memory; vramtrace ctl lists those that do. "
+               "(In a container: run it there.)",
+               operands[0]);
+        return VT_EXIT_UNREADABLE;
+    }
+    status = vt_written(command, output, 0) ? VT_EXIT_NOT_WRITTEN : status;
+    return status;
+}

@@ -1,0 +1,487 @@
+/* top: what the processes that record at this moment hold, on a screen or sample by sample. */
+#include "command/command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory_stream.h"
+#include "report/top.h"
+#include "trace/processes.h"
+#include "trace/rings.h"
+#include "view/json/json.h"
+#include "view/prometheus/prometheus.h"
+#include "view/top/top.h"
+
+enum { SETTLE_MS = 300, MARK_BYTES = 200, MESSAGE_BYTES = 1024 };
+
+struct live {
+    const struct vt_command *command;
+    const struct vt_arguments *arguments;
+    struct vt_view_style style;
+    struct vt_top top;
+    struct vt_recorder *recorders; /* of the latest sample */
+    size_t recorder_count;
+    enum vt_top_key key;
+    bool reverse;
+    char ended[PATH_MAX]; /* the trace of the named process that was seen last */
+};
+
+/* ---- Which processes ---- */
+
+static bool is_number(const char *word)
+{
+    return word[0] && strspn(word, "0123456789") == strlen(word);
+}
+
+/* A process by its number or its trace, or those whose traces lie in a folder. */
+static bool is_meant(const struct vt_ring_header *header, const char *word)
+{
+    char path[PATH_MAX];
+    if (is_number(word))
+        return strtoull(word, NULL, 10) == header->process.pid;
+    if (!realpath(word, path))
+        return false;
+    const size_t length = strlen(path);
+    return !strncmp(header->trace_path, path, length) &&
+           (!header->trace_path[length] || header->trace_path[length] == '/' || !path[1]);
+}
+
+static bool is_wanted(const struct live *live, const struct vt_ring_header *header)
+{
+    bool wanted = !live->arguments->operand_count;
+    for (int i = 0; i < live->arguments->operand_count; i++)
+        wanted = wanted || is_meant(header, live->arguments->operands[i]);
+    return wanted;
+}
+
+/* Why a process is not among those that record. */
+static int say_why_not(const struct vt_command *command, const char *word)
+{
+    const unsigned long long pid = strtoull(word, NULL, 10);
+    const struct passwd *user;
+    uint32_t user_id;
+    if (pid > INT_MAX || vt_process_user((uint32_t)pid, &user_id)) {
+        vt_say(command, "no process %s is here (in a container: run vramtrace top there)", word);
+    } else if (user_id != geteuid() && geteuid()) {
+        user = getpwuid(user_id);
+        vt_say(command, "process %s is of user %s: only that user and root can see what it records", word,
+               user ? user->pw_name : "another");
+    } else {
+        vt_say(command,
+               "process %s does not record: it was started without vramtrace run, has not used CUDA yet, or "
+               "has no "
+               "ring in memory (--ring of vramtrace run); vramtrace ctl lists those that do",
+               word);
+    }
+    return VT_EXIT_UNREADABLE;
+}
+
+/* All that was named must be there at first, except processes in a folder. */
+static int check_words(const struct live *live)
+{
+    const struct vt_arguments *arguments = live->arguments;
+    for (int i = 0; i < arguments->operand_count; i++) {
+        const char *word = arguments->operands[i];
+        struct stat status;
+        bool found = false;
+        if (!is_number(word) && stat(word, &status))
+            return vt_wrong_use(live->command, "'%s' is neither a process's number, a folder nor a trace: %s",
+                                word, strerror(errno));
+        for (size_t r = 0; r < live->recorder_count; r++)
+            found = found || is_meant(&live->recorders[r].header, word);
+        if (!found && is_number(word))
+            return say_why_not(live->command, word);
+        if (!found && !S_ISDIR(status.st_mode)) {
+            vt_say(live->command, "no process records to %s at this moment", word);
+            return VT_EXIT_UNREADABLE;
+        }
+    }
+    return 0;
+}
+
+/* ---- Samples ---- */
+
+/* With `settle`, what was recorded last is waited for. 0 or -ENOMEM. */
+static int take(struct live *live, bool settle)
+{
+    struct vt_recorder *recorders;
+    size_t count, kept = 0;
+    int error = vt_recorders_find(&recorders, &count);
+    bool *settled = error ? NULL : calloc(count + 1, sizeof *settled);
+    if (!error && !settled)
+        error = -ENOMEM;
+    for (size_t i = 0; !error && i < count; i++) {
+        if (!is_wanted(live, &recorders[i].header))
+            continue;
+        settled[kept] = settle && vt_recorder_settle(&recorders[i], SETTLE_MS);
+        recorders[kept++] = recorders[i];
+    }
+    if (!error)
+        error = vt_top_take(&live->top, recorders, settled, kept);
+    if (!error)
+        vt_top_sort(&live->top, live->key, live->reverse);
+    if (kept)
+        snprintf(live->ended, sizeof live->ended, "%s", recorders[kept - 1].header.trace_path);
+    free(settled);
+    free(live->recorders);
+    live->recorders = error ? NULL : recorders;
+    live->recorder_count = error ? 0 : kept;
+    if (error)
+        free(recorders);
+    return error;
+}
+
+static bool names_only_processes(const struct vt_arguments *arguments)
+{
+    for (int i = 0; i < arguments->operand_count; i++)
+        if (!is_number(arguments->operands[i]))
+            return false;
+    return arguments->operand_count > 0;
+}
+
+/* Whether all that can ever be shown has been. */
+static bool is_over(const struct live *live)
+{
+    return !live->top.process_count && names_only_processes(live->arguments);
+}
+
+static int say_over(const struct live *live)
+{
+    vt_say(live->command, "%s ended; next: vramtrace report %s",
+           live->arguments->operand_count > 1 ? "the processes have" : "the process has", live->ended);
+    return 0;
+}
+
+static int say_no_memory(const struct live *live)
+{
+    vt_say(live->command, "out of memory");
+    return VT_EXIT_UNREADABLE;
+}
+
+/* ---- Printed ---- */
+
+static int print_sample(const struct live *live, bool only, FILE *out)
+{
+    if (live->arguments->prometheus)
+        return vt_prometheus_write(&live->top, out);
+    if (live->arguments->json) {
+        const struct vt_json_style style = {.compact = !only};
+        return vt_json_write(&vt_top_document, &live->top, &style, out);
+    }
+    return vt_top_text(&live->top, &live->style, live->key, NULL, out);
+}
+
+/* To the standard output one after the other; a file is replaced each time. */
+static int write_sample(const struct live *live, bool only, struct vt_output *output)
+{
+    const char *path = live->arguments->export_path;
+    const bool to_file = path && strcmp(path, "-") != 0;
+    struct vt_output file;
+    if (!to_file)
+        return vt_written(live->command, output, print_sample(live, only, output->stream));
+    int status = vt_output_begin(live->command, path, &file);
+    if (!status)
+        status = vt_written(live->command, &file, print_sample(live, true, file.stream));
+    return vt_output_end(live->command, &file, status);
+}
+
+static void add_seconds(struct timespec *when, int seconds)
+{
+    when->tv_sec += seconds;
+}
+
+static int print_all(struct live *live, struct vt_output *output)
+{
+    const struct vt_arguments *arguments = live->arguments;
+    const int interval = arguments->interval ? arguments->interval : 1,
+              samples = arguments->count                          ? arguments->count
+                        : arguments->interval && !arguments->once ? INT_MAX
+                                                                  : 1;
+    struct timespec next;
+    int status = 0;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (int i = 0; i < samples && !status && !output->broken; i++) {
+        if (i) {
+            add_seconds(&next, interval);
+            while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
+                continue;
+            if (take(live, true))
+                return say_no_memory(live);
+            if (is_over(live))
+                return say_over(live);
+            if (!arguments->json && !arguments->prometheus && !arguments->export_path)
+                fputc('\n', output->stream);
+        }
+        status = write_sample(live, samples == 1, output);
+    }
+    return status;
+}
+
+/* ---- On a screen ---- */
+
+static volatile sig_atomic_t ended_by;
+
+static void note_signal(int number)
+{
+    ended_by = number;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+struct shown {
+    struct live *live;
+    struct vt_screen screen;
+    char message[MESSAGE_BYTES], typed[MARK_BYTES];
+    uint8_t identity[16]; /* of the selected process, and its device */
+    int32_t device;
+    bool quit;
+};
+
+static void sort_again(struct shown *shown)
+{
+    struct live *live = shown->live;
+    const struct vt_top *top = &live->top;
+    vt_top_sort(&live->top, live->key, live->reverse);
+    shown->screen.sorted_by = live->key;
+    for (size_t i = 0; i < top->row_count; i++)
+        if (!memcmp(top->rows[i].process->identity, shown->identity, sizeof shown->identity) &&
+            (top->rows[i].use ? top->rows[i].use->device : -1) == shown->device)
+            shown->screen.selected = i;
+    if (shown->screen.selected >= top->row_count)
+        shown->screen.selected = top->row_count ? top->row_count - 1 : 0;
+}
+
+static void select_row(struct shown *shown, long row)
+{
+    const struct vt_top *top = &shown->live->top;
+    const long last = (long)top->row_count - 1;
+    if (last < 0)
+        return;
+    row = row < 0 ? 0 : row > last ? last : row;
+    shown->screen.selected = (size_t)row;
+    memcpy(shown->identity, top->rows[row].process->identity, sizeof shown->identity);
+    shown->device = top->rows[row].use ? top->rows[row].use->device : -1;
+}
+
+static void ask(struct shown *shown, enum vt_control_command what, const char *text)
+{
+    const struct live *live = shown->live;
+    const struct vt_screen *screen = &shown->screen;
+    const struct vt_top_process *process =
+        screen->selected < live->top.row_count ? live->top.rows[screen->selected].process : NULL;
+    const struct vt_recorder *recorder = NULL;
+    for (size_t i = 0; process && i < live->recorder_count; i++)
+        if (!memcmp(live->recorders[i].header.identity, process->identity, sizeof process->identity))
+            recorder = &live->recorders[i];
+    if (!recorder) {
+        snprintf(shown->message, sizeof shown->message, "%s",
+                 process ? "The process has ended." : "No process is selected.");
+        return;
+    }
+    snprintf(shown->message, sizeof shown->message, "Asking process %" PRIu32 " …", process->pid);
+    vt_screen_draw(&shown->screen, &live->top, &live->style);
+    if (!vt_control_ask(what, text, recorder, shown->message, sizeof shown->message))
+        snprintf(shown->message, sizeof shown->message, "%" PRIu32 ": %s: vramtrace report --at 'mark:%s' %s",
+                 process->pid,
+                 what == VT_CONTROL_MARK ? "marked" : "marked, objects are inspected at a safe point", text,
+                 process->trace);
+}
+
+/* What is typed as a mark's name. */
+static void type(struct shown *shown, int key)
+{
+    const size_t length = strlen(shown->typed);
+    if (key == VT_KEY_ENTER) {
+        shown->screen.question = NULL;
+        ask(shown, VT_CONTROL_MARK, length ? shown->typed : "mark");
+    } else if (key == VT_KEY_ESCAPE) {
+        shown->screen.question = NULL;
+    } else if (key == VT_KEY_BACKSPACE) {
+        size_t end = length;
+        while (end && ((unsigned char)shown->typed[--end] & 0xc0) == 0x80) /* a whole letter */
+            continue;
+        shown->typed[end] = 0;
+    } else if (key >= ' ' && key < 0x100 && length + 1 < sizeof shown->typed) {
+        shown->typed[length] = (char)key;
+        shown->typed[length + 1] = 0;
+    }
+}
+
+/* False: the key is none that selects. */
+static bool move(struct shown *shown, int key)
+{
+    static const struct {
+        int key, letter;
+        long rows, pages;
+    } moves[] = {
+        {VT_KEY_UP, 'k', -1, 0},     {VT_KEY_DOWN, 'j', 1, 0},      {VT_KEY_PAGE_UP, 0, 0, -1},
+        {VT_KEY_PAGE_DOWN, 0, 0, 1}, {VT_KEY_HOME, 0, -INT_MAX, 0}, {VT_KEY_END, 0, INT_MAX, 0},
+    };
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (key == moves[i].key || key == moves[i].letter) {
+            select_row(shown,
+                       (long)shown->screen.selected + moves[i].rows + moves[i].pages * shown->screen.rows);
+            return true;
+        }
+    return false;
+}
+
+static void obey(struct shown *shown, int key)
+{
+    struct vt_screen *screen = &shown->screen;
+    struct live *live = shown->live;
+    switch (key) {
+    case 'q':
+        shown->quit = true;
+        break;
+    case '?':
+    case 'h':
+        screen->help = true;
+        break;
+    case ' ':
+        screen->paused = !screen->paused;
+        break;
+    case VT_KEY_LEFT:
+    case '<':
+        live->key = (enum vt_top_key)(((int)live->key + VT_TOP_KEYS - 1) % VT_TOP_KEYS);
+        break;
+    case VT_KEY_RIGHT:
+    case '>':
+        live->key = (enum vt_top_key)(((int)live->key + 1) % VT_TOP_KEYS);
+        break;
+    case 'r':
+        live->reverse = !live->reverse;
+        break;
+    case 'm':
+        screen->question = "name of the mark: ";
+        shown->typed[0] = 0;
+        break;
+    case 'i':
+        ask(shown, VT_CONTROL_INSPECT, "inspect");
+        break;
+    }
+    sort_again(shown);
+}
+
+static void press(struct shown *shown, int key)
+{
+    if (key == VT_KEY_NONE || key == VT_KEY_RESIZE)
+        return;
+    shown->quit = shown->quit || key == VT_KEY_GONE;
+    if (shown->screen.question) {
+        type(shown, key);
+        return;
+    }
+    shown->message[0] = 0;
+    if (shown->screen.help)
+        shown->screen.help = false;
+    else if (!move(shown, key))
+        obey(shown, key);
+}
+
+static int show(struct live *live)
+{
+    const int interval = live->arguments->interval ? live->arguments->interval : 1;
+    struct shown shown = {.live = live, .screen = {.interval_s = (unsigned)interval}};
+    uint64_t next_ms = now_ms() + (uint64_t)interval * 1000;
+    int samples = 1, error = 0;
+    shown.screen.message = shown.message;
+    shown.screen.typed = shown.typed;
+    select_row(&shown, 0);
+    sort_again(&shown);
+    while (!shown.quit && !ended_by && !error) {
+        error = vt_screen_draw(&shown.screen, &live->top, &live->style);
+        const uint64_t now = now_ms();
+        const int key = vt_screen_key(now < next_ms ? (int)(next_ms - now) : 0);
+        press(&shown, key);
+        if (now_ms() < next_ms)
+            continue;
+        next_ms = now_ms() + (uint64_t)interval * 1000;
+        if (live->arguments->count && samples++ >= live->arguments->count)
+            break;
+        if (!error && !shown.screen.paused) {
+            error = take(live, false);
+            sort_again(&shown);
+            shown.quit = shown.quit || is_over(live);
+        }
+    }
+    return error;
+}
+
+/* An exit status; *taken: the terminal was one of which the screen could be taken. */
+static int take_screen(struct live *live, bool *taken)
+{
+    const int result = vt_screen_begin(live->style.colour);
+    const char *term = getenv("TERM");
+    *taken = !result;
+    if (result == -ENOENT)
+        vt_say(live->command,
+               "the type of the terminal, TERM=%s, is not known here or too simple, so this is printed once",
+               term ? term : "");
+    if (result)
+        return 0;
+    const struct sigaction note = {.sa_handler = note_signal};
+    sigaction(SIGINT, &note, NULL);
+    sigaction(SIGTERM, &note, NULL);
+    sigaction(SIGHUP, &note, NULL);
+    const int error = show(live);
+    vt_screen_end();
+    if (ended_by == SIGTERM || ended_by == SIGHUP) {
+        signal(ended_by, SIG_DFL);
+        raise(ended_by);
+    }
+    if (error)
+        return say_no_memory(live);
+    return is_over(live) ? say_over(live) : 0;
+}
+
+static int check_together(const struct vt_command *command, const struct vt_arguments *arguments)
+{
+    if (arguments->json && arguments->prometheus)
+        return vt_wrong_use(command, "--json or --prometheus, not both");
+    if (arguments->once && (arguments->count > 1 || arguments->interval))
+        return vt_wrong_use(
+            command, "--once takes one sample; without it, --interval and --count say when and how many");
+    return 0;
+}
+
+int vt_command_top(const struct vt_command *command, struct vt_arguments *arguments, struct vt_output *output)
+{
+    const bool printed =
+        arguments->once || arguments->json || arguments->prometheus || arguments->export_path;
+    struct live live = {.command = command, .arguments = arguments};
+    bool taken = false;
+    int status = check_together(command, arguments);
+    if (status)
+        return status;
+    live.style = vt_style(arguments, output);
+    live.style.height = 0;
+    live.key = arguments->sort < 0 ? VT_TOP_BY_BLOCKS : (enum vt_top_key)arguments->sort;
+    if (arguments->export_path && strcmp(arguments->export_path, "-") != 0) {
+        live.style.colour = false;
+        live.style.width = arguments->width ? arguments->width : 120;
+    }
+    if (take(&live, true))
+        status = say_no_memory(&live);
+    if (!status)
+        status = check_words(&live);
+    if (!status && !printed)
+        status = take_screen(&live, &taken);
+    if (!status && !taken)
+        status = print_all(&live, output);
+    vt_top_free(&live.top);
+    free(live.recorders);
+    return status;
+}

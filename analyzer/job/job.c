@@ -1,0 +1,101 @@
+/* Puts the processes of a job together. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From each process's own time to the job's. */
+static void set_clock(struct vt_job *job)
+{
+    uint64_t start = UINT64_MAX;
+
+    for (size_t i = 0; i < job->process_count; i++)
+        if (job->processes[i].start_realtime_ns < start)
+            start = job->processes[i].start_realtime_ns;
+    job->start_realtime_ns = job->process_count ? start : 0;
+    for (size_t i = 0; i < job->process_count; i++) {
+        struct vt_job_process *process = &job->processes[i];
+        uint64_t offset = process->start_realtime_ns - start;
+
+        process->start_ns = offset;
+        process->end_ns += offset;
+        for (size_t k = 0; k < process->device_count; k++)
+            process->devices[k].peak_ns = offset + process->devices[k].peak.t_ns;
+        if (process->end_ns > job->duration_ns)
+            job->duration_ns = process->end_ns;
+        job->dropped_events += process->dropped_events;
+    }
+}
+
+static int copy_unread(struct vt_job_maker *maker, const struct vt_job_unread *unread, size_t count)
+{
+    maker->job.unread = vt_job_take(&maker->arena, count, sizeof *unread);
+    for (size_t i = 0; maker->job.unread && i < count; i++) {
+        struct vt_job_unread *copy = &maker->job.unread[i];
+
+        copy->is_copy = unread[i].is_copy;
+        copy->path = vt_job_copy(&maker->arena, unread[i].path);
+        copy->why = vt_job_copy(&maker->arena, unread[i].why);
+        maker->job.copy_count += copy->is_copy;
+        if (!copy->path || !copy->why)
+            return -ENOMEM;
+    }
+    maker->job.unread_count = count;
+    return maker->job.unread ? 0 : -ENOMEM;
+}
+
+static int make_all(struct vt_job_maker *maker)
+{
+    static int (*const parts[])(struct vt_job_maker *) = {vt_job_find_runs,    vt_job_find_cards,
+                                                          vt_job_find_layouts, vt_job_find_odd,
+                                                          vt_job_find_falls,   vt_job_make_rows};
+    int result = 0;
+
+    set_clock(&maker->job);
+    for (size_t i = 0; !result && i < sizeof parts / sizeof *parts; i++)
+        result = parts[i](maker);
+    maker->job.clock = maker->job.node_count > 1
+                           ? "each node's own clock of the time of day: those of different nodes may differ"
+                           : "the clock of the node";
+    return result;
+}
+
+int vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
+                const struct vt_job_unread *unread, size_t unread_count, struct vt_job **job)
+{
+    struct vt_job_maker *maker = calloc(1, sizeof *maker);
+    int result = maker ? 0 : -ENOMEM;
+
+    *job = NULL;
+    if (!maker) {
+        for (size_t i = 0; i < process_count; i++)
+            vt_job_process_free(&processes[i]);
+        free(processes);
+        return result;
+    }
+    maker->job.processes = processes;
+    maker->job.process_count = process_count;
+    maker->job.what = vt_job_copy(&maker->arena, what);
+    result = maker->job.what ? copy_unread(maker, unread, unread_count) : -ENOMEM;
+    if (!result)
+        result = make_all(maker);
+    if (result)
+        vt_job_free(&maker->job);
+    else
+        *job = &maker->job;
+    return result;
+}
+
+void vt_job_free(struct vt_job *job)
+{
+    struct vt_job_maker *maker = (struct vt_job_maker *)job;
+
+    if (!job)
+        return;
+    for (size_t i = 0; i < job->process_count; i++)
+        vt_job_process_free(&job->processes[i]);
+    free(job->processes);
+    vt_arena_free(&maker->arena);
+    free(maker);
+}

@@ -1,0 +1,21 @@
+/* From the reports of single traces to the result of a job (report/job.h). */
+#ifndef VT_JOB_MAKE_H
+#define VT_JOB_MAKE_H
+
+#include "report/job.h"
+#include "report/report.h"
+
+/* What is kept of one trace's report, by copies: after this the report, and all below it, may go. The report
+ * has groups by module and line of what it shows, a timeline of VT_JOB_OWN_COLUMNS on an axis of time, and
+ * leaks. Threads: several may run at one time, each with a trace of its own. -ENOMEM; then nothing is kept.
+ */
+#define VT_JOB_OWN_COLUMNS 1000u
+int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process);
+void vt_job_process_free(struct vt_job_process *process);
+
+/* Merges. Takes the processes over (from malloc), also on failure; `unread` is copied. -ENOMEM. */
+int vt_job_make(const char *what, struct vt_job_process *processes, size_t process_count,
+                const struct vt_job_unread *unread, size_t unread_count, struct vt_job **job);
+void vt_job_free(struct vt_job *job);
+
+#endif

@@ -1,0 +1,327 @@
+/* How the ranks of a run share the work, by the names and sizes of their parameters: stages of a pipeline
+ * have different modules, shards different shapes, replicas the same of both. What nothing tells stays
+ * unknown. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/index.h"
+#include "base/memory_stream.h"
+
+/* ---- Ranks with the same names ---- */
+
+/* Ranks whose parameters have the same names. */
+struct cluster {
+    uint64_t names;          /* hash of them */
+    uint32_t representative; /* process */
+    uint32_t group;
+};
+
+struct clusters {
+    struct cluster *items;
+    size_t count;
+    uint32_t *of; /* by member of the run */
+};
+
+static uint64_t hash_names(const struct vt_job_process *process)
+{
+    uint64_t hash = VT_HASH_START;
+
+    for (size_t i = 0; i < process->parameter_count; i++)
+        hash = vt_hash_bytes(process->parameters[i].name, strlen(process->parameters[i].name) + 1, hash);
+    return hash;
+}
+
+/* How many names two processes share; both are sorted. */
+static size_t shared_names(const struct vt_job_process *a, const struct vt_job_process *b)
+{
+    size_t shared = 0;
+
+    for (size_t i = 0, k = 0; i < a->parameter_count && k < b->parameter_count;) {
+        int order = strcmp(a->parameters[i].name, b->parameters[k].name);
+
+        shared += !order;
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return shared;
+}
+
+/* Half of the smaller one's: a tied embedding on both ends of a pipeline makes no group of them. */
+static bool are_alike(const struct vt_job_process *a, const struct vt_job_process *b)
+{
+    size_t smaller = a->parameter_count < b->parameter_count ? a->parameter_count : b->parameter_count;
+
+    return !smaller ? a->parameter_count == b->parameter_count : shared_names(a, b) * 2 >= smaller;
+}
+
+static int find_clusters(struct vt_job_maker *maker, const struct vt_job_run *run, struct clusters *clusters,
+                         uint32_t *group_count)
+{
+    const struct vt_job_process *processes = maker->job.processes;
+
+    clusters->items = vt_job_take(&maker->arena, run->member_count, sizeof *clusters->items);
+    clusters->of = vt_job_take(&maker->arena, run->member_count, sizeof *clusters->of);
+    if (!clusters->items || !clusters->of)
+        return -ENOMEM;
+    for (size_t i = 0; i < run->member_count; i++) {
+        uint64_t names = hash_names(&processes[run->members[i]]);
+        size_t at = 0;
+
+        while (at < clusters->count && clusters->items[at].names != names)
+            at++;
+        if (at == clusters->count)
+            clusters->items[clusters->count++] = (struct cluster){names, run->members[i], UINT32_MAX};
+        clusters->of[i] = (uint32_t)at;
+    }
+    *group_count = 0;
+    for (size_t i = 0; i < clusters->count; i++) {
+        for (size_t k = 0; k < i && clusters->items[i].group == UINT32_MAX; k++)
+            if (are_alike(&processes[clusters->items[k].representative],
+                          &processes[clusters->items[i].representative]))
+                clusters->items[i].group = clusters->items[k].group;
+        if (clusters->items[i].group == UINT32_MAX)
+            clusters->items[i].group = (*group_count)++;
+    }
+    return 0;
+}
+
+/* ---- Names of modules, for people ---- */
+
+/* Up to and with the first level that is a number: "layers.3" of "layers.3.attn.weight"; without one, the
+ * first level. */
+static size_t unit_bytes(const char *name)
+{
+    for (const char *level = name; level && *level;
+         level = strchr(level, '.'), level = level ? level + 1 : NULL) {
+        size_t digits = strspn(level, "0123456789");
+
+        if (digits && (level[digits] == '.' || !level[digits]))
+            return (size_t)(level - name) + digits;
+    }
+    return strcspn(name, ".");
+}
+
+struct unit {
+    char prefix[96]; /* "layers." */
+    long number;     /* -1 = none */
+};
+
+static struct unit unit_of(const char *name)
+{
+    size_t bytes = unit_bytes(name), digits = 0;
+    struct unit unit = {.number = -1};
+
+    while (digits < bytes && name[bytes - 1 - digits] >= '0' && name[bytes - 1 - digits] <= '9')
+        digits++;
+    if (digits && (digits == bytes || name[bytes - 1 - digits] == '.'))
+        unit.number = strtol(name + bytes - digits, NULL, 10);
+    else
+        digits = 0;
+    snprintf(unit.prefix, sizeof unit.prefix, "%.*s", (int)(bytes - digits), name);
+    return unit;
+}
+
+static int by_unit(const void *left, const void *right)
+{
+    const struct unit *a = left, *b = right;
+    int order = strcmp(a->prefix, b->prefix);
+
+    return order ? order : (a->number > b->number) - (a->number < b->number);
+}
+
+/* "embed, layers.0–3": what a process has parameters of. */
+static const char *list_modules(struct vt_job_maker *maker, const struct vt_job_process *process)
+{
+    struct unit *units = calloc(process->parameter_count + 1, sizeof *units);
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = units ? vt_memory_stream(&text, &bytes) : NULL;
+    const char *copy = NULL;
+
+    for (size_t i = 0; stream && i < process->parameter_count; i++)
+        units[i] = unit_of(process->parameters[i].name);
+    if (stream && process->parameter_count)
+        qsort(units, process->parameter_count, sizeof *units, by_unit);
+    for (size_t i = 0, last; stream && i < process->parameter_count; i = last + 1) {
+        for (last = i; last + 1 < process->parameter_count &&
+                       !strcmp(units[last + 1].prefix, units[i].prefix) &&
+                       units[last + 1].number <= units[last].number + 1;)
+            last++;
+        fprintf(stream, "%s%s", i ? ", " : "", units[i].prefix);
+        if (units[i].number >= 0)
+            fprintf(stream, "%ld", units[i].number);
+        if (units[last].number > units[i].number)
+            fprintf(stream, "–%ld", units[last].number);
+    }
+    if (stream && !fclose(stream))
+        copy = vt_job_copy(&maker->arena, text);
+    free(units);
+    free(text);
+    return copy;
+}
+
+/* ---- What a group is ---- */
+
+/* Two processes' first parameter of one name and different shapes; and how many there are. */
+struct shards {
+    const struct vt_job_parameter *one, *other;
+    uint32_t of_one, of_other;
+    size_t count, whole;
+};
+
+static void compare_shapes(const struct vt_job *job, uint32_t a, uint32_t b, struct shards *shards)
+{
+    const struct vt_job_process *left = &job->processes[a], *right = &job->processes[b];
+    size_t count = 0;
+
+    for (size_t i = 0, k = 0; i < left->parameter_count && k < right->parameter_count;) {
+        const struct vt_job_parameter *one = &left->parameters[i], *other = &right->parameters[k];
+        int order = strcmp(one->name, other->name);
+
+        if (!order && strcmp(one->shape, other->shape) != 0) {
+            if (!shards->one)
+                *shards = (struct shards){.one = one, .other = other, .of_one = a, .of_other = b};
+            count++;
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+    shards->count = count > shards->count ? count : shards->count;
+}
+
+/* Parameters that are told to be parts of larger ones. */
+static const struct vt_job_parameter *find_part(const struct vt_job_process *process, size_t *count)
+{
+    const struct vt_job_parameter *first = NULL;
+
+    *count = 0;
+    for (size_t i = 0; i < process->parameter_count; i++) {
+        const struct vt_job_parameter *parameter = &process->parameters[i];
+
+        if (!parameter->whole_shape[0] || !strcmp(parameter->whole_shape, parameter->shape))
+            continue;
+        first = first ? first : parameter;
+        (*count)++;
+    }
+    return first;
+}
+
+static bool any_gathers(const struct vt_job *job, const struct vt_job_group *group)
+{
+    for (size_t i = 0; i < group->member_count; i++)
+        if (job->processes[group->members[i]].gathers)
+            return true;
+    return false;
+}
+
+/* Sets layout and basis of a group of several ranks with names. */
+static int judge(struct vt_job_maker *maker, struct vt_job_group *group)
+{
+    const struct vt_job *job = &maker->job;
+    const struct vt_job_process *first = &job->processes[group->members[0]];
+    struct shards shards = {0};
+    size_t parts;
+    const struct vt_job_parameter *part = find_part(first, &parts);
+    const char *part_text = "";
+
+    for (size_t i = 1; i < group->member_count; i++)
+        compare_shapes(job, group->members[0], group->members[i], &shards);
+    if (part) {
+        part_text = vt_job_print(&maker->arena,
+                                 "%zu of %zu parameters are parts of distributed tensors (%s: %s of %s)",
+                                 parts, first->parameter_count, part->name, part->shape, part->whole_shape);
+    } else if (shards.one) {
+        part_text = vt_job_print(
+            &maker->arena,
+            "%zu of %zu parameters have one name and different shapes (%s: %s on %s, %s on %s)", shards.count,
+            first->parameter_count, shards.one->name, shards.one->shape, job->processes[shards.of_one].label,
+            shards.other->shape, job->processes[shards.of_other].label);
+    }
+    if (!part_text)
+        return -ENOMEM;
+    if (any_gathers(job, group)) {
+        group->layout = VT_LAYOUT_SHARDED;
+        group->basis =
+            vt_job_print(&maker->arena, "%s%swhole copies of parameters are gathered while they are used",
+                         part_text, part_text[0] ? ", and " : "");
+    } else if (part || shards.one) {
+        group->layout = VT_LAYOUT_TENSOR;
+        group->basis = vt_job_print(&maker->arena, "%s, and none is gathered", part_text);
+    } else {
+        group->layout = VT_LAYOUT_DATA;
+        group->basis = vt_job_print(
+            &maker->arena,
+            "all %zu parameters have the same names and shapes on each rank; copies, or parts of one size",
+            first->parameter_count);
+    }
+    return group->basis ? 0 : -ENOMEM;
+}
+
+static int describe_group(struct vt_job_maker *maker, struct vt_job_group *group)
+{
+    const struct vt_job_process *first = &maker->job.processes[group->members[0]];
+
+    group->modules = list_modules(maker, first);
+    if (!group->modules)
+        return -ENOMEM;
+    group->basis = "";
+    group->layout = VT_LAYOUT_SINGLE;
+    if (group->member_count == 1)
+        return 0;
+    if (first->parameter_count)
+        return judge(maker, group);
+    group->layout = VT_LAYOUT_UNKNOWN;
+    group->basis = "no inspection saw the parameters of these processes, so all are taken for alike";
+    return 0;
+}
+
+static int fill_groups(struct vt_job_maker *maker, struct vt_job_run *run, const struct clusters *clusters,
+                       uint32_t group_count)
+{
+    run->groups = vt_job_take(&maker->arena, group_count, sizeof *run->groups);
+    run->group_count = group_count;
+    for (uint32_t g = 0; run->groups && g < group_count; g++) {
+        struct vt_job_group *group = &run->groups[g];
+
+        group->members = vt_job_take(&maker->arena, run->member_count, sizeof *group->members);
+        for (size_t i = 0; group->members && i < run->member_count; i++)
+            if (clusters->items[clusters->of[i]].group == g)
+                group->members[group->member_count++] = run->members[i];
+        if (!group->members || describe_group(maker, group))
+            return -ENOMEM;
+    }
+    return run->groups ? 0 : -ENOMEM;
+}
+
+static int describe_run(struct vt_job_maker *maker, struct vt_job_run *run)
+{
+    struct clusters clusters = {0};
+    uint32_t group_count;
+    int result = find_clusters(maker, run, &clusters, &group_count);
+
+    if (!result)
+        result = fill_groups(maker, run, &clusters, group_count);
+    if (result)
+        return result;
+    run->layout = run->groups[0].layout;
+    run->basis_of_layout = run->groups[0].basis;
+    if (group_count > 1) {
+        run->layout = VT_LAYOUT_PIPELINE;
+        run->basis_of_layout = "the ranks have parameters of different modules";
+    }
+    return 0;
+}
+
+int vt_job_find_layouts(struct vt_job_maker *maker)
+{
+    int result = 0;
+
+    for (size_t i = 0; !result && i < maker->job.run_count; i++)
+        result = describe_run(maker, &maker->job.runs[i]);
+    return result;
+}

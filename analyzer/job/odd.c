@@ -1,0 +1,345 @@
+/* Which process of those that do the same work differs, and by what. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+#include "base/module_names.h"
+
+/* A process stands out by at least this part of what is usual, and this much. */
+#define ODD_PART 20u
+#define ODD_BYTES UINT64_C(1048576)
+/* ... and by this many times what its group differs anyway, where it has three members or more. */
+#define ODD_TIMES 4u
+#define ODD_MOST 8u
+#define DIFFERENCES 100u
+
+static int compare_numbers(const void *left, const void *right)
+{
+    return vt_order(*(const uint64_t *)left, *(const uint64_t *)right);
+}
+
+uint64_t vt_job_median(uint64_t *values, size_t count)
+{
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof *values, compare_numbers);
+    return values[(count - 1) / 2];
+}
+
+const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process)
+{
+    const struct vt_job_device *main = NULL;
+
+    for (size_t i = 0; i < process->device_count; i++)
+        if (!main || process->devices[i].shown.used_bytes > main->shown.used_bytes)
+            main = &process->devices[i];
+    return main;
+}
+
+static uint64_t bytes_of(const struct vt_job_process *process)
+{
+    const struct vt_job_device *device = vt_job_main_device(process);
+
+    return device ? device->shown.used_bytes : 0;
+}
+
+/* ---- Differences ---- */
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static int by_distance(const void *left, const void *right)
+{
+    const struct vt_job_difference *a = left, *b = right;
+    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+
+    return of_a != of_b ? vt_order(of_b, of_a) : 2 * strcmp(a->name, b->name) + vt_order(a->phase, b->phase);
+}
+
+/* Those to compare with, and space for one number of each. */
+struct others {
+    const struct vt_job_device **devices;
+    uint64_t *values;
+    size_t count;
+};
+
+static int compare_names(const void *left, const void *right)
+{
+    const struct vt_job_part *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
+}
+
+static const struct vt_job_parts *parts_of(const struct vt_job_device *device, bool lines)
+{
+    return lines ? &device->lines : &device->modules;
+}
+
+static uint64_t part_bytes(const struct vt_job_device *device, bool lines, const struct vt_job_part *part)
+{
+    const struct vt_job_parts *parts = parts_of(device, lines);
+    const struct vt_job_part *found =
+        parts->count ? bsearch(part, parts->items, parts->count, sizeof *part, compare_names) : NULL;
+
+    return found ? found->bytes : 0;
+}
+
+static int add_difference(struct vt_job_difference **items, size_t *count, size_t *capacity,
+                          const struct others *others, const struct vt_job_part *part, uint64_t bytes)
+{
+    uint64_t usual = vt_job_median(others->values, others->count);
+
+    if (bytes == usual)
+        return 0;
+    return VT_APPEND(*items, *count, *capacity,
+                     (struct vt_job_difference){.name = part->name,
+                                                .file = part->file,
+                                                .line = part->line,
+                                                .phase = part->phase,
+                                                .category = part->category,
+                                                .bytes = bytes,
+                                                .usual_bytes = usual});
+}
+
+/* Modules that differ only in their numbers, as one: each step of a model's depth differs alike. */
+static int fold(struct vt_job_maker *maker, struct vt_job_difference *items, size_t *count)
+{
+    struct vt_index index = {0};
+    size_t kept = 0;
+    int result = 0;
+
+    for (size_t i = 0; !result && i < *count; i++) {
+        char pattern[256];
+        bool has = vt_module_pattern(items[i].name, strlen(items[i].name), pattern, sizeof pattern) &&
+                   strchr(pattern, '*');
+        uint64_t hash = vt_hash_bytes(has ? pattern : items[i].name, strlen(has ? pattern : items[i].name),
+                                      VT_HASH_START);
+        uint32_t at = vt_index_get(&index, hash);
+
+        if (at == VT_INDEX_NONE) {
+            result = vt_index_put(&index, hash, (uint32_t)kept);
+            items[kept++] = items[i];
+            continue;
+        }
+        if (items[at].name[0] && !strchr(items[at].name, '*'))
+            items[at].name = vt_job_copy(&maker->arena, pattern);
+        result = items[at].name ? 0 : -ENOMEM;
+        items[at].bytes += items[i].bytes;
+        items[at].usual_bytes += items[i].usual_bytes;
+    }
+    vt_index_free(&index);
+    *count = kept;
+    return result;
+}
+
+/* Keeps the largest. Takes `items` over. */
+static int keep(struct vt_job_maker *maker, struct vt_job_difference *items, size_t count,
+                struct vt_job_differences *kept)
+{
+    size_t most = count < DIFFERENCES ? count : DIFFERENCES;
+
+    if (count)
+        qsort(items, count, sizeof *items, by_distance);
+    kept->items = vt_job_take(&maker->arena, most, sizeof *kept->items);
+    if (kept->items && most)
+        memcpy(kept->items, items, most * sizeof *items);
+    kept->count = kept->items ? most : 0;
+    free(items);
+    return kept->items ? 0 : -ENOMEM;
+}
+
+/* Every name that the process or one of the others has. */
+static int compare_parts(struct vt_job_maker *maker, const struct vt_job_device *device,
+                         struct others *others, bool lines, struct vt_job_differences *differences)
+{
+    struct vt_job_part *names = NULL;
+    struct vt_job_difference *items = NULL;
+    size_t name_count = 0, capacity = 0, count = 0, item_capacity = 0;
+    int result = 0;
+
+    for (size_t i = 0; !result && i <= others->count; i++) {
+        const struct vt_job_parts *parts = parts_of(i ? others->devices[i - 1] : device, lines);
+
+        for (size_t k = 0; !result && k < parts->count; k++)
+            result = VT_APPEND(names, name_count, capacity, parts->items[k]);
+    }
+    if (name_count)
+        qsort(names, name_count, sizeof *names, compare_names);
+    for (size_t i = 0; !result && i < name_count; i++) {
+        if (i && !compare_names(&names[i - 1], &names[i]))
+            continue;
+        for (size_t k = 0; k < others->count; k++)
+            others->values[k] = part_bytes(others->devices[k], lines, &names[i]);
+        result = add_difference(&items, &count, &item_capacity, others, &names[i],
+                                part_bytes(device, lines, &names[i]));
+    }
+    free(names);
+    if (!result && !lines)
+        result = fold(maker, items, &count);
+    if (!result)
+        return keep(maker, items, count, differences);
+    free(items);
+    return result;
+}
+
+static int compare_categories(struct vt_job_maker *maker, const struct vt_job_device *device,
+                              struct others *others, struct vt_job_differences *differences)
+{
+    struct vt_job_difference *items = NULL;
+    size_t count = 0, capacity = 0;
+    int result = 0;
+
+    for (uint8_t c = 0; !result && c < VT_CATEGORY_COUNT; c++) {
+        const struct vt_job_part part = {.name = vt_category_name(c), .file = "", .category = c};
+
+        if (c == VT_CATEGORY_CACHED || c == VT_CATEGORY_CONTEXT || c == VT_CATEGORY_HOST_PINNED)
+            continue;
+        for (size_t k = 0; k < others->count; k++)
+            others->values[k] = others->devices[k]->shown.categories[c];
+        result = add_difference(&items, &count, &capacity, others, &part, device->shown.categories[c]);
+    }
+    if (!result)
+        return keep(maker, items, count, differences);
+    free(items);
+    return result;
+}
+
+int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const uint32_t *other_processes,
+                   size_t other_count, struct vt_job_odd *odd)
+{
+    const struct vt_job_device *device = vt_job_main_device(&maker->job.processes[process]);
+    struct others others = {.devices = calloc(other_count + 1, sizeof *others.devices),
+                            .values = calloc(other_count + 1, sizeof *others.values)};
+    int result = others.devices && others.values && device ? 0 : -ENOMEM;
+
+    *odd = (struct vt_job_odd){.process = process, .device_index = device ? device->index : -1};
+    for (size_t i = 0; !result && i < other_count; i++) {
+        const struct vt_job_device *other = vt_job_main_device(&maker->job.processes[other_processes[i]]);
+
+        if (other) {
+            others.devices[others.count] = other;
+            others.values[others.count++] = other->shown.used_bytes;
+        }
+    }
+    if (!result) {
+        odd->bytes = device->shown.used_bytes;
+        odd->usual_bytes = vt_job_median(others.values, others.count);
+        result = compare_categories(maker, device, &others, &odd->categories);
+    }
+    if (!result)
+        result = compare_parts(maker, device, &others, false, &odd->modules);
+    if (!result)
+        result = compare_parts(maker, device, &others, true, &odd->lines);
+    free(others.devices);
+    free(others.values);
+    return result;
+}
+
+/* ---- Who stands out ---- */
+
+static int by_oddness(const void *left, const void *right)
+{
+    const struct vt_job_odd *a = left, *b = right;
+    uint64_t of_a = distance(a->bytes, a->usual_bytes), of_b = distance(b->bytes, b->usual_bytes);
+
+    return of_a != of_b ? vt_order(of_b, of_a) : vt_order(a->process, b->process);
+}
+
+/* Of two, the larger: nothing says which of them is as usual. Of more, all that are far from the median, if
+ * the others are near it. */
+static bool is_odd(const struct vt_job *job, const struct vt_job_group *group, uint32_t process,
+                   uint64_t usual_distance)
+{
+    uint64_t bytes = bytes_of(&job->processes[process]), least = group->median_bytes / ODD_PART,
+             far = distance(bytes, group->median_bytes);
+
+    least = least < ODD_BYTES ? ODD_BYTES : least;
+    if (group->member_count == 2)
+        return process == group->most_process && far >= least;
+    return far >= least && far / ODD_TIMES >= usual_distance;
+}
+
+static int find_odd(struct vt_job_maker *maker, struct vt_job_group *group)
+{
+    const struct vt_job *job = &maker->job;
+    uint64_t *values = calloc(group->member_count, sizeof *values), usual;
+    int result = 0;
+
+    group->odd = vt_job_take(&maker->arena, group->member_count, sizeof *group->odd);
+    if (!values || !group->odd) {
+        free(values);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < group->member_count; i++)
+        values[i] = distance(bytes_of(&job->processes[group->members[i]]), group->median_bytes);
+    usual = vt_job_median(values, group->member_count);
+    free(values);
+    for (size_t i = 0; i < group->member_count; i++) {
+        const struct vt_job_process *process = &job->processes[group->members[i]];
+
+        if (vt_job_main_device(process) && is_odd(job, group, group->members[i], usual))
+            group->odd[group->odd_count++] = (struct vt_job_odd){
+                .process = group->members[i], .bytes = bytes_of(process), .usual_bytes = group->median_bytes};
+    }
+    if (group->odd_count)
+        qsort(group->odd, group->odd_count, sizeof *group->odd, by_oddness);
+    group->odd_count = group->odd_count < ODD_MOST ? group->odd_count : ODD_MOST;
+    for (size_t i = 0; !result && i < group->odd_count; i++) {
+        uint32_t process = group->odd[i].process, other = group->members[process == group->members[0]];
+        bool of_two = group->member_count == 2;
+
+        result = vt_job_compare(maker, process, of_two ? &other : group->members,
+                                of_two ? 1 : group->member_count, &group->odd[i]);
+    }
+    return result;
+}
+
+/* Median, most and imbalance of some processes. */
+static int measure(const struct vt_job *job, const uint32_t *members, size_t count, uint64_t *median,
+                   uint64_t *most, uint32_t *most_process, double *imbalance)
+{
+    uint64_t *values = calloc(count + 1, sizeof *values);
+
+    if (!values)
+        return -ENOMEM;
+    *most_process = count ? members[0] : 0;
+    for (size_t i = 0; i < count; i++) {
+        values[i] = bytes_of(&job->processes[members[i]]);
+        if (values[i] > *most) {
+            *most = values[i];
+            *most_process = members[i];
+        }
+    }
+    *median = vt_job_median(values, count);
+    *imbalance = *median ? (double)*most / (double)*median : 0;
+    free(values);
+    return 0;
+}
+
+int vt_job_find_odd(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    int result = 0;
+
+    for (size_t r = 0; !result && r < job->run_count; r++) {
+        struct vt_job_run *run = &job->runs[r];
+
+        result = measure(job, run->members, run->member_count, &run->median_bytes, &run->most_bytes,
+                         &run->most_process, &run->imbalance);
+        for (size_t g = 0; !result && g < run->group_count; g++) {
+            struct vt_job_group *group = &run->groups[g];
+
+            result = measure(job, group->members, group->member_count, &group->median_bytes,
+                             &group->most_bytes, &group->most_process, &group->imbalance);
+            if (!result)
+                result = find_odd(maker, group);
+        }
+    }
+    return result;
+}

@@ -1,0 +1,45 @@
+/* What the makers of a job share. */
+#ifndef VT_JOB_PARTS_H
+#define VT_JOB_PARTS_H
+
+#include "base/arena.h"
+#include "job/job.h"
+
+/* A job and the memory of all that it has; `job` is the first member. */
+struct vt_job_maker {
+    struct vt_job job;
+    struct vt_arena arena;
+};
+
+/* memory.c. Zeroed; NULL without memory. */
+void *vt_job_take(struct vt_arena *arena, size_t count, size_t item_bytes);
+const char *vt_job_print(struct vt_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+const char *vt_job_copy(struct vt_arena *arena, const char *text); /* NULL stays NULL */
+
+/* launch.c: reads rank, sizes, launcher and run from the variables of a trace. */
+struct vt_trace;
+int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process);
+
+/* levels.c: fills levels, reserved_peak_bytes, driver_peak_bytes and the context of a device. */
+int vt_job_read_levels(const struct vt_report *report, struct vt_arena *arena, struct vt_job_device *device);
+
+/* Each of these fills its part of the job. 0 or -ENOMEM. */
+int vt_job_find_runs(struct vt_job_maker *maker);    /* runs.c: nodes, parents, runs; sorts processes */
+int vt_job_find_cards(struct vt_job_maker *maker);   /* cards.c */
+int vt_job_find_layouts(struct vt_job_maker *maker); /* layout.c: groups of each run */
+int vt_job_find_odd(struct vt_job_maker *maker);     /* odd.c */
+int vt_job_find_falls(struct vt_job_maker *maker);   /* falls.c */
+int vt_job_make_rows(struct vt_job_maker *maker);    /* rows.c: the timeline */
+
+/* The device of a process that had the most in use at the moment that is compared; NULL = it has none. */
+const struct vt_job_device *vt_job_main_device(const struct vt_job_process *process);
+
+/* Compares a process with `others`, indices of processes like it without itself or with it: the median of
+ * them is what is usual. -ENOMEM. */
+int vt_job_compare(struct vt_job_maker *maker, uint32_t process, const uint32_t *others, size_t other_count,
+                   struct vt_job_odd *odd);
+/* The lower of the middle two. Sorts the values. 0 of none. */
+uint64_t vt_job_median(uint64_t *values, size_t count);
+
+#endif

@@ -1,0 +1,288 @@
+/* What is kept of one trace. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attribute/attribute.h"
+#include "trace/trace.h"
+
+#define PIECE_BYTES 8192u /* there may be thousands of processes */
+
+static unsigned main_category(const uint64_t categories[VT_CATEGORY_COUNT])
+{
+    unsigned largest = VT_CATEGORY_UNKNOWN;
+
+    for (unsigned c = 0; c < VT_CATEGORY_COUNT; c++)
+        if (categories[c] > categories[largest])
+            largest = c;
+    return largest;
+}
+
+static int compare_parts(const void *left, const void *right)
+{
+    const struct vt_job_part *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : (a->phase > b->phase) - (a->phase < b->phase);
+}
+
+static int read_parts(struct vt_arena *arena, const struct vt_groups *groups, struct vt_job_parts *parts)
+{
+    parts->items = vt_job_take(arena, groups->count, sizeof *parts->items);
+    if (!parts->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct vt_group *group = &groups->items[i];
+        struct vt_job_part *part = &parts->items[i];
+
+        *part = (struct vt_job_part){.name = vt_job_copy(arena, group->name),
+                                     .file = vt_job_copy(arena, group->place ? group->place->frame.file : ""),
+                                     .line = group->place ? group->place->frame.line : 0,
+                                     .phase = group->phase,
+                                     .category = (uint8_t)main_category(group->categories),
+                                     .bytes = group->bytes};
+        if (!part->name || !part->file)
+            return -ENOMEM;
+    }
+    parts->count = groups->count;
+    if (parts->count)
+        qsort(parts->items, parts->count, sizeof *parts->items, compare_parts);
+    return 0;
+}
+
+/* The process's timeline, without what makes up the bytes. */
+static int read_columns(struct vt_arena *arena, const struct vt_timeline *timeline,
+                        struct vt_job_device *device)
+{
+    device->used_bytes = vt_job_take(arena, timeline->columns, sizeof *device->used_bytes);
+    device->column_ns = vt_job_take(arena, timeline->columns, sizeof *device->column_ns);
+    if (!device->used_bytes || !device->column_ns)
+        return -ENOMEM;
+    for (size_t i = 0; i < timeline->columns; i++) {
+        device->used_bytes[i] = vt_used_bytes(timeline->categories[i]);
+        device->column_ns[i] = timeline->t_ns[i];
+    }
+    device->column_count = timeline->columns;
+    return 0;
+}
+
+/* A context is measured as what the card had in use: that counts for the card, not for one of its users. */
+static struct vt_state without_context(struct vt_state state)
+{
+    state.driver_bytes -= state.context_bytes;
+    state.categories[VT_CATEGORY_CONTEXT] = 0;
+    state.context_bytes = 0;
+    return state;
+}
+
+static int read_device(const struct vt_report *report, const struct vt_device_report *from,
+                       struct vt_arena *arena, struct vt_job_device *device)
+{
+    const struct vt_leak *leak = from->leaks.leak_count ? &from->leaks.items[0] : NULL;
+    int result;
+
+    *device = (struct vt_job_device){
+        .index = from->index,
+        .card = VT_JOB_NONE,
+        .name = vt_job_copy(arena, from->name),
+        .total_bytes = from->total_bytes,
+        .peak = without_context(from->peak.state),
+        .end = without_context(from->end.state),
+        .shown = without_context(from->shown->state),
+        .leaks = from->leaks.leak_count,
+        .leak_bytes_per_step = from->leaks.bytes_per_step,
+        .leak_line = vt_job_copy(arena, leak && leak->line_count ? leak->lines[0].name : ""),
+    };
+    if (!device->name || !device->leak_line)
+        return -ENOMEM;
+    result = read_parts(arena, &from->shown->groups[VT_BY_MODULE], &device->modules);
+    if (!result)
+        result = read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
+    if (!result)
+        result = read_columns(arena, &from->timeline, device);
+    return result ? result : vt_job_read_levels(report, arena, device);
+}
+
+static int read_refusals(const struct vt_report *report, struct vt_arena *arena,
+                         struct vt_job_process *process)
+{
+    process->refusals = vt_job_take(arena, report->refusal_count, sizeof *process->refusals);
+    if (!process->refusals)
+        return -ENOMEM;
+    process->refusal_count = report->refusal_count;
+    for (size_t i = 0; i < report->refusal_count; i++) {
+        const struct vt_refusal *from = &report->refusals[i];
+        const struct vt_place *place = from->asker_place;
+        struct vt_job_refusal *refusal = &process->refusals[i];
+
+        *refusal = (struct vt_job_refusal){.t_ns = from->t_ns,
+                                           .asked_bytes = from->asked_bytes,
+                                           .free_bytes = from->free_bytes,
+                                           .free_known = from->free_known,
+                                           .ends_run = from->ends_run,
+                                           .device_index = from->device_index,
+                                           .step = from->step,
+                                           .phase = from->phase,
+                                           .asker = vt_job_copy(arena, from->asker),
+                                           .line = vt_job_copy(arena, place ? place->name : ""),
+                                           .file = vt_job_copy(arena, place ? place->frame.file : ""),
+                                           .line_number = place ? place->frame.line : 0};
+        if (!refusal->asker || !refusal->line || !refusal->file)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int compare_parameters(const void *left, const void *right)
+{
+    const struct vt_job_parameter *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    order = order ? order : strcmp(a->shape, b->shape);
+    return order ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+static bool is_parameter(const struct vt_inspection_tensor *tensor)
+{
+    return tensor->kind == VT_INSPECTION_PARAMETER && tensor->root >= 0;
+}
+
+/* Of the inspection that saw the most. */
+static int read_parameters(const struct vt_trace *trace, struct vt_arena *arena,
+                           struct vt_job_process *process)
+{
+    const struct vt_inspection *most = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < trace->inspection_count; i++) {
+        const struct vt_inspection *inspection = &trace->inspections[i];
+        size_t seen = 0;
+
+        for (size_t k = 0; k < inspection->tensor_count; k++)
+            seen += is_parameter(&inspection->tensors[k]);
+        if (seen > count) {
+            most = inspection;
+            count = seen;
+        }
+    }
+    process->parameters = vt_job_take(arena, count, sizeof *process->parameters);
+    if (!process->parameters)
+        return -ENOMEM;
+    for (size_t k = 0; most && k < most->tensor_count; k++) {
+        const struct vt_inspection_tensor *tensor = &most->tensors[k];
+        struct vt_job_parameter *parameter = &process->parameters[process->parameter_count];
+
+        if (!is_parameter(tensor))
+            continue;
+        *parameter = (struct vt_job_parameter){.name = vt_job_copy(arena, tensor->path),
+                                               .shape = vt_job_copy(arena, tensor->shape),
+                                               .whole_shape = vt_job_copy(arena, tensor->whole_shape),
+                                               .bytes = tensor->bytes};
+        if (!parameter->name || !parameter->shape || !parameter->whole_shape)
+            return -ENOMEM;
+        process->parameter_count++;
+    }
+    if (process->parameter_count)
+        qsort(process->parameters, process->parameter_count, sizeof *process->parameters, compare_parameters);
+    return 0;
+}
+
+static bool gathers(const struct vt_attribution *attribution)
+{
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++)
+        if (attribution->labels[i].gathered)
+            return true;
+    return false;
+}
+
+static int read_facts(const struct vt_report *report, struct vt_arena *arena, struct vt_job_process *process)
+{
+    const struct vt_trace *trace = report->trace;
+    const struct vt_file_header *header = &trace->header;
+    const struct vt_trace_facts *facts = &report->facts;
+    uint64_t recorded_ns = header->end_monotonic_ns > header->start_monotonic_ns
+                               ? header->end_monotonic_ns - header->start_monotonic_ns
+                               : 0;
+
+    process->path = vt_job_copy(arena, facts->path);
+    process->command = vt_job_copy(arena, vt_short_command(facts));
+    process->host = vt_arena_text(arena, header->host, strnlen(header->host, sizeof header->host));
+    process->outcome = vt_job_copy(arena, facts->outcome);
+    process->pid = header->pid;
+    process->parent_pid = header->parent_pid;
+    process->complete = facts->complete;
+    process->ended = facts->ended;
+    process->start_realtime_ns = header->start_realtime_ns;
+    process->end_ns = report->duration_ns > recorded_ns ? report->duration_ns : recorded_ns;
+    process->dropped_events = facts->dropped_events;
+    process->omitted_events = facts->omitted_events;
+    process->event_count = facts->event_count;
+    process->step_count = report->step_count;
+    process->parent = process->node = process->run = VT_JOB_NONE;
+    memcpy(process->boot_id, header->process.boot_id, sizeof process->boot_id);
+    memcpy(process->identity, header->identity, sizeof process->identity);
+    process->pid_namespace = header->process.pid_namespace;
+    process->gathers = gathers(report->attribution);
+    return process->path && process->command && process->host && process->outcome ? 0 : -ENOMEM;
+}
+
+/* The card's own number of each device, by the trace's facts, is read where cards are made. */
+static int read_uuids(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
+{
+    for (size_t i = 0; i < trace->device_count; i++) {
+        const struct vt_trace_device *device = &trace->devices[i];
+        char text[33];
+
+        if (!device->has_uuid)
+            continue;
+        for (unsigned k = 0; k < sizeof device->uuid; k++)
+            snprintf(text + 2 * k, 3, "%02x", device->uuid[k]);
+        for (size_t k = 0; k < process->device_count; k++)
+            if (process->devices[k].index == device->index &&
+                !(process->devices[k].uuid = vt_job_print(arena, "GPU-%.8s-%.4s-%.4s-%.4s-%.12s", text,
+                                                          text + 8, text + 12, text + 16, text + 20)))
+                return -ENOMEM;
+    }
+    return 0;
+}
+
+int vt_job_process_read(const struct vt_report *report, struct vt_job_process *process)
+{
+    struct vt_arena *arena = calloc(1, sizeof *arena);
+    int result;
+
+    *process = (struct vt_job_process){.owner = arena};
+    if (!arena)
+        return -ENOMEM;
+    arena->piece_bytes = PIECE_BYTES;
+    result = read_facts(report, arena, process);
+    process->devices = result ? NULL : vt_job_take(arena, report->device_count, sizeof *process->devices);
+    if (!process->devices)
+        result = -ENOMEM;
+    for (size_t i = 0; !result && i < report->device_count; i++)
+        result = read_device(report, &report->devices[i], arena, &process->devices[process->device_count++]);
+    if (!result)
+        result = read_uuids(report->trace, arena, process);
+    if (!result)
+        result = read_refusals(report, arena, process);
+    if (!result)
+        result = read_parameters(report->trace, arena, process);
+    if (!result)
+        result = vt_job_read_launch(report->trace, arena, process);
+    if (result)
+        vt_job_process_free(process);
+    return result;
+}
+
+void vt_job_process_free(struct vt_job_process *process)
+{
+    struct vt_arena *arena = process->owner;
+
+    if (arena)
+        vt_arena_free(arena);
+    free(arena);
+    *process = (struct vt_job_process){0};
+}

@@ -1,0 +1,261 @@
+/* Which processes belong together: nodes, parents and children, and those that were launched together. */
+#include "job/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/index.h"
+
+/* Clocks of nodes differ, and ranks begin to use their cards at different times. */
+#define SLACK_NS UINT64_C(60000000000)
+
+/* A run while it is filled. */
+struct filling {
+    const char *key;
+    uint64_t start_ns, end_ns;
+    uint32_t first; /* process */
+};
+
+static bool overlaps(const struct filling *run, const struct vt_job_process *process)
+{
+    return process->start_ns <= run->end_ns + SLACK_NS && run->start_ns <= process->end_ns + SLACK_NS;
+}
+
+static bool same_host(const struct vt_job_process *a, const struct vt_job_process *b)
+{
+    return a->node == b->node && a->pid_namespace == b->pid_namespace;
+}
+
+static bool at_one_time(const struct vt_job_process *a, const struct vt_job_process *b)
+{
+    return a->start_ns <= b->end_ns && b->start_ns <= a->end_ns;
+}
+
+static int find_nodes(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+
+    job->nodes = vt_job_take(&maker->arena, job->process_count, sizeof *job->nodes);
+    for (size_t i = 0; job->nodes && i < job->process_count; i++) {
+        struct vt_job_process *process = &job->processes[i];
+        size_t node = 0;
+
+        while (node < job->node_count &&
+               (strcmp(job->nodes[node].host, process->host) != 0 ||
+                memcmp(job->nodes[node].boot_id, process->boot_id, sizeof process->boot_id)))
+            node++;
+        if (node == job->node_count) {
+            job->nodes[node].host = process->host;
+            memcpy(job->nodes[node].boot_id, process->boot_id, sizeof process->boot_id);
+            job->node_count++;
+        }
+        process->node = (uint32_t)node;
+        job->nodes[node].process_count++;
+    }
+    return job->nodes ? 0 : -ENOMEM;
+}
+
+/* A process of one launch that uses the number of another: a helper that inherited its variables. */
+static bool is_helper_of(const struct vt_job_process *process, const struct vt_job_process *other)
+{
+    return same_host(process, other) && at_one_time(process, other) &&
+           (process->parent_pid == other->pid || other->parent_pid == process->pid ||
+            process->parent_pid == other->parent_pid);
+}
+
+/* But for numbers: "--local-rank 3", a child's descriptor. */
+static bool same_command(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || !*a)
+            return *a == *b;
+    }
+}
+
+enum fit { FITS, FITS_NOT, IS_HELPER };
+
+static uint64_t rank_key(uint32_t run, int32_t rank)
+{
+    return (uint64_t)run << 32 | (uint32_t)rank;
+}
+
+/* `ranks`: the process of each rank of each run. */
+static enum fit fits(const struct vt_job *job, const struct vt_index *ranks, const struct filling *run,
+                     uint32_t run_index, const struct vt_job_process *process)
+{
+    const struct vt_job_process *first = &job->processes[run->first];
+    uint32_t other;
+
+    if (!overlaps(run, process) || strcmp(run->key, process->launch_key) != 0)
+        return FITS_NOT;
+    if (!process->launch_key[0]) /* several processes that one parent started, with one command */
+        return process->parent_pid > 1 && same_host(first, process) && at_one_time(first, process) &&
+                       first->parent_pid == process->parent_pid &&
+                       same_command(first->command, process->command)
+                   ? FITS
+                   : FITS_NOT;
+    other = vt_index_get(ranks, rank_key(run_index, process->rank));
+    return other == VT_INDEX_NONE                          ? FITS
+           : is_helper_of(process, &job->processes[other]) ? IS_HELPER
+                                                           : FITS_NOT;
+}
+
+static int name_helper(struct vt_job_maker *maker, struct vt_job_process *process)
+{
+    process->is_helper = true;
+    process->label = vt_job_print(&maker->arena, "rank %d, pid %u", (int)process->rank, process->pid);
+    return process->label ? 0 : -ENOMEM;
+}
+
+/* Sets `run` of each process, which are by start. */
+static int assign(struct vt_job_maker *maker, size_t *run_count)
+{
+    struct vt_job *job = &maker->job;
+    struct filling *runs = vt_job_take(&maker->arena, job->process_count, sizeof *runs);
+    struct vt_index ranks = {0};
+    int result = runs ? 0 : -ENOMEM;
+
+    *run_count = 0;
+    for (uint32_t i = 0; !result && i < job->process_count; i++) {
+        struct vt_job_process *process = &job->processes[i];
+        enum fit fit = FITS_NOT;
+        uint32_t run = 0;
+
+        while (run < *run_count && (fit = fits(job, &ranks, &runs[run], run, process)) == FITS_NOT)
+            run++;
+        if (run == *run_count)
+            runs[(*run_count)++] =
+                (struct filling){process->launch_key, process->start_ns, process->end_ns, i};
+        process->run = run;
+        if (process->end_ns > runs[run].end_ns)
+            runs[run].end_ns = process->end_ns;
+        result = fit == IS_HELPER ? name_helper(maker, process)
+                                  : vt_index_put(&ranks, rank_key(run, process->rank), i);
+    }
+    vt_index_free(&ranks);
+    return result;
+}
+
+static int by_start(const void *left, const void *right)
+{
+    const struct vt_job_process *a = left, *b = right;
+
+    return a->start_ns != b->start_ns ? (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns)
+                                      : strcmp(a->path, b->path);
+}
+
+static int by_run(const void *left, const void *right)
+{
+    const struct vt_job_process *a = left, *b = right;
+
+    if (a->run != b->run)
+        return (a->run > b->run) - (a->run < b->run);
+    if (a->rank != b->rank)
+        return (a->rank > b->rank) - (a->rank < b->rank);
+    if (a->is_helper != b->is_helper)
+        return a->is_helper - b->is_helper;
+    return by_start(left, right);
+}
+
+static void find_parents(struct vt_job *job)
+{
+    for (size_t i = 0; i < job->process_count; i++) {
+        struct vt_job_process *child = &job->processes[i];
+
+        for (size_t k = 0; k < job->process_count && !child->is_child; k++) {
+            const struct vt_job_process *other = &job->processes[k];
+
+            if (k != i && other->pid == child->parent_pid && same_host(other, child) &&
+                at_one_time(other, child)) {
+                child->parent = (uint32_t)k;
+                child->is_child = true;
+            }
+        }
+    }
+}
+
+/* Ranks that the launcher counted and no trace has. */
+static int find_missing(struct vt_job_maker *maker, struct vt_job_run *run)
+{
+    const struct vt_job *job = &maker->job;
+    size_t at = 0;
+
+    if (run->world_size <= 0 || (size_t)run->world_size <= run->member_count)
+        return 0;
+    run->missing = vt_job_take(&maker->arena, (size_t)run->world_size, sizeof *run->missing);
+    if (!run->missing)
+        return -ENOMEM;
+    for (int32_t rank = 0; rank < run->world_size; rank++) {
+        while (at < run->member_count && job->processes[run->members[at]].rank < rank)
+            at++;
+        if (at == run->member_count || job->processes[run->members[at]].rank != rank)
+            run->missing[run->missing_count++] = (uint32_t)rank;
+    }
+    return 0;
+}
+
+static const char *basis_of(struct vt_job_maker *maker, const struct vt_job_process *first, size_t count)
+{
+    if (first->launcher)
+        return vt_job_print(&maker->arena, "the variables that %s set",
+                            !strcmp(first->launcher, "environment") ? "the environment had"
+                                                                    : first->launcher);
+    if (count > 1)
+        return vt_job_print(&maker->arena, "process %u started them with one command, but for numbers",
+                            first->parent_pid);
+    return "";
+}
+
+static int fill_runs(struct vt_job_maker *maker, size_t run_count)
+{
+    struct vt_job *job = &maker->job;
+
+    job->runs = vt_job_take(&maker->arena, run_count, sizeof *job->runs);
+    if (!job->runs)
+        return -ENOMEM;
+    for (size_t i = 0, end; i < job->process_count; i = end) {
+        const struct vt_job_process *first = &job->processes[i];
+        struct vt_job_run *run = &job->runs[job->run_count++];
+
+        for (end = i; end < job->process_count && job->processes[end].run == first->run;)
+            end++;
+        *run = (struct vt_job_run){.launcher = first->launcher,
+                                   .name = first->launch_name,
+                                   .world_size = first->world_size,
+                                   .attempt = first->attempt,
+                                   .members = vt_job_take(&maker->arena, end - i, sizeof *run->members)};
+        if (!run->members)
+            return -ENOMEM;
+        for (size_t k = i; k < end; k++)
+            if (!job->processes[k].is_helper)
+                run->members[run->member_count++] = (uint32_t)k;
+        run->basis = basis_of(maker, first, run->member_count);
+        if (!run->basis || find_missing(maker, run))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+int vt_job_find_runs(struct vt_job_maker *maker)
+{
+    struct vt_job *job = &maker->job;
+    size_t run_count = 0;
+    int result;
+
+    if (job->process_count)
+        qsort(job->processes, job->process_count, sizeof *job->processes, by_start);
+    result = find_nodes(maker);
+    if (!result)
+        result = assign(maker, &run_count);
+    if (result)
+        return result;
+    if (job->process_count)
+        qsort(job->processes, job->process_count, sizeof *job->processes, by_run);
+    find_parents(job);
+    return fill_runs(maker, run_count);
+}

@@ -1,0 +1,244 @@
+/* The result of several traces: the processes of a job, and what they did beside each other. Made by job/.
+ *
+ * Times with the suffix _ns are since the first process began to record, by each host's own clock of the time
+ * of day; those in a struct vt_state are since its process began. Text belongs to the job. Indices are into
+ * the arrays of the job. */
+#ifndef VT_JOB_H
+#define VT_JOB_H
+
+#include "report/instant.h"
+
+#define VT_JOB_COLUMNS 400u
+#define VT_JOB_NONE UINT32_MAX
+
+/* What one name had at the moment that is shown. */
+struct vt_job_part {
+    const char *name; /* "train.py:88 forward", "layers.3.attn"; "" = not known */
+    const char *file; /* of a line; "" = not known */
+    int32_t line;
+    uint8_t phase;    /* of a line */
+    uint8_t category; /* of most of it */
+    uint64_t bytes;
+};
+struct vt_job_parts {
+    struct vt_job_part *items; /* by name, then phase */
+    size_t count;
+};
+
+/* A parameter that an inspection named. */
+struct vt_job_parameter {
+    const char *name, *shape, *whole_shape; /* whole_shape: of all shards together; "" = not told */
+    uint64_t bytes;
+};
+
+/* Driver memory without the context, from a time on. */
+struct vt_job_level {
+    uint64_t t_ns, bytes;
+};
+
+/* A device as one process knows it. */
+struct vt_job_device {
+    int32_t index;
+    uint32_t card;
+    const char *name; /* "" = not known */
+    const char *uuid; /* "GPU-…"; NULL = not known */
+    uint64_t total_bytes;
+    struct vt_state peak, end;
+    struct vt_state shown; /* what parts are of: the peak, or when memory ran out */
+    uint64_t peak_ns;
+    uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
+    uint64_t driver_peak_bytes;   /* without the context, as in all states here */
+    bool context_known;           /* no other process used the card: then it can be told from theirs */
+    uint64_t context_bytes;
+    uint64_t context_ns; /* when its context was first seen */
+    struct vt_job_parts modules, lines;
+    uint64_t leaks, leak_bytes_per_step;
+    const char *leak_line;       /* of the largest; "" = there is none, or not known */
+    struct vt_job_level *levels; /* in order */
+    size_t level_count;
+    bool levels_are_coarse;           /* too many: of each few the largest */
+    struct vt_job_level *card_levels; /* what the driver told is in use on the whole card; in order */
+    size_t card_level_count;
+    uint64_t *used_bytes, *column_ns; /* the process's own timeline; column_ns: where each column begins */
+    size_t column_count;
+};
+
+/* A request that was refused for lack of memory. */
+struct vt_job_refusal {
+    uint64_t t_ns, asked_bytes;
+    uint64_t free_bytes; /* of the card, where free_known */
+    bool free_known, ends_run;
+    int32_t device_index;
+    uint32_t step;
+    uint8_t phase;
+    const char *asker, *line, *file; /* in words; the line's name and its file; "" = not known */
+    int32_t line_number;
+};
+
+struct vt_job_process {
+    const char *path, *command, *host, *outcome;
+    const char *label; /* "rank 3", else "pid 4711" */
+    uint32_t pid, parent_pid, parent, node, run;
+    bool is_child;        /* `parent` is set */
+    bool is_helper;       /* of a rank, whose variables it inherited: no rank by itself */
+    bool complete, ended; /* as struct vt_trace_facts */
+    uint64_t start_realtime_ns, start_ns, end_ns;
+    uint64_t dropped_events, omitted_events, event_count;
+    uint32_t step_count;
+    /* What the launcher said; -1 and NULL = nothing. */
+    int32_t rank, local_rank, world_size, local_world_size, node_rank, attempt;
+    const char *launcher, *launch_name; /* "torchrun"; its number or name of the run */
+    const char *launch_key;             /* the same for processes that were launched together; "" = none */
+    const char *visible_devices;        /* NULL = all */
+    uint8_t boot_id[16];                /* zero = not known */
+    uint64_t pid_namespace;
+    struct vt_job_device *devices;
+    size_t device_count;
+    struct vt_job_refusal *refusals;
+    size_t refusal_count;
+    struct vt_job_parameter *parameters; /* by name */
+    size_t parameter_count;
+    bool gathers;         /* whole copies of sharded parameters were seen */
+    uint8_t identity[16]; /* of the recording: the same in copies; zero = not known */
+    void *owner;          /* private to job/ */
+};
+
+/* What differs between one process and those like it. */
+struct vt_job_difference {
+    const char *name, *file; /* of several modules of one kind: "layers.*.mlp" */
+    int32_t line;
+    uint8_t phase, category;
+    uint64_t bytes, usual_bytes; /* usual: the median of those like it */
+};
+struct vt_job_differences {
+    struct vt_job_difference *items; /* the largest difference first */
+    size_t count;
+};
+struct vt_job_odd {
+    uint32_t process;
+    int32_t device_index;
+    uint64_t bytes, usual_bytes; /* in use at the moment that is compared */
+    struct vt_job_differences categories, modules, lines;
+};
+
+enum vt_job_layout {
+    VT_LAYOUT_UNKNOWN,  /* nothing tells */
+    VT_LAYOUT_SINGLE,   /* one process */
+    VT_LAYOUT_DATA,     /* the same parameters in each */
+    VT_LAYOUT_SHARDED,  /* ... of which each has a part, and gathers the rest */
+    VT_LAYOUT_TENSOR,   /* the same modules, of which each has a part */
+    VT_LAYOUT_PIPELINE, /* of a run: groups with different modules */
+    VT_LAYOUTS
+};
+const char *vt_job_layout_name(unsigned layout); /* "unknown", "single", "data_parallel", … */
+
+/* Processes of a run that have the same work. */
+struct vt_job_group {
+    uint8_t layout;
+    const char *modules; /* "embed, layers.0–3"; "" = not known */
+    const char *basis;   /* what the layout rests on, in a sentence */
+    uint32_t *members;   /* by rank */
+    size_t member_count;
+    uint64_t median_bytes, most_bytes; /* of the peaks in use, of the largest device of each */
+    uint32_t most_process;
+    double imbalance;       /* most / median; 0 = there is no median */
+    struct vt_job_odd *odd; /* the oddest first */
+    size_t odd_count;
+};
+
+/* Processes that were launched together. */
+struct vt_job_run {
+    const char *launcher, *name; /* NULL = not known */
+    const char *basis;           /* what says that they belong together */
+    int32_t world_size, attempt; /* -1 = not known */
+    uint32_t *members;           /* by rank */
+    size_t member_count;
+    uint32_t *missing; /* ranks without a trace */
+    size_t missing_count;
+    uint8_t layout;
+    const char *basis_of_layout;
+    struct vt_job_group *groups; /* of a pipeline: by stage */
+    size_t group_count;
+    double imbalance; /* of all peaks: most / median */
+    uint64_t median_bytes, most_bytes;
+    uint32_t most_process;
+};
+
+/* One process's part of a card when its processes together had the most of it. */
+struct vt_job_holder {
+    uint32_t process;
+    int32_t device_index;
+    const char *label, *path;
+    uint64_t bytes; /* without the context */
+};
+struct vt_job_card {
+    uint32_t node;
+    int32_t number;   /* as the driver or CUDA_VISIBLE_DEVICES counts it */
+    bool by_uuid;     /* else by its number, which may mislead */
+    const char *uuid; /* "" = not known */
+    const char *name;
+    uint64_t total_bytes, most_bytes, most_ns;
+    uint64_t context_bytes; /* of most_bytes: contexts of all these processes, and what has no trace */
+    bool is_coarse;
+    struct vt_job_holder *holders; /* largest first */
+    size_t holder_count;
+};
+
+struct vt_job_node {
+    const char *host;
+    uint8_t boot_id[16];
+    size_t process_count, card_count;
+};
+
+/* The most that a device of a process had in use in each part of the job's time. */
+struct vt_job_row {
+    uint32_t process;
+    int32_t device_index;
+    const char *label;
+    uint64_t *used_bytes;
+    size_t columns;
+};
+
+struct vt_job_unread {
+    const char *path, *why;
+    bool is_copy; /* of the trace of a process that is there by another */
+};
+
+/* When memory ran out somewhere: one entry for each process that it ended in, that ended soon after, or that
+ * was killed. */
+struct vt_job_fall {
+    uint32_t process;
+    const struct vt_job_refusal *refusal; /* NULL = it was not refused */
+    bool killed;                          /* it did not end in order: t_ns is that of its last event */
+    uint64_t t_ns;                        /* of the refusal, else of its end */
+    int64_t after_ns;                     /* since the first fell */
+};
+
+struct vt_job {
+    const char *what;    /* the folder, or "a.vrt and 3 more" */
+    const char *operand; /* the one that was named; NULL = several were */
+    uint64_t start_realtime_ns, duration_ns;
+    struct vt_job_process *processes; /* by run, rank, start */
+    size_t process_count;
+    struct vt_job_run *runs;
+    size_t run_count;
+    struct vt_job_card *cards;
+    size_t card_count;
+    struct vt_job_node *nodes;
+    size_t node_count;
+    struct vt_job_row *rows;
+    size_t row_count;
+    uint64_t *t_ns; /* where each column begins */
+    size_t columns;
+    const char *clock; /* how far the common clock can be trusted, in a sentence */
+    struct vt_job_unread *unread;
+    size_t unread_count, copy_count; /* copies are among the unread */
+    struct vt_job_fall *falls;       /* in order */
+    size_t fall_count;
+    struct vt_job_odd
+        *first_odd; /* the first that fell against its neighbours; NULL = none fell, or it has none */
+    size_t first_odd_count;
+    uint64_t dropped_events;
+};
+
+#endif

@@ -1,0 +1,392 @@
+#include "report/top.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/index.h"
+#include "trace/processes.h"
+#include "trace/rings.h"
+
+const char *vt_top_state_name(unsigned state)
+{
+    static const char *const names[] = {"recording", "paused", "ended"};
+    return names[state];
+}
+
+const char *vt_top_key_name(unsigned key)
+{
+    static const char *const names[VT_TOP_KEYS] = {"pid",    "rank", "device", "driver",    "segments",
+                                                   "blocks", "peak", "events", "allocated", "command"};
+    return names[key];
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Processes ---- */
+
+static struct vt_top_process *find_process(struct vt_top *top, const struct vt_ring_header *header)
+{
+    for (size_t i = 0; i < top->process_count; i++)
+        if (!memcmp(top->processes[i].identity, header->identity, sizeof header->identity))
+            return &top->processes[i];
+    return NULL;
+}
+
+static struct vt_top_process *add_process(struct vt_top *top, const struct vt_ring_header *header)
+{
+    struct vt_top_process process = {.pid = header->process.pid};
+    memcpy(process.identity, header->identity, sizeof process.identity);
+    memcpy(process.rank_text, header->tally.rank, sizeof process.rank_text);
+    if (vt_process_user(process.pid, &process.user_id))
+        process.user_id = header->process.user_id;
+    process.command = vt_process_command(process.pid);
+    process.trace = strdup(header->trace_path);
+    if (process.command && process.trace &&
+        !VT_APPEND(top->processes, top->process_count, top->process_capacity, process))
+        return &top->processes[top->process_count - 1];
+    free(process.command);
+    free(process.trace);
+    return NULL;
+}
+
+/* Frees come before what they free was counted, if another thread is quick: for a moment less than nothing is
+ * there. */
+static uint64_t not_negative(uint64_t bytes)
+{
+    return (int64_t)bytes < 0 ? 0 : bytes;
+}
+
+static struct vt_top_use *use_of(struct vt_top_process *process, int32_t device)
+{
+    for (size_t i = 0; i < process->use_count; i++)
+        if (process->uses[i].device == device)
+            return &process->uses[i];
+    struct vt_top_use *uses = realloc(process->uses, (process->use_count + 1) * sizeof *uses);
+    if (!uses)
+        return NULL;
+    process->uses = uses;
+    size_t at = process->use_count++;
+    for (; at && uses[at - 1].device > device; at--)
+        uses[at] = uses[at - 1];
+    uses[at] = (struct vt_top_use){.device = device};
+    return &uses[at];
+}
+
+static void add_to_history(struct vt_top_use *use)
+{
+    memmove(use->history, use->history + 1, sizeof use->history - sizeof *use->history);
+    use->history[VT_TOP_HISTORY - 1] = use->used_bytes;
+    use->history_count += use->history_count < VT_TOP_HISTORY;
+}
+
+static int take_uses(struct vt_top_process *process, const struct vt_ring_header *header)
+{
+    for (int32_t i = 0; i < (int32_t)VT_MAX_DEVICES; i++) {
+        const struct vt_live_device *live = &header->counters.live[i];
+        const struct vt_tally_device *told = &header->tally.devices[i];
+        if (!live->driver_peak_bytes && !live->block_peak_bytes)
+            continue;
+        struct vt_top_use *use = use_of(process, i);
+        if (!use)
+            return -ENOMEM;
+        const bool has_blocks = live->block_peak_bytes > 0;
+        use->driver_bytes = not_negative(live->driver_bytes);
+        use->driver_peak_bytes = live->driver_peak_bytes;
+        use->tallied = process->tallied;
+        use->told = *told;
+        use->segment_bytes = told->segment_bytes;
+        use->segment_peak_bytes = told->segment_peak_bytes;
+        use->block_bytes = live->block_bytes;
+        use->block_peak_bytes = live->block_peak_bytes;
+        use->used_bytes = has_blocks ? use->block_bytes : use->driver_bytes;
+        use->used_peak_bytes = has_blocks ? use->block_peak_bytes : use->driver_peak_bytes;
+        add_to_history(use);
+    }
+    return 0;
+}
+
+static double per_second(uint64_t before, uint64_t now, double seconds)
+{
+    const double most = 1e18, value = now > before ? (double)(now - before) / seconds : 0;
+    return value < most ? value : most; /* another process may have written anything */
+}
+
+static int take_process(struct vt_top_process *process, const struct vt_ring_header *header, bool settled,
+                        uint64_t t_ns)
+{
+    const struct vt_counters *counters = &header->counters;
+    const struct vt_tally *tally = &header->tally;
+    const double seconds = (double)(t_ns - process->t_ns) / 1e9;
+    process->has_rates = process->t_ns && t_ns > process->t_ns && tally->kept;
+    if (process->has_rates) {
+        process->events_per_second = per_second(process->event_count, counters->events, seconds);
+        process->made_per_second =
+            tally->block_made_bytes
+                ? per_second(process->block_made_bytes, tally->block_made_bytes, seconds)
+                : per_second(process->driver_made_bytes, tally->driver_made_bytes, seconds);
+    }
+    process->t_ns = t_ns;
+    process->seen = true;
+    process->settled = settled;
+    process->state = header->control.paused ? VT_TOP_PAUSED : VT_TOP_RECORDING;
+    process->tallied = tally->kept;
+    process->event_count = counters->events;
+    process->lost_events = counters->dropped;
+    process->lost_definitions = counters->dropped_definitions + counters->without_stack;
+    process->block_made_bytes = tally->block_made_bytes;
+    process->driver_made_bytes = tally->driver_made_bytes;
+    return take_uses(process, header);
+}
+
+static void free_process(struct vt_top_process *process)
+{
+    free(process->uses);
+    free(process->command);
+    free(process->trace);
+}
+
+/* What is in no ring any more has ended; what had ended before is left out. */
+static void end_processes(struct vt_top *top)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < top->process_count; i++) {
+        struct vt_top_process *process = &top->processes[i];
+        if (!process->seen && process->state == VT_TOP_ENDED) {
+            free_process(process);
+            continue;
+        }
+        if (!process->seen) {
+            process->state = VT_TOP_ENDED;
+            process->has_rates = false;
+        }
+        top->processes[kept++] = *process;
+    }
+    top->process_count = kept;
+}
+
+/* ---- Cards ---- */
+
+static bool is_known(const uint8_t uuid[16])
+{
+    static const uint8_t unknown[sizeof(((struct vt_tally_device *)0)->uuid)];
+    return memcmp(uuid, unknown, sizeof unknown) != 0;
+}
+
+/* As NVIDIA's tools write it. */
+static void put_uuid(const uint8_t uuid[16], char *text, size_t bytes)
+{
+    static const char form[] = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    size_t digits = 0;
+    snprintf(text, bytes, "%s", is_known(uuid) ? form : "");
+    for (char *at = text; *at; at++)
+        if (*at == 'x') {
+            *at = "0123456789abcdef"[uuid[digits / 2] >> (digits % 2 ? 0 : 4) & 15];
+            digits++;
+        }
+}
+
+/* By UUID; where one of the two is not known, the same number is taken for the same card, unless the names
+ * differ. */
+static bool is_same_card(const struct vt_top_card *card, const struct vt_top_use *use)
+{
+    const struct vt_tally_device *left = &card->told, *right = &use->told;
+    if (is_known(left->uuid) && is_known(right->uuid))
+        return !memcmp(left->uuid, right->uuid, sizeof left->uuid);
+    return card->device == use->device &&
+           (!left->name[0] || !right->name[0] || !strcmp(left->name, right->name));
+}
+
+static struct vt_top_card *card_of(struct vt_top *top, const struct vt_top_use *use)
+{
+    for (size_t i = 0; i < top->card_count; i++)
+        if (is_same_card(&top->cards[i], use))
+            return &top->cards[i];
+    const struct vt_top_card card = {.device = use->device, .told = use->told};
+    if (VT_APPEND(top->cards, top->card_count, top->card_capacity, card))
+        return NULL;
+    return &top->cards[top->card_count - 1];
+}
+
+static int add_to_card(struct vt_top *top, const struct vt_top_use *use)
+{
+    struct vt_top_card *card = card_of(top, use);
+    if (!card)
+        return -ENOMEM;
+    if (use->told.info_ns > card->told.info_ns || !card->told.name[0])
+        card->told = use->told;
+    card->device = use->device < card->device ? use->device : card->device;
+    card->info_age_ns = top->t_ns > card->told.info_ns ? top->t_ns - card->told.info_ns : 0;
+    card->process_count++;
+    card->driver_bytes += use->driver_bytes;
+    card->segment_bytes += use->segment_bytes;
+    card->block_bytes += use->block_bytes;
+    return 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct vt_top_card *left = a, *right = b;
+    return 2 * vt_order((uint64_t)left->device, (uint64_t)right->device) +
+           (memcmp(left->told.uuid, right->told.uuid, sizeof left->told.uuid) > 0 ? 1 : -1);
+}
+
+/* 0, 1, …; 0a, 0b where two cards have the same number. */
+static void label_cards(struct vt_top *top)
+{
+    if (top->card_count)
+        qsort(top->cards, top->card_count, sizeof *top->cards, by_number);
+    for (size_t i = 0; i < top->card_count; i++) {
+        struct vt_top_card *card = &top->cards[i];
+        size_t first = i, end = i + 1;
+        while (first && top->cards[first - 1].device == card->device)
+            first--;
+        while (end < top->card_count && top->cards[end].device == card->device)
+            end++;
+        int length = snprintf(card->label, sizeof card->label, "%" PRId32, card->device);
+        if (end - first > 1)
+            snprintf(card->label + length, 2, "%c", (char)('a' + (i - first) % 26));
+        put_uuid(card->told.uuid, card->uuid_text, sizeof card->uuid_text);
+        card->uuid = card->uuid_text;
+        card->name = card->told.name;
+    }
+}
+
+static int take_cards(struct vt_top *top)
+{
+    int error = 0;
+    top->card_count = 0;
+    for (size_t i = 0; i < top->process_count; i++)
+        for (size_t u = 0; !error && u < top->processes[i].use_count; u++)
+            if (top->processes[i].state != VT_TOP_ENDED)
+                error = add_to_card(top, &top->processes[i].uses[u]);
+    label_cards(top);
+    return error;
+}
+
+/* ---- The sample ---- */
+
+static int add_row(struct vt_top *top, const struct vt_top_process *process, struct vt_top_use *use)
+{
+    const struct vt_top_card *card = use && process->state != VT_TOP_ENDED ? card_of(top, use) : NULL;
+    if (card) {
+        memcpy(use->label, card->label, sizeof use->label);
+        memcpy(use->uuid_text, card->uuid_text, sizeof use->uuid_text);
+    }
+    if (use)
+        use->uuid = use->uuid_text;
+    return VT_APPEND(top->rows, top->row_count, top->row_capacity, (struct vt_top_row){process, use});
+}
+
+static int add_rows(struct vt_top *top)
+{
+    int error = 0;
+    top->row_count = 0;
+    for (size_t i = 0; !error && i < top->process_count; i++) {
+        struct vt_top_process *process = &top->processes[i];
+        process->rank = process->rank_text;
+        for (size_t u = 0; !error && u < process->use_count; u++)
+            error = add_row(top, process, &process->uses[u]);
+        if (!error && !process->use_count)
+            error = add_row(top, process, NULL);
+    }
+    return error;
+}
+
+int vt_top_take(struct vt_top *top, const struct vt_recorder *recorders, const bool *settled, size_t count)
+{
+    int error = 0;
+    top->t_ns = clock_ns(CLOCK_MONOTONIC);
+    top->unix_ns = clock_ns(CLOCK_REALTIME);
+    if (gethostname(top->host, sizeof top->host - 1))
+        top->host[0] = 0;
+    for (size_t i = 0; i < top->process_count; i++)
+        top->processes[i].seen = false;
+    for (size_t i = 0; !error && i < count; i++) {
+        const struct vt_ring_header *header = &recorders[i].header;
+        struct vt_top_process *process = find_process(top, header);
+        process = process ? process : add_process(top, header);
+        error = process ? take_process(process, header, settled && settled[i], top->t_ns) : -ENOMEM;
+    }
+    end_processes(top);
+    if (!error)
+        error = take_cards(top);
+    return error ? error : add_rows(top);
+}
+
+void vt_top_free(struct vt_top *top)
+{
+    for (size_t i = 0; i < top->process_count; i++)
+        free_process(&top->processes[i]);
+    free(top->processes);
+    free(top->cards);
+    free(top->rows);
+    *top = (struct vt_top){.host = ""};
+}
+
+/* ---- Order ---- */
+
+/* What a row is sorted by; of ranks, which are texts, their number. */
+static uint64_t value_of(const struct vt_top_row *row, enum vt_top_key key)
+{
+    const struct vt_top_process *process = row->process;
+    const struct vt_top_use *use = row->use;
+    switch (key) {
+    case VT_TOP_BY_PID:
+        return process->pid;
+    case VT_TOP_BY_RANK:
+        return process->rank[0] ? strtoull(process->rank, NULL, 10) : UINT64_MAX;
+    case VT_TOP_BY_DEVICE:
+        return use ? (uint64_t)use->device : UINT64_MAX;
+    case VT_TOP_BY_EVENTS:
+        return process->has_rates ? (uint64_t)process->events_per_second : 0;
+    case VT_TOP_BY_MADE:
+        return process->has_rates ? (uint64_t)process->made_per_second : 0;
+    case VT_TOP_BY_DRIVER:
+        return use ? use->driver_bytes : 0;
+    case VT_TOP_BY_SEGMENTS:
+        return use ? use->segment_bytes : 0;
+    case VT_TOP_BY_BLOCKS:
+        return use ? use->block_bytes : 0;
+    case VT_TOP_BY_PEAK:
+        return use ? use->used_peak_bytes : 0;
+    default:
+        return 0;
+    }
+}
+
+static struct {
+    enum vt_top_key key;
+    bool reverse;
+} sorting; /* of the qsort that runs */
+
+static int in_order(const void *a, const void *b)
+{
+    const struct vt_top_row *left = a, *right = b;
+    const bool is_text = sorting.key == VT_TOP_BY_COMMAND,
+               smallest_first = sorting.key <= VT_TOP_BY_DEVICE || is_text;
+    const int order = is_text ? strcmp(left->process->command, right->process->command)
+                              : vt_order(value_of(left, sorting.key), value_of(right, sorting.key));
+    if (order)
+        return smallest_first != sorting.reverse ? order : -order;
+    return 2 * vt_order(left->process->pid, right->process->pid) +
+           vt_order(left->use ? (uint64_t)left->use->device : 0,
+                    right->use ? (uint64_t)right->use->device : 0);
+}
+
+void vt_top_sort(struct vt_top *top, enum vt_top_key key, bool reverse)
+{
+    sorting.key = key;
+    sorting.reverse = reverse;
+    if (top->row_count)
+        qsort(top->rows, top->row_count, sizeof *top->rows, in_order);
+}

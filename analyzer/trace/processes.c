@@ -1,0 +1,48 @@
+#include "trace/processes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { COMMAND_BYTES = 4096 };
+
+int vt_process_user(uint32_t pid, uint32_t *user_id)
+{
+    char path[32];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%" PRIu32, pid);
+    if (stat(path, &status))
+        return -ESRCH;
+    *user_id = status.st_uid;
+    return 0;
+}
+
+static size_t read_text(uint32_t pid, const char *name, char *text, size_t bytes)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/%s", pid, name);
+    FILE *file = fopen(path, "re");
+    const size_t length = file ? fread(text, 1, bytes - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = 0;
+    return length;
+}
+
+char *vt_process_command(uint32_t pid)
+{
+    char text[COMMAND_BYTES], *command = NULL;
+    size_t length = read_text(pid, "cmdline", text, sizeof text);
+    while (length && !text[length - 1])
+        length--;
+    for (size_t i = 0; i < length; i++)
+        text[i] = text[i] ? text[i] : ' ';
+    if (length)
+        return strdup(text);
+    length = read_text(pid, "comm", text, sizeof text);
+    text[strcspn(text, "\n")] = 0;
+    return asprintf(&command, length ? "[%s]" : "%s", text) < 0 ? NULL : command;
+}

@@ -1,0 +1,329 @@
+/* The records of a trace: the chunks, then what the ring still holds. The ring is a file of its own, in
+ * memory, or in format 1 a part of the trace. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "trace/tables.h"
+
+/* A live process may move records from the ring to a chunk between our reading the two. */
+#define MOVING_TRIES 20
+#define ADOPTION_TRIES 3
+#define ADOPTION_NS 10000000
+#define RING_OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+
+struct ring {
+    int file;              /* -1 = none */
+    uint64_t positions_at; /* offset of ring_reserved, which ring_consumed follows */
+    uint64_t slots_at;     /* offset of the first slot */
+    uint64_t slot_count;
+    uint64_t reserved, consumed; /* as read last */
+};
+
+/* Copies the slots at [start, end), as far as the file has them; the rest stays zero. */
+static int copy_slots(const struct ring *ring, uint64_t file_bytes, uint64_t start, uint64_t end,
+                      uint8_t *slots)
+{
+    while (start < end) {
+        uint64_t slot = start & (ring->slot_count - 1);
+        uint64_t run = ring->slot_count - slot < end - start ? ring->slot_count - slot : end - start;
+        uint64_t offset = ring->slots_at + slot * VT_SLOT_BYTES;
+        uint64_t bytes = run * VT_SLOT_BYTES;
+        if (offset < file_bytes) {
+            int error = vt_read_at(ring->file, slots,
+                                   bytes < file_bytes - offset ? bytes : file_bytes - offset, offset);
+            if (error && error != -EBADMSG)
+                return error;
+        }
+        slots += bytes;
+        start += run;
+    }
+    return 0;
+}
+
+static int take_ring_record(struct vt_trace *trace, const struct vt_record_head *record)
+{
+    if (record->kind == VT_RECORD_PAD)
+        return 0;
+    if (record->kind != VT_RECORD_EVENT)
+        return vt_definition_add(trace, record);
+    const bool tells_thread = trace->header.feature_bits & VT_FEATURE_EVENT_THREADS;
+    if (!tells_thread && record->bytes != sizeof(struct vt_event))
+        return -EBADMSG;
+    int error = vt_events_reserve(trace, 1);
+    if (error)
+        return error;
+    struct vt_event *event = &trace->events[trace->event_count++];
+    memcpy(event, record, sizeof *event);
+    event->head_start = 0;
+    event->thread_id = tells_thread ? event->thread_id : 0;
+    trace->ring_events++;
+    return 0;
+}
+
+/* Walks the copied slots; the first is at position `start` of the ring. */
+static int walk_ring(struct vt_trace *trace, const struct ring *ring, const uint8_t *slots, uint64_t start,
+                     uint64_t count)
+{
+    bool in_hole = false;
+    for (uint64_t at = 0; at < count;) {
+        const struct vt_record_head *record = (const struct vt_record_head *)(slots + at * VT_SLOT_BYTES);
+        uint64_t to_wrap = ring->slot_count - ((start + at) & (ring->slot_count - 1));
+        bool whole =
+            record->slots > 0 && record->slots <= count - at &&
+            (record->slots <= to_wrap || record->kind == VT_RECORD_PAD) &&
+            (!record->committed || record->kind == VT_RECORD_PAD || record->kind == VT_RECORD_EVENT ||
+             (record->bytes >= sizeof *record && record->bytes <= record->slots * VT_SLOT_BYTES));
+        if (!whole) { /* reserved, head not stored; a run of such slots counts as one record */
+            trace->unfinished_records += !in_hole;
+            in_hole = true;
+            at++;
+            continue;
+        }
+        in_hole = false;
+        int error = record->committed ? take_ring_record(trace, record) : 0;
+        if (error == -ENOMEM || error == -E2BIG)
+            return error;
+        if (!record->committed || error)
+            trace->unfinished_records++;
+        at += record->slots;
+    }
+    return 0;
+}
+
+static bool is_ring_name(const char *name, unsigned *pid, unsigned long long *number)
+{
+    char again[VT_RING_PATH_BYTES];
+    unsigned user_id;
+    if (sscanf(name, "vramtrace.%u.%u.%llx.ring", &user_id, pid, number) != 3)
+        return false;
+    snprintf(again, sizeof again, VT_RING_NAME, user_id, *pid, *number);
+    return !strcmp(again, name);
+}
+
+/* Whether the path is one that a recorder in that process makes. (In a user namespace its user may have had
+ * another number.) */
+static bool is_ring_path(const struct vt_file_header *header, unsigned long long *number)
+{
+    const char *slash = strrchr(header->ring_path, '/');
+    unsigned pid;
+    return header->ring_path[0] == '/' && is_ring_name(slash + 1, &pid, number) && pid == header->pid;
+}
+
+/* A process that adopts the ring gives it its own number meanwhile. */
+static int open_adopted(const char *path, unsigned long long number)
+{
+    char folder[VT_RING_PATH_BYTES];
+    struct dirent *entry;
+    unsigned long long other;
+    unsigned pid;
+    int file = -1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    DIR *listed = opendir(folder);
+    while (listed && file < 0 && (entry = readdir(listed)))
+        if (is_ring_name(entry->d_name, &pid, &other) && other == number)
+            file = openat(dirfd(listed), entry->d_name, RING_OPEN_FLAGS);
+    if (listed)
+        closedir(listed);
+    return file;
+}
+
+/* Opens the ring of a trace that did not end in order. False if it is not there, or is another process's. */
+static bool open_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
+{
+    const struct vt_file_header *header = &trace->header;
+    struct vt_ring_header found;
+    struct stat trace_status, status;
+    struct statfs file_system;
+    unsigned long long number;
+    if (fstat(trace_file, &trace_status) || !is_ring_path(header, &number))
+        return false;
+    ring->file = open(header->ring_path, RING_OPEN_FLAGS);
+    if (ring->file < 0)
+        ring->file = open_adopted(header->ring_path, number);
+    if (ring->file < 0)
+        return false;
+    if (!fstat(ring->file, &status) && S_ISREG(status.st_mode) && status.st_uid == trace_status.st_uid &&
+        !fstatfs(ring->file, &file_system) &&
+        (file_system.f_type == TMPFS_MAGIC || file_system.f_type == RAMFS_MAGIC) &&
+        !vt_read_at(ring->file, &found, sizeof found, 0) &&
+        !memcmp(found.magic, VT_RING_MAGIC, sizeof found.magic) &&
+        !memcmp(found.identity, header->identity, sizeof found.identity) &&
+        found.header_bytes == VT_RING_HEADER_BYTES && found.slots == header->ring_slots &&
+        (uint64_t)status.st_size >= VT_RING_HEADER_BYTES + found.slots * VT_SLOT_BYTES) {
+        ring->positions_at = offsetof(struct vt_ring_header, ring_reserved);
+        ring->slots_at = VT_RING_HEADER_BYTES;
+        return true;
+    }
+    close(ring->file);
+    ring->file = -1;
+    return false;
+}
+
+/* It may be adopted right now: then it is hard to find while it gets its other name, and gone once the trace
+ * has all. */
+static bool find_ring(struct vt_trace *trace, int trace_file, struct ring *ring)
+{
+    const struct vt_file_header *header = &trace->header;
+    uint32_t state = header->state;
+    bool found = header->ring_path[0] && open_ring(trace, trace_file, ring);
+    for (int tries = 0; !found && header->ring_path[0] && state == header->state && tries < ADOPTION_TRIES;
+         tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = ADOPTION_NS}, NULL);
+        found = open_ring(trace, trace_file, ring);
+        if (!found && vt_read_at(trace_file, &state, sizeof state, offsetof(struct vt_file_header, state)))
+            break;
+    }
+    return found;
+}
+
+static int read_positions(struct ring *ring)
+{
+    uint64_t positions[2];
+    int error = vt_read_at(ring->file, positions, sizeof positions, ring->positions_at);
+    ring->reserved = error ? 0 : positions[0];
+    ring->consumed = error ? 0 : positions[1];
+    return error;
+}
+
+/* How far chunks may go. */
+static int chunks_end(struct vt_trace *trace, int file, bool last, uint64_t *end)
+{
+    struct vt_file_header *header = &trace->header;
+    struct stat status;
+    if (header->format_version ==
+        1) { /* the process may write on: ring_reserved, ring_consumed, chunks_end */
+        enum { BYTES = 3 * sizeof(uint64_t) };
+        int error =
+            vt_read_at(file, &header->ring_reserved, BYTES, offsetof(struct vt_file_header, ring_reserved));
+        if (error)
+            return error;
+        if (header->chunks_end > INT64_MAX)
+            return -EBADMSG;
+    }
+    if (fstat(file, &status))
+        return -errno;
+    const uint64_t file_bytes = (uint64_t)status.st_size;
+    if (last && header->chunks_end > file_bytes)
+        trace->truncated = true;
+    *end = header->chunks_end;
+    if (file_bytes < *end || (header->format_version > 1 && header->state == VT_STATE_RECORDING))
+        *end = file_bytes;
+    return 0;
+}
+
+/* Copies what is in the ring from `position` on to *slots, which lives as long as the trace, since
+ * definitions point there. *start is its position. */
+static int copy_rest(struct vt_trace *trace, const struct ring *ring, uint64_t position, uint8_t **slots,
+                     uint64_t *start, uint64_t *count)
+{
+    struct stat status;
+    *start = position <= ring->reserved ? position : 0; /* else no chunk has a true position */
+    if (ring->consumed > *start && ring->consumed <= ring->reserved)
+        *start = ring->consumed;
+    *count = ring->reserved > *start ? ring->reserved - *start : 0;
+    if (*count > ring->slot_count) /* producers reserve before they wait for space */
+        *count = ring->slot_count;
+    if (!*count)
+        return 0;
+    if (fstat(ring->file, &status))
+        return -errno;
+    const uint64_t file_bytes = (uint64_t)status.st_size;
+    if (file_bytes < ring->slots_at + ring->slot_count * VT_SLOT_BYTES) {
+        trace->truncated = true;
+        /* In format 1 chunks come after the ring, so there are none; take no more memory than the file has
+         * bytes. */
+        const uint64_t there =
+            file_bytes > ring->slots_at ? (file_bytes - ring->slots_at) / VT_SLOT_BYTES : 0;
+        *count = *count < there ? *count : there;
+    }
+    if (!*count)
+        return 0;
+    *slots = vt_arena_take(&trace->tables->arena, *count * VT_SLOT_BYTES);
+    if (!*slots)
+        return -ENOMEM;
+    memset(*slots, 0, *count * VT_SLOT_BYTES);
+    return copy_slots(ring, file_bytes, *start, *start + *count, *slots);
+}
+
+/* Chunks and ring until nothing has moved from the one to the other meanwhile; if that does not happen, the
+ * chunks alone: what they hold is whole, only not the newest. */
+static int read_both(struct vt_trace *trace, int file, struct vt_chunk_reader *chunks, struct ring *ring)
+{
+    uint64_t offset = trace->header.chunks_offset, position = 0, end = 0, start = 0, count = 0;
+    uint64_t consumed_before = UINT64_MAX;
+    uint8_t *slots = NULL;
+    for (int tries = 0; tries < MOVING_TRIES; tries++) {
+        int error = chunks_end(trace, file, tries == 0, &end);
+        if (!error)
+            error = vt_chunks_read(chunks, end, &offset, &position);
+        trace->tables->chunks_read_end = offset;
+        if (error || ring->file < 0)
+            return error;
+        error = read_positions(ring);
+        if (!error)
+            error = copy_rest(trace, ring, position, &slots, &start, &count);
+        const uint64_t consumed = ring->consumed;
+        if (!error)
+            error = read_positions(ring);
+        if (error)
+            return error;
+        /* What was consumed before we read the chunks is in them, or lost. */
+        if (ring->consumed == consumed && (consumed <= position || consumed == consumed_before))
+            return walk_ring(trace, ring, slots, start, count);
+        consumed_before = consumed;
+    }
+    return 0;
+}
+
+static int count_losses(struct vt_trace *trace, const struct ring *ring)
+{
+    struct vt_ring_header header;
+    int error = vt_read_at(ring->file, &header, sizeof header, 0);
+    if (!error)
+        trace->header.counters = header.counters;
+    return error;
+}
+
+int vt_records_read(struct vt_trace *trace, int file)
+{
+    const struct vt_file_header *header = &trace->header;
+    const bool inside = header->format_version == 1;
+    struct ring ring = {.file = inside ? file : -1,
+                        .positions_at = offsetof(struct vt_file_header, ring_reserved),
+                        .slots_at = header->ring_offset,
+                        .slot_count = header->ring_slots};
+    trace->unfinished_records = header->unfinished_records;
+    if (!inside && header->state == VT_STATE_RECORDING)
+        trace->ring_missing = !find_ring(trace, file, &ring);
+    struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
+    int error = chunks ? read_both(trace, file, chunks, &ring) : -ENOMEM;
+    vt_chunks_end(chunks);
+    if (!inside && ring.file >= 0) {
+        if (!error)
+            error = count_losses(trace, &ring);
+        close(ring.file);
+    }
+    return error;
+}
+
+int vt_records_read_again(struct vt_trace *trace, int file)
+{
+    struct vt_trace_tables *tables = trace->tables;
+    uint64_t offset = trace->header.chunks_offset, position = 0;
+    struct vt_chunk_reader *chunks = vt_chunks_begin(trace, file);
+    tables->definitions_known = true;
+    tables->taken_events = tables->payload_bytes = tables->stored_bytes = 0;
+    trace->damaged_bytes = 0;
+    int error = chunks ? vt_chunks_read(chunks, tables->chunks_read_end, &offset, &position) : -ENOMEM;
+    vt_chunks_end(chunks);
+    return error;
+}

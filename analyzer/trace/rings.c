@@ -1,0 +1,291 @@
+#include "trace/rings.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/index.h"
+#include "trace/tables.h"
+
+enum { WAIT_TURN_MS = 5 };
+
+/* Field 22 of /proc/PID/stat; the second, a name in brackets, may hold anything. 0 = no such process. */
+static uint64_t start_ticks(uint32_t pid)
+{
+    char path[48], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
+    FILE *file = fopen(path, "re");
+    const size_t bytes = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    uint64_t ticks = 0;
+    if (file)
+        fclose(file);
+    text[bytes] = 0;
+    const char *at = strrchr(text, ')');
+    enum { START_FIELD = 22, NAME_FIELD = 2 };
+    for (int field = NAME_FIELD; at && field < START_FIELD; field++)
+        at = strchr(at + 1, ' ');
+    if (at)
+        sscanf(at, "%" SCNu64, &ticks);
+    return ticks;
+}
+
+static bool is_alive(const struct vt_process_identity *process)
+{
+    char path[48];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", process->pid);
+    return process->start_ticks && start_ticks(process->pid) == process->start_ticks &&
+           (stat(path, &status) || status.st_ino == process->pid_namespace);
+}
+
+/* What another process may have put there has an end; a header of an earlier version ends before its tally.
+ */
+static void end_texts(struct vt_ring_header *header)
+{
+    struct vt_tally *tally = &header->tally;
+    if (header->header_bytes < VT_RING_HEADER_BYTES)
+        memset(tally, 0, sizeof *tally);
+    header->trace_path[sizeof header->trace_path - 1] = 0;
+    tally->rank[sizeof tally->rank - 1] = 0;
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
+        tally->devices[i].name[sizeof tally->devices[i].name - 1] = 0;
+}
+
+static bool read_recorder(int folder, const char *folder_path, const char *name, struct vt_recorder *recorder)
+{
+    struct vt_ring_header *header = &recorder->header;
+    const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const bool read = file >= 0 && !vt_read_at(file, header, sizeof *header, 0);
+    if (file >= 0)
+        close(file);
+    end_texts(header);
+    return read && !memcmp(header->magic, VT_RING_MAGIC, sizeof header->magic) &&
+           header->format_version == VT_FORMAT_VERSION && is_alive(&header->process) &&
+           snprintf(recorder->path, sizeof recorder->path, "%s/%s", folder_path, name) <
+               (int)sizeof recorder->path;
+}
+
+struct list {
+    struct vt_recorder *items;
+    size_t count, capacity;
+};
+
+static int add_folder(struct list *list, const char *path)
+{
+    int error = 0;
+    struct dirent *entry;
+    DIR *folder = path && path[0] == '/' ? opendir(path) : NULL;
+    while (folder && !error && (entry = readdir(folder))) {
+        const size_t length = strlen(entry->d_name);
+        if (strncmp(entry->d_name, "vramtrace.", 10) || length < 5 ||
+            strcmp(entry->d_name + length - 5, ".ring"))
+            continue;
+        error = vt_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items);
+        if (!error)
+            list->count += read_recorder(dirfd(folder), path, entry->d_name, &list->items[list->count]);
+    }
+    if (folder)
+        closedir(folder);
+    return error;
+}
+
+static int by_process(const void *a, const void *b)
+{
+    return vt_order(((const struct vt_recorder *)a)->header.process.pid,
+                    ((const struct vt_recorder *)b)->header.process.pid);
+}
+
+int vt_recorders_find(struct vt_recorder **recorders, size_t *count)
+{
+    struct list list = {0};
+    char own[48];
+    snprintf(own, sizeof own, "/run/user/%u", (unsigned)getuid());
+    const char *const runtime = getenv("XDG_RUNTIME_DIR");
+    int error = add_folder(&list, "/dev/shm");
+    if (!error)
+        error = add_folder(&list, own);
+    if (!error && runtime && strcmp(runtime, own))
+        error = add_folder(&list, runtime);
+    if (list.count)
+        qsort(list.items, list.count, sizeof *list.items, by_process);
+    *recorders = list.items;
+    *count = list.count;
+    if (error) {
+        free(list.items);
+        *recorders = NULL;
+        *count = 0;
+    }
+    return error;
+}
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = WAIT_TURN_MS * 1000000L}, NULL);
+}
+
+/* The ring's header, mapped as `protection` allows; *file is its descriptor, -1 = none. 0 or -errno. */
+static int map_ring(const struct vt_recorder *recorder, int protection, struct vt_ring_header **header,
+                    int *file)
+{
+    struct stat status;
+    *header = NULL;
+    *file = open(recorder->path,
+                 (protection & PROT_WRITE ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*file < 0 || fstat(*file, &status))
+        return -errno;
+    if (status.st_size < (off_t)sizeof **header)
+        return -EBADMSG;
+    void *memory = mmap(NULL, sizeof **header, protection, MAP_SHARED, *file, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    *header = memory;
+    return memcmp((*header)->identity, recorder->header.identity, sizeof(*header)->identity) ? -ESRCH : 0;
+}
+
+static void unmap_ring(struct vt_ring_header *header, int file)
+{
+    if (header)
+        munmap(header, sizeof *header);
+    if (file >= 0)
+        close(file);
+}
+
+static int ask_mapped(struct vt_control *control, enum vt_control_command command, const char *text,
+                      int milliseconds, bool *recorded)
+{
+    const uint32_t number = __atomic_load_n(&control->asked, __ATOMIC_ACQUIRE) + 1;
+    control->command = command;
+    snprintf(control->text, sizeof control->text, "%s", text);
+    __atomic_store_n(&control->asked, number, __ATOMIC_RELEASE);
+    for (int waited = 0; __atomic_load_n(&control->answered, __ATOMIC_ACQUIRE) != number;
+         waited += WAIT_TURN_MS) {
+        if (waited >= milliseconds)
+            return -ETIMEDOUT;
+        nap();
+    }
+    *recorded = control->recorded;
+    return 0;
+}
+
+int vt_recorder_ask(const struct vt_recorder *recorder, enum vt_control_command command, const char *text,
+                    int milliseconds, bool *recorded)
+{
+    struct vt_ring_header *header;
+    int file, result = map_ring(recorder, PROT_READ | PROT_WRITE, &header, &file);
+    /* Others that ask wait here, for as long as an answer may take. */
+    if (!result && flock(file, LOCK_EX))
+        result = -errno;
+    if (!result)
+        result = ask_mapped(&header->control, command, text, milliseconds, recorded);
+    unmap_ring(header, file);
+    return result;
+}
+
+bool vt_recorder_await_inspections(const struct vt_recorder *recorder, uint32_t inspections, int milliseconds)
+{
+    struct vt_ring_header *header;
+    int file;
+    bool there = false;
+    if (!map_ring(recorder, PROT_READ, &header, &file))
+        for (int waited = 0;
+             !(there = __atomic_load_n(&header->control.inspections, __ATOMIC_ACQUIRE) >= inspections) &&
+             waited < milliseconds;
+             waited += WAIT_TURN_MS)
+            nap();
+    unmap_ring(header, file);
+    return there;
+}
+
+/* Until all before position `end` is taken. */
+static bool await_drained(const struct vt_ring_header *header, uint64_t end, int milliseconds)
+{
+    for (int waited = 0; __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE) < end;
+         waited += WAIT_TURN_MS) {
+        if (waited >= milliseconds)
+            return false;
+        nap();
+    }
+    return true;
+}
+
+bool vt_recorder_settle(struct vt_recorder *recorder, int milliseconds)
+{
+    struct vt_ring_header *header;
+    int file;
+    bool settled = false;
+    if (!map_ring(recorder, PROT_READ, &header, &file)) {
+        settled = await_drained(header, recorder->header.ring_reserved, milliseconds);
+        memcpy(&recorder->header, header, sizeof *header);
+        end_texts(&recorder->header);
+    }
+    unmap_ring(header, file);
+    return settled;
+}
+
+/* The header, then the chunks right behind it. */
+static int copy_trace(int trace, FILE *out)
+{
+    struct vt_file_header header;
+    char bytes[65536] = {0};
+    int error = vt_read_at(trace, &header, sizeof header, 0);
+    if (error || memcmp(header.magic, VT_MAGIC, sizeof header.magic) ||
+        header.chunks_offset < VT_HEADER_BYTES || header.chunks_end < header.chunks_offset)
+        return error ? error : -EBADMSG;
+    const uint64_t begin = header.chunks_offset, end = header.chunks_end, moves = header.moves;
+    if (header.state == VT_STATE_RECORDING)
+        header.state = VT_STATE_SNAPSHOT;
+    memset(header.ring_path, 0, sizeof header.ring_path);
+    header.chunks_offset = VT_HEADER_BYTES;
+    header.chunks_end = VT_HEADER_BYTES + (end - begin);
+    fwrite(&header, sizeof header, 1, out);
+    fwrite(bytes, VT_HEADER_BYTES - sizeof header, 1, out);
+    for (uint64_t at = begin; at < end && !error && !ferror(out);) {
+        const size_t part = end - at < sizeof bytes ? (size_t)(end - at) : sizeof bytes;
+        error = vt_read_at(trace, bytes, part, at);
+        if (!error)
+            fwrite(bytes, part, 1, out);
+        at += part;
+    }
+    if (!error)
+        error = vt_read_at(trace, &header, sizeof header, 0);
+    return error ? error : header.moves == moves ? 0 : -EAGAIN;
+}
+
+/* In flight mode the chunks may move meanwhile. */
+static int copy_unmoved(int trace, FILE *out)
+{
+    enum { TRIES = 5 };
+    int error = -EAGAIN;
+    for (int tries = 0; tries < TRIES && error == -EAGAIN; tries++) {
+        if (fseeko(out, 0, SEEK_SET) || ftruncate(fileno(out), 0))
+            return -errno;
+        error = copy_trace(trace, out);
+    }
+    return error;
+}
+
+int vt_recorder_copy(const struct vt_recorder *recorder, int milliseconds, FILE *out, bool *missing)
+{
+    struct vt_ring_header *header;
+    int ring, result = map_ring(recorder, PROT_READ, &header, &ring);
+    int trace = result ? -1 : open(recorder->header.trace_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (!result && trace < 0)
+        result = -errno;
+    *missing = !result && !await_drained(header, __atomic_load_n(&header->ring_reserved, __ATOMIC_ACQUIRE),
+                                         milliseconds);
+    if (!result)
+        result = copy_unmoved(trace, out);
+    if (trace >= 0)
+        close(trace);
+    unmap_ring(header, ring);
+    return result;
+}

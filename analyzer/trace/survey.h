@@ -1,0 +1,65 @@
+/* A first reading of a long trace: what it holds, and which of its events are kept one by one.
+ *
+ * Events are numbered as recorded. A window is a run of them that is kept whole; what lies between windows is
+ * a gap. */
+#ifndef VT_SURVEY_H
+#define VT_SURVEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/index.h"
+#include "vramtrace/format.h"
+
+struct vt_window {
+    uint64_t first, end; /* numbers of events: [first, end) */
+};
+
+/* Numbers of events; of very many, the first and the last. */
+struct vt_instants {
+    uint64_t *items;
+    size_t count, capacity;
+};
+
+/* The largest amount of framework memory of a device in each part of the run. */
+#define VT_SURVEY_PARTS 2048u /* at most */
+struct vt_survey_device {
+    uint64_t bytes, peak_bytes;
+    uint64_t peak_event;                   /* the first with these bytes */
+    uint64_t part_peaks[VT_SURVEY_PARTS];  /* bytes + 1, 0 = no event in this part */
+    uint64_t part_events[VT_SURVEY_PARTS]; /* the first with them */
+};
+
+#define VT_SURVEY_KINDS 256u
+#define VT_SURVEY_LAYERS 4u
+struct vt_survey {
+    uint64_t budget; /* set by the caller: about so many events may be kept */
+    uint64_t events;
+    uint64_t kinds[VT_SURVEY_KINDS][VT_SURVEY_LAYERS]; /* events by kind and layer, 0 = an unknown one */
+    uint64_t start_ns, part_ns; /* parts cover this much time each, from the first event on */
+    struct vt_survey_device *devices[VT_MAX_DEVICES];
+    struct vt_index live; /* address → blocks */
+    struct vt_survey_block {
+        uint64_t bytes; /* 0 = not alive */
+        int8_t device_index;
+    } * blocks;
+    size_t block_count, block_capacity;
+    struct vt_instants shown; /* refusals and inspections */
+    struct vt_instants
+        growth;            /* of driver memory: whether what was free would have been enough is asked there */
+    uint64_t last_refusal; /* event + 1, 0 = none: the one that is shown */
+    uint32_t *stack_events; /* by stack id */
+    size_t stack_capacity;
+};
+
+/* Before events that have stacks with these ids (below `stacks`). 0 or -ENOMEM. */
+int vt_survey_reach(struct vt_survey *survey, size_t stacks);
+/* Takes the next events. 0 or -ENOMEM. */
+int vt_survey_take(struct vt_survey *survey, const struct vt_event *events, size_t count);
+/* What to keep: windows in order that neither overlap nor touch, the `asked` ones among them. The caller
+ * frees them. */
+int vt_survey_windows(const struct vt_survey *survey, const struct vt_window *asked, size_t asked_count,
+                      struct vt_window **windows, size_t *count);
+void vt_survey_free(struct vt_survey *survey);
+
+#endif

@@ -1,0 +1,495 @@
+/* The report of several traces: verdict, processes, what differs, one timeline, cards. */
+#include "view/text/job_parts.h"
+#include "view/text/views.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROCESS_ROWS 40u
+#define ODD_TOLD 3u
+#define CARD_ROWS 16u
+#define LABEL_COLUMNS 12
+
+/* ---- Verdicts ---- */
+
+/* "data-parallel " */
+static const char *layout_word(unsigned layout)
+{
+    static const char *const words[VT_LAYOUTS] = {
+        "", "", "data-parallel ", "sharded data-parallel ", "tensor-parallel ", "pipeline "};
+
+    return layout < VT_LAYOUTS ? words[layout] : "";
+}
+
+static void run_line(struct vt_print *print, const struct vt_job_run *run)
+{
+    FILE *out = print->paragraph;
+
+    fprintf(out, VT_BOLD "%s%s%zu %s%s" VT_RESET, run->launcher ? run->launcher : "",
+            run->launcher ? ": " : "", run->member_count, run->launcher ? "rank" : "process",
+            run->member_count == 1 ? ""
+            : run->launcher        ? "s"
+                                   : "es");
+    if (run->world_size > 0 && run->missing_count)
+        fprintf(out, " of %d", (int)run->world_size);
+    if (run->name) {
+        fputs(", run ", out);
+        vt_put_clean(run->name, out);
+    }
+    if (run->attempt > 0)
+        fprintf(out, ", restarted %d time%s", (int)run->attempt, run->attempt > 1 ? "s" : "");
+    if (!run->launcher && run->basis[0])
+        fprintf(out, " (%s)", run->basis);
+    fputc('.', out);
+    if (run->imbalance > 1.005)
+        fprintf(out, " Imbalance: %.2f (highest peak / median).", run->imbalance);
+    if (run->missing_count) {
+        char text[VT_JOB_RANKS_BYTES];
+
+        fprintf(out, " " VT_ALARM "No trace of rank%s %s." VT_RESET, run->missing_count > 1 ? "s" : "",
+                vt_job_numbers(run->missing, run->missing_count, text));
+    }
+    vt_end_paragraph(print, 0, 2);
+}
+
+static void layout_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
+{
+    FILE *out = print->paragraph;
+
+    if (run->member_count < 2)
+        return;
+    if (run->layout != VT_LAYOUT_PIPELINE) {
+        if (run->layout == VT_LAYOUT_UNKNOWN)
+            vt_print_paragraph(print, 0, 2, "How they share the work is not known: %s.",
+                               run->basis_of_layout);
+        else
+            vt_print_paragraph(print, 0, 2, "They are %s: %s.",
+                               run->layout == VT_LAYOUT_DATA      ? "data parallel"
+                               : run->layout == VT_LAYOUT_SHARDED ? "sharded data parallel"
+                                                                  : "tensor parallel",
+                               run->basis_of_layout);
+        return;
+    }
+    fprintf(out, "They are stages of a pipeline: %s. ", run->basis_of_layout);
+    for (size_t g = 0; g < run->group_count; g++) {
+        const struct vt_job_group *group = &run->groups[g];
+
+        fprintf(out, "%s%s: ", g ? "; " : "", VT_JOB_RANKS(job, group->members, group->member_count));
+        vt_put_clean(group->modules, out);
+        if (group->member_count > 1)
+            fprintf(out, " (%stogether)", layout_word(group->layout));
+    }
+    fputc('.', out);
+    vt_end_paragraph(print, 0, 2);
+}
+
+static void odd_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group,
+                     const struct vt_job_odd *odd)
+{
+    FILE *out = print->paragraph;
+    const char *label = job->processes[odd->process].label,
+               *change = VT_JOB_CHANGE(odd->bytes, odd->usual_bytes),
+               *against = strchr(change, '%') ? "against " : "";
+
+    fprintf(out, VT_ALARM "%c%s" VT_RESET " peaks at " VT_BOLD "%s" VT_RESET ", %s ",
+            label[0] >= 'a' && label[0] <= 'z' ? label[0] - 'a' + 'A' : label[0], label + 1,
+            VT_BYTES(odd->bytes), change);
+    if (group->member_count == 2)
+        fprintf(out, "%s%s", against,
+                job->processes[group->members[odd->process == group->members[0]]].label);
+    else
+        fprintf(out, "%sthe median of these %zu %sprocesses", against, group->member_count,
+                layout_word(group->layout));
+    fprintf(out, " (%s): ", VT_BYTES(odd->usual_bytes));
+    vt_job_put_why(out, odd);
+    fputc('.', out);
+    vt_end_paragraph(print, 0, 2);
+}
+
+static uint64_t shown_bytes(const struct vt_job_process *process)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < process->device_count; i++)
+        if (process->devices[i].shown.used_bytes > most)
+            most = process->devices[i].shown.used_bytes;
+    return most;
+}
+
+/* The least and the most of a group, where none stands out. */
+static void even_line(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group)
+{
+    uint64_t least = UINT64_MAX;
+    const char *who = VT_JOB_RANKS(job, group->members, group->member_count);
+
+    for (size_t i = 0; i < group->member_count; i++) {
+        uint64_t bytes = shown_bytes(&job->processes[group->members[i]]);
+
+        least = bytes < least ? bytes : least;
+    }
+    if (least == group->most_bytes)
+        vt_print_paragraph(print, 0, 2, "None of %s stands out: each peaks at " VT_BOLD "%s" VT_RESET ".",
+                           who, VT_BYTES(least));
+    else
+        vt_print_paragraph(print, 0, 2,
+                           "None of %s stands out: they peak at %s to " VT_BOLD "%s" VT_RESET ".", who,
+                           VT_BYTES(least), VT_BYTES(group->most_bytes));
+}
+
+static void group_lines(struct vt_print *print, const struct vt_job *job, const struct vt_job_group *group)
+{
+    for (size_t i = 0; i < group->odd_count && i < ODD_TOLD; i++)
+        odd_line(print, job, group, &group->odd[i]);
+    if (group->odd_count > ODD_TOLD)
+        vt_print_paragraph(print, 0, 2, "%zu more stand out.", group->odd_count - ODD_TOLD);
+    if (!group->odd_count && group->member_count > 1)
+        even_line(print, job, group);
+}
+
+static void run_verdict(struct vt_print *print, const struct vt_job *job, const struct vt_job_run *run)
+{
+    run_line(print, run);
+    layout_line(print, job, run);
+    for (size_t g = 0; g < run->group_count; g++)
+        group_lines(print, job, &run->groups[g]);
+    if (run->layout == VT_LAYOUT_PIPELINE && run->imbalance > 0)
+        vt_print_paragraph(print, 0, 2, "Of the stages, that of %s peaks highest: " VT_BOLD "%s" VT_RESET ".",
+                           job->processes[run->most_process].label, VT_BYTES(run->most_bytes));
+    fputc('\n', print->stream);
+}
+
+/* One process, without a launcher: what it runs tells it from others. */
+static bool is_alone(const struct vt_job_run *run)
+{
+    return !run->launcher && run->member_count < 2;
+}
+
+static void alone_line(struct vt_print *print, const struct vt_job_process *process)
+{
+    int columns = print->style->width - vt_text_columns(process->label) - 2;
+    char *command = vt_shorten(process->command, columns > 20 ? columns : 20, VT_CUT_MIDDLE);
+
+    print->failed |= !command;
+    fprintf(print->stream, VT_BOLD "%s" VT_RESET ": ", process->label);
+    vt_put_clean(command ? command : "", print->stream);
+    fputc('\n', print->stream);
+    free(command);
+}
+
+static void alone_lines(struct vt_print *print, const struct vt_job *job)
+{
+    size_t told = 0, alone = 0;
+
+    for (size_t i = 0; i < job->run_count; i++) {
+        if (!is_alone(&job->runs[i]))
+            continue;
+        alone++;
+        if (told < CARD_ROWS) {
+            alone_line(print, &job->processes[job->runs[i].members[0]]);
+            told++;
+        }
+    }
+    if (alone > told)
+        fprintf(print->stream, VT_DIM "… %zu more" VT_RESET "\n", alone - told);
+    if (alone)
+        fputc('\n', print->stream);
+}
+
+/* Memory ran out, and things that grow. */
+static void alarms(struct vt_print *print, const struct vt_job *job)
+{
+    size_t leaking = 0;
+    const struct vt_job_process *most = NULL;
+    const struct vt_job_device *leak = NULL;
+
+    if (job->fall_count && job->falls[0].refusal) {
+        const struct vt_job_process *process = &job->processes[job->falls[0].process];
+
+        vt_print_paragraph(
+            print, 0, 2,
+            VT_ALARM "Out of memory" VT_RESET " first in %s, %s after start: vramtrace oom %s tells why.",
+            process->label, VT_DURATION(job->falls[0].t_ns), job->operand ? job->operand : "…");
+        fputc('\n', print->stream);
+    }
+    for (size_t i = 0; i < job->process_count; i++)
+        for (size_t k = 0; k < job->processes[i].device_count; k++) {
+            const struct vt_job_device *device = &job->processes[i].devices[k];
+
+            leaking += device->leaks > 0;
+            if (device->leaks && (!leak || device->leak_bytes_per_step > leak->leak_bytes_per_step)) {
+                leak = device;
+                most = &job->processes[i];
+            }
+        }
+    if (!leak)
+        return;
+    vt_print_paragraph(print, 0, 2,
+                       VT_ALARM
+                       "Leak" VT_RESET
+                       " in %zu of %zu processes, most in %s: %s per step%s%s. vramtrace leaks %s tells why.",
+                       leaking, job->process_count, most->label, VT_BYTES(leak->leak_bytes_per_step),
+                       leak->leak_line[0] ? ", at " : "", leak->leak_line, most->path);
+    fputc('\n', print->stream);
+}
+
+/* ---- Processes ---- */
+
+static void process_cells(struct vt_table *table, const struct vt_job *job,
+                          const struct vt_job_process *process, const struct vt_job_device *device)
+{
+    const struct vt_job_run *run = &job->runs[process->run];
+    uint64_t usual = 0;
+
+    for (size_t g = 0; g < run->group_count; g++)
+        for (size_t i = 0; i < run->groups[g].member_count; i++)
+            if (&job->processes[run->groups[g].members[i]] == process && run->groups[g].member_count > 1)
+                usual = run->groups[g].median_bytes;
+    vt_table_cells(table, process->label, process->host);
+    vt_table_cell(table, "%d", (int)job->cards[device->card].number);
+    vt_table_cells(table, VT_BYTES(device->peak.used_bytes), VT_DURATION(device->peak_ns));
+    if (device->peak.step)
+        vt_table_cell(table, "%u %s", device->peak.step, vt_phase_name(device->peak.phase));
+    else
+        vt_table_cells(table, vt_phase_name(device->peak.phase));
+    if (usual)
+        vt_table_cells(table, VT_JOB_CHANGE(device->peak.used_bytes, usual));
+    else
+        vt_table_cells(table, "");
+    vt_table_cells(table, VT_BYTES(device->reserved_peak_bytes));
+    if (process->is_child)
+        vt_table_cell(table, "%s%schild of %u", process->complete ? "" : vt_job_outcome(process),
+                      process->complete ? "" : ", ", process->parent_pid);
+    else
+        vt_table_cells(table, process->complete ? "" : vt_job_outcome(process));
+    vt_table_cells(table, process->path);
+}
+
+static void process_table(struct vt_print *print, const struct vt_job *job)
+{
+    static const struct vt_column columns[] = {
+        {.title = "Process"},
+        {.title = "node", .cut = VT_CUT_MIDDLE, .minimum = 8, .drop = 2},
+        {"GPU", .right = true},
+        {"peak", .right = true},
+        {"at", .right = true, .drop = 1},
+        {.title = "step"},
+        {"vs median", .right = true},
+        {"reserved", .right = true},
+        {.title = "", .cut = VT_CUT_END, .minimum = 10},
+        {.title = "trace", .cut = VT_CUT_PARTS, .minimum = 20, .drop = 3}};
+    size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS, rows = 0;
+    struct vt_table table;
+
+    vt_table_begin(&table, columns, 10);
+    for (size_t i = 0; i < job->process_count; i++)
+        for (size_t k = 0; k < job->processes[i].device_count; k++)
+            if (rows++ < limit)
+                process_cells(&table, job, &job->processes[i], &job->processes[i].devices[k]);
+    if (rows > limit) {
+        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, rows - limit);
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
+    for (size_t i = 0; i < job->process_count; i++)
+        if (!job->processes[i].device_count)
+            vt_print_paragraph(print, 2, 2, "%s held no GPU memory (%s).", job->processes[i].label,
+                               job->processes[i].path);
+    fputc('\n', print->stream);
+}
+
+/* ---- One timeline ---- */
+
+static void put_level(FILE *out, bool unicode, uint64_t bytes, uint64_t most)
+{
+    static const char *const levels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char ascii[] = " .:-=+*#@";
+    unsigned level = !bytes || !most ? 0 : 1 + (unsigned)((double)bytes / (double)most * 7.999);
+
+    if (unicode)
+        fputs(levels[level < 8 ? level : 8], out);
+    else
+        fputc(ascii[level < 8 ? level : 8], out);
+}
+
+static void draw_row(struct vt_print *print, const struct vt_job_row *row, int cells, uint64_t most)
+{
+    for (int cell = 0; cell < cells; cell++) {
+        size_t first = (size_t)cell * row->columns / (size_t)cells,
+               end = ((size_t)cell + 1) * row->columns / (size_t)cells;
+        uint64_t largest = 0;
+
+        for (size_t i = first; i < (end > first ? end : first + 1); i++)
+            largest = row->used_bytes[i] > largest ? row->used_bytes[i] : largest;
+        put_level(print->stream, print->style->unicode, largest, most);
+    }
+}
+
+static uint64_t most_of(const struct vt_job_row *row)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < row->columns; i++)
+        most = row->used_bytes[i] > most ? row->used_bytes[i] : most;
+    return most;
+}
+
+static void timeline(struct vt_print *print, const struct vt_job *job)
+{
+    size_t limit = print->style->top ? (size_t)print->style->top : PROCESS_ROWS;
+    int cells = print->style->width - LABEL_COLUMNS - 4 - 12;
+    uint64_t most = 0;
+
+    if (!job->row_count)
+        return;
+    cells = cells < 20 ? 20 : cells > (int)job->columns ? (int)job->columns : cells;
+    for (size_t i = 0; i < job->row_count; i++)
+        most = most_of(&job->rows[i]) > most ? most_of(&job->rows[i]) : most;
+    fprintf(print->stream, VT_BOLD "In use over time" VT_RESET VT_DIM ", 0 to %s; by %s" VT_RESET "\n",
+            VT_DURATION(job->duration_ns),
+            job->node_count > 1 ? "each node's own clock" : "the node's clock");
+    if (job->node_count > 1)
+        fprintf(print->stream, VT_DIM "(clocks of different nodes may differ)" VT_RESET "\n");
+    for (size_t i = 0; i < job->row_count && i < limit; i++) {
+        const struct vt_job_row *row = &job->rows[i];
+        char *label = vt_shorten(row->label, LABEL_COLUMNS, VT_CUT_END);
+
+        print->failed |= !label;
+        fprintf(print->stream, "  %s%*s ", label ? label : "",
+                LABEL_COLUMNS - vt_text_columns(label ? label : ""), "");
+        free(label);
+        draw_row(print, row, cells, most);
+        fprintf(print->stream, "  %11s\n", VT_BYTES(most_of(row)));
+    }
+    if (job->row_count > limit)
+        fprintf(print->stream, VT_DIM "  … %zu more" VT_RESET "\n", job->row_count - limit);
+    fputc('\n', print->stream);
+}
+
+/* ---- Cards ---- */
+
+static void card_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card)
+{
+    const struct vt_job_holder *only = card->holder_count == 1 ? &card->holders[0] : NULL;
+
+    vt_table_cell(table, VT_BOLD "GPU %d" VT_RESET "%s%s%s%s", (int)card->number,
+                  job->node_count > 1 ? " of " : "", job->node_count > 1 ? job->nodes[card->node].host : "",
+                  only ? ": " : "", only ? only->label : "");
+    vt_table_cell(table, "%s%s", card->is_coarse ? "≤ " : "", VT_BYTES(card->most_bytes));
+    vt_table_cells(table, VT_PERCENT(card->most_bytes, card->total_bytes), VT_DURATION(card->most_ns),
+                   VT_BYTES(card->context_bytes));
+    vt_table_cells(table, card->name);
+}
+
+static void holder_row(struct vt_table *table, const struct vt_job *job, const struct vt_job_card *card,
+                       const struct vt_job_holder *holder)
+{
+    vt_table_cell(table, "  %s", holder->label);
+    vt_table_cells(table, VT_BYTES(holder->bytes), VT_PERCENT(holder->bytes, card->total_bytes), "", "",
+                   job->processes[holder->process].command);
+}
+
+static bool all_by_uuid(const struct vt_job *job)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < job->card_count; i++)
+        all &= job->cards[i].by_uuid;
+    return all;
+}
+
+/* When the processes of a card together had the most of it, and what each had then. */
+static void card_table(struct vt_print *print, const struct vt_job *job)
+{
+    static const struct vt_column columns[] = {
+        {.title = "Driver memory by card"}, {"most", .right = true},
+        {"of card", .right = true},         {"at", .right = true},
+        {"contexts, other", .right = true}, {.title = "", .cut = VT_CUT_END, .minimum = 12, .drop = 1}};
+    size_t limit = print->style->top ? (size_t)print->style->top : CARD_ROWS;
+    struct vt_table table;
+
+    if (!job->card_count)
+        return;
+    vt_table_begin(&table, columns, 6);
+    for (size_t i = 0; i < job->card_count && i < PROCESS_ROWS; i++) {
+        const struct vt_job_card *card = &job->cards[i];
+
+        card_row(&table, job, card);
+        for (size_t k = 0; k < card->holder_count && k < limit && card->holder_count > 1; k++)
+            holder_row(&table, job, card, &card->holders[k]);
+        if (card->holder_count > limit) {
+            vt_table_cell(&table, VT_DIM "  … %zu more" VT_RESET, card->holder_count - limit);
+            vt_table_end_row(&table);
+        }
+    }
+    if (job->card_count > PROCESS_ROWS) {
+        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->card_count - PROCESS_ROWS);
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
+    if (!all_by_uuid(job))
+        vt_print_paragraph(print, 2, 2,
+                           "Cards are known by their numbers alone: not all traces tell the cards' UUIDs.");
+    fputc('\n', print->stream);
+}
+
+/* ---- The page ---- */
+
+static void differences(struct vt_print *print, const struct vt_job *job)
+{
+    for (size_t r = 0; r < job->run_count; r++)
+        for (size_t g = 0; g < job->runs[r].group_count; g++) {
+            const struct vt_job_group *group = &job->runs[r].groups[g];
+
+            for (size_t i = 0; i < group->odd_count && i < 1; i++)
+                vt_job_differences(print, job, &group->odd[i],
+                                   vt_job_usual(job, group->members, group->member_count,
+                                                group->odd[i].process, (char[64]){0}));
+        }
+}
+
+/* The first that stands out, else the one with the highest peak of the first run. */
+static uint32_t most_telling(const struct vt_job *job)
+{
+    for (size_t r = 0; r < job->run_count; r++)
+        for (size_t g = 0; g < job->runs[r].group_count; g++)
+            if (job->runs[r].groups[g].odd_count)
+                return job->runs[r].groups[g].odd[0].process;
+    return job->run_count ? job->runs[0].most_process : 0;
+}
+
+static void more(struct vt_print *print, const struct vt_job *job)
+{
+    static const struct vt_column columns[] = {{.title = "More"}, {.title = "", .drop = 1}};
+    const struct vt_job_process *process = &job->processes[most_telling(job)];
+    struct vt_table table;
+
+    vt_table_begin(&table, columns, 2);
+    vt_table_cell(&table, "vramtrace report %s", process->path);
+    vt_table_cell(&table, VT_DIM "%s by itself" VT_RESET, process->label);
+    if (job->operand) {
+        vt_table_cell(&table, "vramtrace report --each %s", job->operand);
+        vt_table_cell(&table, VT_DIM "each by itself" VT_RESET);
+    }
+    vt_table_print(&table, print);
+}
+
+int vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, NULL);
+
+    if (result)
+        return result;
+    vt_job_header(&print, job, "report");
+    alarms(&print, job);
+    for (size_t i = 0; i < job->run_count; i++)
+        if (!is_alone(&job->runs[i]))
+            run_verdict(&print, job, &job->runs[i]);
+    alone_lines(&print, job);
+    process_table(&print, job);
+    differences(&print, job);
+    timeline(&print, job);
+    card_table(&print, job);
+    more(&print, job);
+    return vt_print_finish(&print, out);
+}

@@ -1,0 +1,184 @@
+/* Out of memory in a job: who fell first, what differed from its neighbours, and who fell because of it. */
+#include "view/text/job_parts.h"
+#include "view/text/views.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS 16u
+
+static void put_refusal(struct vt_print *print, const struct vt_job *job)
+{
+    const struct vt_job_fall *fall = &job->falls[0];
+    const struct vt_job_process *process = &job->processes[fall->process];
+    const struct vt_job_refusal *refusal = fall->refusal;
+    FILE *out = print->paragraph;
+
+    fprintf(out, VT_ALARM "Out of memory" VT_RESET " first in " VT_BOLD "%s" VT_RESET " (%s), %s after start",
+            process->label, process->path, VT_DURATION(fall->t_ns));
+    if (refusal->step)
+        fprintf(out, ", at step %u, in %s", refusal->step, vt_phase_name(refusal->phase));
+    fputs(": ", out);
+    vt_put_clean(refusal->asker, out);
+    fprintf(out, " asked for " VT_BOLD "%s" VT_RESET ".", VT_BYTES(refusal->asked_bytes));
+    if (refusal->free_known)
+        fprintf(out, " The card had at most %s free.", VT_BYTES(refusal->free_bytes));
+    vt_end_paragraph(print, 0, 2);
+}
+
+static void put_neighbours(struct vt_print *print, const struct vt_job *job)
+{
+    const struct vt_job_odd *odd = job->first_odd;
+    FILE *out = print->paragraph;
+    uint64_t apart;
+
+    if (!job->first_odd_count) {
+        vt_print_paragraph(
+            print, 0, 2,
+            "No other process of this job does the same work, so there is nothing to compare it with.");
+        return;
+    }
+    apart = odd->bytes > odd->usual_bytes ? odd->bytes - odd->usual_bytes : odd->usual_bytes - odd->bytes;
+    fprintf(out, "It had %s in use then; those with the same work had %s at their own peaks (median)",
+            VT_BYTES(odd->bytes), VT_BYTES(odd->usual_bytes));
+    if (apart * 100 < odd->usual_bytes) {
+        fputs(": it does not differ, and each of them was as near to the limit.", out);
+    } else {
+        fprintf(out, ". It has ");
+        vt_job_put_why(out, odd);
+        fputc('.', out);
+    }
+    vt_end_paragraph(print, 0, 2);
+}
+
+/* Indices of the processes that fell later, by process: refused ones, those that ended, those that were
+ * killed. */
+enum kind { REFUSED, ENDED, KILLED, KINDS };
+
+static enum kind kind_of(const struct vt_job_fall *fall)
+{
+    return fall->refusal ? REFUSED : fall->killed ? KILLED : ENDED;
+}
+
+static int by_process(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+static void put_others(struct vt_print *print, const struct vt_job *job)
+{
+    static const char *const words[KINDS] = {
+        [REFUSED] = "Memory ran out in %s too, later.",
+        [ENDED] = "Of the others %s ended after it without being refused.",
+        [KILLED] = "Of the others %s %s killed without being refused%s."};
+    const struct vt_job_process *first = &job->processes[job->falls[0].process];
+    uint32_t *members = calloc(job->fall_count, sizeof *members);
+
+    print->failed |= !members;
+    for (unsigned kind = 0; members && kind < KINDS; kind++) {
+        size_t count = 0;
+        const char *who;
+
+        for (size_t i = 1; i < job->fall_count; i++)
+            if (kind_of(&job->falls[i]) == kind)
+                members[count++] = job->falls[i].process;
+        if (!count)
+            continue;
+        qsort(members, count, sizeof *members, by_process);
+        who = VT_JOB_RANKS(job, members, count);
+        if (kind == KILLED)
+            vt_print_paragraph(print, 0, 2, words[KILLED], who, count == 1 ? "was" : "were",
+                               first->launcher ? ": launchers end all ranks when one fails" : "");
+        else
+            vt_print_paragraph(print, 0, 2, words[kind], who);
+    }
+    fputc('\n', print->stream);
+    free(members);
+}
+
+/* "0.20 s", "0.30 s before" */
+static void after_cell(struct vt_table *table, const struct vt_job_fall *fall)
+{
+    if (fall->after_ns < 0)
+        vt_table_cell(table, "−%s", VT_DURATION((uint64_t)-fall->after_ns));
+    else
+        vt_table_cells(table, VT_DURATION((uint64_t)fall->after_ns));
+}
+
+static void fall_table(struct vt_print *print, const struct vt_job *job)
+{
+    static const struct vt_column columns[] = {
+        {.title = "In order"},
+        {"after", .right = true},
+        {"GPU", .right = true},
+        {"asked for", .right = true},
+        {.title = "at", .cut = VT_CUT_PARTS, .minimum = 16},
+        {.title = "recording", .cut = VT_CUT_END, .minimum = 10, .drop = 1}};
+    size_t limit = print->style->top ? (size_t)print->style->top : ROWS;
+    struct vt_table table;
+
+    vt_table_begin(&table, columns, 6);
+    for (size_t i = 0; i < job->fall_count && i < limit; i++) {
+        const struct vt_job_fall *fall = &job->falls[i];
+        const struct vt_job_process *process = &job->processes[fall->process];
+
+        vt_table_cells(&table, process->label);
+        if (i)
+            after_cell(&table, fall);
+        else
+            vt_table_cells(&table, "first");
+        if (fall->refusal) {
+            if (fall->refusal->device_index >= 0)
+                vt_table_cell(&table, "%d", (int)fall->refusal->device_index);
+            else
+                vt_table_cells(&table, "");
+            vt_table_cells(&table, VT_BYTES(fall->refusal->asked_bytes),
+                           fall->refusal->line[0] ? fall->refusal->line : "(not known)");
+        } else {
+            vt_table_cells(&table, "", "–", fall->killed ? "killed; this was its last event" : "ended");
+        }
+        vt_table_cells(&table, vt_job_outcome(process));
+    }
+    if (job->fall_count > limit) {
+        vt_table_cell(&table, VT_DIM "… %zu more" VT_RESET, job->fall_count - limit);
+        vt_table_end_row(&table);
+    }
+    vt_table_print(&table, print);
+    fputc('\n', print->stream);
+}
+
+static void nothing(struct vt_print *print, const struct vt_job *job)
+{
+    size_t survived = 0;
+
+    for (size_t i = 0; i < job->process_count; i++)
+        survived += job->processes[i].refusal_count > 0;
+    vt_print_paragraph(print, 0, 2, "Memory ended none of these processes.");
+    if (survived)
+        vt_print_paragraph(print, 0, 2,
+                           "%zu of them had requests refused and went on: vramtrace oom TRACE shows them.",
+                           survived);
+}
+
+int vt_text_job_oom(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
+{
+    struct vt_print print;
+    int result = vt_print_begin(&print, style, NULL);
+
+    if (result)
+        return result;
+    vt_job_header(&print, job, "oom");
+    if (!job->fall_count) {
+        nothing(&print, job);
+        return vt_print_finish(&print, out);
+    }
+    put_refusal(&print, job);
+    put_neighbours(&print, job);
+    put_others(&print, job);
+    fall_table(&print, job);
+    if (job->first_odd_count)
+        vt_job_differences(&print, job, job->first_odd, "median");
+    return vt_print_finish(&print, out);
+}

@@ -1,0 +1,207 @@
+/* What the pages of several traces share: the header, ranks in words, differences. */
+#include "view/text/job_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FILES 8u
+#define ROWS 4u
+#define NAME_COLUMNS 24
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* ---- The header ---- */
+
+static void plural(FILE *out, size_t count, const char *one, const char *many)
+{
+    fprintf(out, "%zu %s", count, count == 1 ? one : many);
+}
+
+void vt_job_header(struct vt_print *print, const struct vt_job *job, const char *command)
+{
+    FILE *out = print->paragraph;
+    size_t not_read = job->unread_count - job->copy_count;
+
+    fprintf(out, VT_BOLD "vramtrace %s" VT_RESET "  ", command);
+    vt_put_clean(job->what, out);
+    if (not_read)
+        fprintf(out, " · " VT_ALARM "%zu FILE%s NOT READ" VT_RESET, not_read, not_read == 1 ? "" : "S");
+    if (job->dropped_events)
+        fprintf(out, " · " VT_ALARM "%s EVENTS LOST" VT_RESET, VT_COUNT(job->dropped_events));
+    fputs(" · ", out);
+    plural(out, job->process_count, "process", "processes");
+    fputs(" on ", out);
+    plural(out, job->node_count, "node", "nodes");
+    fputs(" · ", out);
+    plural(out, job->card_count, "card", "cards");
+    fprintf(out, " · %s", VT_DURATION(job->duration_ns));
+    vt_end_paragraph(print, 0, 2);
+    fputc('\n', print->stream);
+    for (size_t i = 0; i < job->unread_count && i < FILES; i++)
+        vt_print_paragraph(print, 0, 2, "%s %s: %s",
+                           job->unread[i].is_copy ? "Left out:" : VT_ALARM "Not read:" VT_RESET,
+                           job->unread[i].path, job->unread[i].why);
+    if (job->unread_count > FILES)
+        vt_print_paragraph(print, 0, 2, "… and %zu more", job->unread_count - FILES);
+    if (job->unread_count)
+        fputc('\n', print->stream);
+}
+
+/* ---- Ranks in words ---- */
+
+char *vt_job_numbers(const uint32_t *numbers, size_t count, char *text)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0, last; i < count; i = last + 1) {
+        char one[40];
+        int bytes;
+
+        for (last = i; last + 1 < count && numbers[last + 1] == numbers[last] + 1;)
+            last++;
+        bytes = last > i ? snprintf(one, sizeof one, "%s%u–%u", i ? ", " : "", numbers[i], numbers[last])
+                         : snprintf(one, sizeof one, "%s%u", i ? ", " : "", numbers[i]);
+        if (used + (size_t)bytes + 8 > VT_JOB_RANKS_BYTES) {
+            strcpy(text + used, ", …");
+            break;
+        }
+        memcpy(text + used, one, (size_t)bytes + 1);
+        used += (size_t)bytes;
+    }
+    return text;
+}
+
+char *vt_job_ranks(const struct vt_job *job, const uint32_t *members, size_t count, char *text)
+{
+    uint32_t *numbers = calloc(count + 1, sizeof *numbers);
+    bool ranks = count && job->processes[members[0]].rank >= 0;
+    char inner[VT_JOB_RANKS_BYTES];
+
+    text[0] = '\0';
+    if (!numbers)
+        return text;
+    for (size_t i = 0; i < count; i++) /* by rank, as processes are */
+        numbers[i] = ranks ? (uint32_t)job->processes[members[i]].rank : job->processes[members[i]].pid;
+    snprintf(text, VT_JOB_RANKS_BYTES, "%s%s %.80s", ranks ? "rank" : "pid", count == 1 ? "" : "s",
+             vt_job_numbers(numbers, count, inner));
+    free(numbers);
+    return text;
+}
+
+const char *vt_job_usual(const struct vt_job *job, const uint32_t *members, size_t count, uint32_t process,
+                         char *text)
+{
+    if (count != 2)
+        return "median";
+    snprintf(text, 64, "%.60s", job->processes[members[process == members[0]]].label);
+    return text;
+}
+
+const char *vt_job_outcome(const struct vt_job_process *process)
+{
+    static const char prefix[] = "incomplete: ";
+    size_t bytes = sizeof prefix - 1;
+
+    return strncmp(process->outcome, prefix, bytes) ? process->outcome : process->outcome + bytes;
+}
+
+char *vt_job_change(uint64_t bytes, uint64_t usual, char *text)
+{
+    double part = usual ? (double)bytes / (double)usual : 0;
+
+    if (part >= 10)
+        snprintf(text, 32, "%.0f times", part);
+    else
+        snprintf(text, 32, "%s%.1f %%", bytes < usual ? "−" : "+", 100 * (part < 1 ? 1 - part : part - 1));
+    return text;
+}
+
+/* ---- Differences ---- */
+
+/* The largest that goes in the direction of the whole; NULL = none does. */
+static const struct vt_job_difference *leading(const struct vt_job_differences *differences, bool more)
+{
+    for (size_t i = 0; i < differences->count; i++)
+        if ((differences->items[i].bytes > differences->items[i].usual_bytes) == more &&
+            differences->items[i].name[0])
+            return &differences->items[i];
+    return NULL;
+}
+
+void vt_job_put_why(FILE *out, const struct vt_job_odd *odd)
+{
+    bool more = odd->bytes > odd->usual_bytes;
+    const char *word = more ? "more" : "less", *join = "";
+    const struct vt_job_difference *category = leading(&odd->categories, more),
+                                   *line = leading(&odd->lines, more), *module = leading(&odd->modules, more);
+
+    if (category) {
+        fprintf(out, "%s%s %s of %s", join, VT_BYTES(apart(category->bytes, category->usual_bytes)), word,
+                vt_category_many(category->category));
+        join = ", ";
+    }
+    if (line) {
+        fprintf(out, "%s%s %s at " VT_BOLD, join, VT_BYTES(apart(line->bytes, line->usual_bytes)), word);
+        vt_put_clean(line->name, out);
+        fputs(VT_RESET, out);
+        join = ", ";
+    }
+    if (module) {
+        fprintf(out, "%s%s %s in ", join, VT_BYTES(apart(module->bytes, module->usual_bytes)), word);
+        vt_put_clean(module->name, out);
+    }
+}
+
+static void difference_row(struct vt_table *table, const char *kind,
+                           const struct vt_job_difference *difference)
+{
+    uint64_t bytes = difference->bytes, usual = difference->usual_bytes;
+
+    vt_table_cells(table,
+                   difference->name[0]       ? difference->name
+                   : !strcmp(kind, "module") ? "outside any module"
+                                             : "(not known)",
+                   kind);
+    vt_table_cells(table, bytes ? VT_BYTES(bytes) : "–", usual ? VT_BYTES(usual) : "–",
+                   VT_CHANGE(usual, bytes));
+}
+
+static void difference_rows(struct vt_table *table, const struct vt_job_differences *differences, size_t rows,
+                            const char *kind)
+{
+    uint64_t least =
+        differences->count ? apart(differences->items[0].bytes, differences->items[0].usual_bytes) / 100 : 0;
+
+    for (size_t i = 0; i < differences->count && i < rows; i++) {
+        const struct vt_job_difference *difference = &differences->items[i];
+
+        if (apart(difference->bytes, difference->usual_bytes) < least)
+            break; /* a hundredth of the largest explains nothing */
+        difference_row(table, kind ? kind : vt_phase_name(difference->phase), difference);
+    }
+}
+
+void vt_job_differences(struct vt_print *print, const struct vt_job *job, const struct vt_job_odd *odd,
+                        const char *usual)
+{
+    char title[96];
+    const struct vt_column columns[] = {{.title = title, .cut = VT_CUT_PARTS, .minimum = NAME_COLUMNS},
+                                        {"", .drop = 1},
+                                        {.title = job->processes[odd->process].label, .right = true},
+                                        {.title = usual, .right = true},
+                                        {"difference", .right = true}};
+    size_t rows = print->style->top ? (size_t)print->style->top : ROWS;
+    struct vt_table table;
+
+    snprintf(title, sizeof title, "Why %.60s differs", job->processes[odd->process].label);
+    vt_table_begin(&table, columns, 5);
+    difference_rows(&table, &odd->categories, rows, "category");
+    difference_rows(&table, &odd->modules, rows, "module");
+    difference_rows(&table, &odd->lines, rows, NULL);
+    vt_table_print(&table, print);
+    fputc('\n', print->stream);
+}

@@ -1,0 +1,156 @@
+#include "record/drain.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "guard.h"
+#include "record/flight.h"
+#include "stacks/python_layout.h"
+
+enum {
+    CHUNK_DEFINITIONS_BYTES =
+        3 << 20, /* then the chunk is full: readers limit what it may unpack to (4 MiB, or by its size) */
+    LAST_TURNS = 100,
+    LAST_TURN_NS = 1000000,
+};
+
+/* Names are added while they can be found. */
+static void take_definition(struct vt_drain *drain, const struct vt_record_head *head)
+{
+    struct vt_buffer *definitions = &drain->chunk.definitions;
+    if (drain->seen && head->kind == VT_RECORD_THREAD) {
+        vt_define_thread(drain->session, ((const struct vt_thread *)(const void *)head)->thread_id,
+                         definitions);
+        return;
+    }
+    size_t padded = (head->bytes + 7u) & ~(size_t)7;
+    void *copy = vt_buffer_add(definitions, padded);
+    if (!copy)
+        return;
+    memset((char *)copy + padded - 8, 0, 8);
+    memcpy(copy, head, head->bytes);
+    if (drain->flight)
+        vt_flight_define(drain->flight, head);
+    if (drain->seen && head->kind == VT_RECORD_STACK)
+        vt_define_for_stack(drain->seen, (const struct vt_stack *)(const void *)head, definitions);
+    if (drain->ranges)
+        vt_tally_definition(&drain->ring->header->tally, head);
+}
+
+static void take_event(struct vt_drain *drain, const struct vt_event *event)
+{
+    drain->chunk.events[drain->chunk.event_count++] = event;
+    if (drain->ranges)
+        vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
+}
+
+/* Takes what is committed, at most a chunk: a part of the ring, since its slots are free again only when the
+ * chunk is written, and producers that find none wait for a few milliseconds only. */
+static void take_records(struct vt_drain *drain)
+{
+    const struct vt_ring *ring = drain->ring;
+    struct vt_chunk *chunk = &drain->chunk;
+    const struct vt_record_head *head;
+    const size_t most = drain->flight ? vt_flight_chunk_events(drain->flight) : VT_CHUNK_EVENTS;
+    while (chunk->event_count < most && chunk->definitions.bytes < CHUNK_DEFINITIONS_BYTES &&
+           !chunk->definitions.failed && drain->position - vt_ring_consumed(ring) < ring->slot_count / 4 &&
+           (head = vt_ring_at(ring, &drain->position))) {
+        drain->position += head->slots;
+        if (head->kind == VT_RECORD_EVENT)
+            take_event(drain, (const struct vt_event *)(const void *)head);
+        else
+            take_definition(drain, head);
+    }
+}
+
+static int pack_and_append(struct vt_drain *drain)
+{
+    struct vt_chunk *chunk = &drain->chunk;
+    const uint64_t offset = drain->file->header.chunks_end;
+    int result = vt_chunk_pack(chunk, drain->position);
+    if (!result)
+        result = vt_trace_file_append(drain->file, chunk->stored.data, chunk->stored.bytes, drain->position);
+    if (!result && drain->flight)
+        vt_flight_note(drain->flight, chunk, offset);
+    return result;
+}
+
+static int append_chunk(struct vt_drain *drain)
+{
+    struct vt_counters *counters = &drain->ring->header->counters;
+    struct vt_chunk *chunk = &drain->chunk;
+    if (!chunk->event_count && !chunk->definitions.bytes && drain->position == vt_ring_consumed(drain->ring))
+        return 0;
+    if (vt_trace_file_was_cut(drain->file))
+        vt_chunk_end_chain(chunk); /* its beginning may be gone */
+    if (drain->flight)
+        vt_flight_look(drain->flight, chunk);
+    counters->events += chunk->event_count;
+    if (drain->seen) {
+        counters->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
+        counters->python_free_threaded = vt_python_is_free_threaded();
+    }
+    drain->file->header.counters = *counters;
+    int result = pack_and_append(drain);
+    if (result == -EOVERFLOW && drain->flight && vt_flight_wait(drain->flight, chunk))
+        result = pack_and_append(drain);
+    if (result) {
+        counters->events -= chunk->event_count;
+        return result;
+    }
+    vt_ring_consume(drain->ring, drain->position);
+    chunk->event_count = 0;
+    chunk->definitions.bytes = 0;
+    return 0;
+}
+
+int vt_drain(struct vt_drain *drain)
+{
+    do {
+        take_records(drain);
+        int result = append_chunk(drain);
+        if (result)
+            return result;
+    } while (vt_ring_at(drain->ring, &drain->position));
+    return 0;
+}
+
+void vt_drain_abandon(struct vt_drain *drain, uint64_t end)
+{
+    struct vt_counters *counters = &drain->ring->header->counters;
+    const uint8_t kind = vt_ring_abandon(drain->ring, &drain->position, end);
+    uint64_t *lost = !drain->seen             ? &drain->file->header.unfinished_records
+                     : kind > VT_RECORD_EVENT ? &counters->dropped_definitions
+                                              : &counters->dropped;
+    __atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
+}
+
+int vt_drain_to_the_end(struct vt_drain *drain)
+{
+    struct vt_ring *ring = drain->ring;
+    int result = vt_drain(drain);
+    for (int turn = 0; drain->seen && !result && vt_ring_pending(ring) && turn < LAST_TURNS; turn++) {
+        vt_nap(LAST_TURN_NS);
+        result = vt_drain(drain);
+    }
+    uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_RELAXED);
+    while (!result && (int64_t)(end - drain->position) > 0) {
+        if (!vt_ring_at(ring, &drain->position) && (int64_t)(end - drain->position) > 0)
+            vt_drain_abandon(drain, end);
+        result = vt_drain(drain);
+    }
+    return result;
+}
+
+uint64_t vt_drain_count_events(const struct vt_drain *drain)
+{
+    const struct vt_ring *ring = drain->ring;
+    const uint64_t end = __atomic_load_n(&ring->header->ring_reserved, __ATOMIC_ACQUIRE);
+    uint64_t count = 0;
+    for (uint64_t position = vt_ring_consumed(ring); (int64_t)(end - position) > 0;) {
+        const struct vt_record_head *head = vt_ring_at(ring, &position);
+        count += head && head->kind == VT_RECORD_EVENT;
+        position += head ? head->slots : 1;
+    }
+    return count;
+}

@@ -1,0 +1,321 @@
+#include "record/flight.h"
+
+#include <string.h>
+
+#include "memory.h"
+#include "record/compact.h"
+
+enum {
+    CHAINS_PER_REGION = 64, /* at least: a small region has shorter chains */
+    SAMPLES = 32,           /* chains that are kept over the whole run, at most */
+    WAIT_MS = 10000,
+    ALIGNMENT = 4096,
+};
+
+struct vt_flight {
+    struct vt_session *session;
+    uint64_t begins[2], ends[2]; /* of the regions */
+    unsigned region;             /* that is recorded to */
+    uint64_t trigger_bytes;      /* in the region, from which on the other one is made */
+    struct vt_chains chains;     /* of the region */
+    uint64_t chain_count;        /* over the whole run */
+    uint32_t flags;              /* of the chunk at hand */
+    uint64_t step_mark;          /* string id of VT_STEP_MARK, 0 = none so far */
+    struct peak {
+        uint64_t bytes, chain; /* number of the chain, 0 = of the chunk at hand */
+    } block_peaks[VT_MAX_DEVICES], driver_peaks[VT_MAX_DEVICES];
+    int64_t driver_bytes[VT_MAX_DEVICES];
+    bool compacts;
+    struct vt_compaction compaction;
+};
+
+size_t vt_flight_chunk_events(const struct vt_flight *flight)
+{
+    enum { BYTES_EACH = 4 }; /* about, of unlike events */
+    const uint64_t events = (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION / BYTES_EACH;
+    return events < VT_CHUNK_EVENTS ? (size_t)events : VT_CHUNK_EVENTS;
+}
+
+struct vt_flight *vt_flight_make(struct vt_session *session)
+{
+    const uint64_t limit = session->options.limit_bytes, half = limit / 2 / ALIGNMENT * ALIGNMENT;
+    struct vt_flight *flight = session->options.flight ? vt_memory_make(sizeof *flight) : NULL;
+    session->file.end_limit = flight ? half : limit;
+    if (!flight)
+        return NULL;
+    flight->session = session;
+    session->file.header.feature_bits |= VT_FEATURE_FLIGHT;
+    flight->begins[0] = VT_HEADER_BYTES;
+    flight->begins[1] = flight->ends[0] = half;
+    flight->ends[1] = 2 * half;
+    flight->trigger_bytes = half / 10 * 6;
+    return flight;
+}
+
+/* ---- what is recorded ---- */
+
+void vt_flight_define(struct vt_flight *flight, const struct vt_record_head *head)
+{
+    const struct vt_string *string = (const void *)head;
+    const size_t length = sizeof VT_STEP_MARK - 1;
+    if (head->kind == VT_RECORD_STRING && head->bytes == sizeof *string + length &&
+        !memcmp(string + 1, VT_STEP_MARK, length))
+        flight->step_mark = string->id;
+}
+
+static void look_at_peak(struct peak *peak, uint64_t bytes)
+{
+    if (bytes <= peak->bytes)
+        return;
+    peak->bytes = bytes;
+    peak->chain = 0;
+}
+
+/* As live.c counts them; a free that failed is not undone, which matters little here. */
+static int64_t driver_change(const struct vt_event *event)
+{
+    const uint8_t not_device = VT_FLAG_HOST | VT_FLAG_REGISTERED | VT_FLAG_FOREIGN | VT_FLAG_CAPTURED;
+    if (event->kind == VT_EVENT_ALLOC || event->kind == VT_EVENT_HANDLE_CREATE)
+        return event->flags & not_device ? 0 : (int64_t)event->bytes;
+    return event->kind == VT_EVENT_FREE || event->kind == VT_EVENT_HANDLE_RELEASE ? -(int64_t)event->bytes
+                                                                                  : 0;
+}
+
+static void look_at_memory(struct vt_flight *flight, const struct vt_event *event)
+{
+    if (event->device_index < 0 || event->device_index >= (int)VT_MAX_DEVICES)
+        return;
+    if (event->layer == VT_LAYER_FRAMEWORK) {
+        look_at_peak(&flight->block_peaks[event->device_index], event->total_bytes);
+        return;
+    }
+    int64_t *bytes = &flight->driver_bytes[event->device_index];
+    *bytes += driver_change(event);
+    look_at_peak(&flight->driver_peaks[event->device_index], *bytes > 0 ? (uint64_t)*bytes : 0);
+}
+
+void vt_flight_look(struct vt_flight *flight, const struct vt_chunk *chunk)
+{
+    flight->flags = 0;
+    for (size_t i = 0; i < chunk->event_count; i++) {
+        const struct vt_event *event = chunk->events[i];
+        look_at_memory(flight, event);
+        if (event->kind == VT_EVENT_OOM || event->kind == VT_EVENT_ALLOC_FAILED)
+            flight->flags |= VT_CHAIN_REFUSAL;
+        else if (event->kind == VT_EVENT_MARK && event->detail != flight->step_mark)
+            flight->flags |= VT_CHAIN_MARK;
+    }
+}
+
+/* Of those that the chunk had. */
+static void set_chain(struct peak *peaks, uint64_t chain)
+{
+    for (size_t d = 0; d < VT_MAX_DEVICES; d++)
+        if (!peaks[d].chain)
+            peaks[d].chain = chain;
+}
+
+void vt_flight_note(struct vt_flight *flight, struct vt_chunk *chunk, uint64_t offset)
+{
+    const struct vt_chained_chunk_header *head = (const void *)chunk->stored.data;
+    struct vt_chains *chains = &flight->chains;
+    if (head->place == 0)
+        vt_chains_add(chains, &(struct vt_flight_chain){.number = ++flight->chain_count, .offset = offset});
+    if (!chains->count)
+        return;
+    set_chain(flight->block_peaks, flight->chain_count);
+    set_chain(flight->driver_peaks, flight->chain_count);
+    struct vt_flight_chain *chain = &chains->items[chains->count - 1];
+    chain->bytes += chunk->stored.bytes;
+    chain->ring_position = head->chunk.ring_position;
+    chain->flags |= flight->flags;
+    if (chain->bytes >= (flight->ends[0] - flight->begins[0]) / CHAINS_PER_REGION)
+        vt_chunk_end_chain(chunk);
+    atomic_store(&flight->compaction.from_end, offset + chunk->stored.bytes);
+}
+
+/* ---- what is kept ---- */
+
+struct plan {
+    struct vt_chains *chains;
+    uint64_t left_bytes;
+};
+
+static bool keep(struct plan *plan, size_t index)
+{
+    struct vt_flight_chain *chain = index < plan->chains->count ? &plan->chains->items[index] : NULL;
+    if (!chain || chain->flags & (VT_CHAIN_GAP | VT_CHAIN_KEPT))
+        return true;
+    if (chain->bytes > plan->left_bytes)
+        return false;
+    plan->left_bytes -= chain->bytes;
+    chain->flags |= VT_CHAIN_KEPT;
+    return true;
+}
+
+static void keep_latest(struct plan *plan, uint64_t bytes)
+{
+    const uint64_t least = plan->left_bytes > bytes ? plan->left_bytes - bytes : 0;
+    for (size_t i = plan->chains->count; i > 0 && plan->left_bytes > least && keep(plan, i - 1); i--)
+        ;
+}
+
+/* `around`: also so many before and after it. */
+static void keep_peaks(struct plan *plan, const struct peak *peaks, uint64_t around)
+{
+    for (size_t d = 0; d < VT_MAX_DEVICES; d++)
+        for (size_t i = 0; i < plan->chains->count && peaks[d].bytes; i++)
+            if (plan->chains->items[i].number + around >= peaks[d].chain &&
+                plan->chains->items[i].number <= peaks[d].chain + around)
+                keep(plan, i);
+}
+
+/* The latest first; with `before`, the chains before them. */
+static void keep_flagged(struct plan *plan, uint32_t flag, bool before)
+{
+    for (size_t i = plan->chains->count; i > before; i--)
+        if (plan->chains->items[i - 1].flags & flag && !keep(plan, i - 1 - before))
+            return;
+}
+
+static void keep_samples(struct plan *plan, uint64_t chain_count)
+{
+    uint64_t stride = 1;
+    while (chain_count / stride > SAMPLES)
+        stride *= 2;
+    for (size_t i = 0; i < plan->chains->count; i++)
+        if (plan->chains->items[i].number % stride == 0)
+            keep(plan, i);
+}
+
+static void make_plan(const struct vt_flight *flight, struct vt_chains *chains)
+{
+    const uint64_t region = flight->ends[0] - flight->begins[0];
+    struct plan plan = {.chains = chains, .left_bytes = region / 10 * 4};
+    for (size_t i = 0; i < chains->count; i++)
+        chains->items[i].flags &= ~(uint32_t)VT_CHAIN_KEPT;
+    keep_peaks(&plan, flight->block_peaks, 0);
+    keep_peaks(&plan, flight->driver_peaks, 0);
+    keep_flagged(&plan, VT_CHAIN_REFUSAL, false);
+    keep(&plan, 0);
+    keep_latest(&plan, region / 10);
+    keep_peaks(&plan, flight->block_peaks, 1);
+    keep_peaks(&plan, flight->driver_peaks, 1);
+    keep_flagged(&plan, VT_CHAIN_REFUSAL, true);
+    keep_flagged(&plan, VT_CHAIN_MARK, false);
+    keep_samples(&plan, flight->chain_count);
+}
+
+/* ---- from region to region ---- */
+
+static uint64_t used_bytes(const struct vt_flight *flight)
+{
+    const struct vt_file_header *header = &flight->session->file.header;
+    return header->chunks_end - header->chunks_offset;
+}
+
+static void begin(struct vt_flight *flight, struct vt_chunk *chunk)
+{
+    struct vt_compaction *compaction = &flight->compaction;
+    const struct vt_file_header *header = &flight->session->file.header;
+    vt_chunk_end_chain(chunk);
+    *compaction = (struct vt_compaction){.file = &flight->session->file,
+                                         .to_offset = flight->begins[!flight->region],
+                                         .to_limit = flight->ends[!flight->region],
+                                         .from_tail = header->chunks_end,
+                                         .from_end = header->chunks_end};
+    bool planned = true;
+    for (size_t i = 0; i < flight->chains.count && planned; i++)
+        planned = vt_chains_add(&compaction->from, &flight->chains.items[i]);
+    if (planned)
+        make_plan(flight, &compaction->from);
+    flight->compacts = planned && vt_compaction_start(compaction);
+    if (!flight->compacts)
+        vt_chains_free(&compaction->from);
+}
+
+/* The chains that came meanwhile, where they are then. */
+static bool add_new_chains(struct vt_flight *flight)
+{
+    struct vt_compaction *compaction = &flight->compaction;
+    bool added = true;
+    for (size_t i = compaction->from.count; i < flight->chains.count && added; i++) {
+        struct vt_flight_chain chain = flight->chains.items[i];
+        chain.offset = compaction->to_end - compaction->copied_to + chain.offset;
+        added = vt_chains_add(&compaction->to, &chain);
+    }
+    return added;
+}
+
+/* True if the other region is the one that is recorded to now. */
+static bool go_over(struct vt_flight *flight)
+{
+    struct vt_compaction *compaction = &flight->compaction;
+    struct vt_trace_file *file = &flight->session->file;
+    const uint64_t rest = file->header.chunks_end - compaction->copied_to;
+    const struct vt_trace_region old = {file->header.chunks_offset, file->header.chunks_end},
+                                 new = {compaction->to_offset, compaction->to_end + rest};
+    if (new.end > compaction->to_limit || !add_new_chains(flight))
+        return false;
+    file->end_limit = compaction->to_limit;
+    if (vt_trace_file_go_over(file, &old, &new, compaction->copied_to, compaction->to_end))
+        return false;
+    flight->region = !flight->region;
+    struct vt_chains before = flight->chains;
+    flight->chains = compaction->to;
+    compaction->to = before;
+    return true;
+}
+
+static void end(struct vt_flight *flight)
+{
+    struct vt_compaction *compaction = &flight->compaction;
+    const uint64_t region = flight->ends[0] - flight->begins[0];
+    const bool ready = atomic_load(&compaction->state) == VT_COMPACTION_READY;
+    flight->compacts = false;
+    if (!ready || !go_over(flight))
+        flight->session->file.end_limit = flight->ends[flight->region];
+    vt_chains_free(&compaction->from);
+    vt_chains_free(&compaction->to);
+    flight->trigger_bytes = region / 10 * 6;
+    if (used_bytes(flight) >= flight->trigger_bytes)
+        flight->trigger_bytes = used_bytes(flight) + region / 16;
+}
+
+void vt_flight_tend(struct vt_flight *flight, struct vt_chunk *chunk)
+{
+    if (flight->compacts && atomic_load(&flight->compaction.state) != VT_COMPACTION_RUNS) {
+        end(flight);
+        vt_chunk_end_chain(chunk);
+    }
+    if (!flight->compacts && flight->chains.count && used_bytes(flight) >= flight->trigger_bytes)
+        begin(flight, chunk);
+}
+
+bool vt_flight_wait(struct vt_flight *flight, struct vt_chunk *chunk)
+{
+    const unsigned region = flight->region;
+    if (!flight->compacts)
+        begin(flight, chunk);
+    if (flight->compacts)
+        vt_compaction_wait(&flight->compaction, WAIT_MS);
+    if (flight->compacts && atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS)
+        vt_compaction_stop(&flight->compaction);
+    if (flight->compacts)
+        end(flight);
+    vt_chunk_end_chain(chunk);
+    return flight->region != region;
+}
+
+void vt_flight_stop(struct vt_flight *flight)
+{
+    if (flight->compacts)
+        vt_compaction_stop(&flight->compaction);
+    if (flight->compacts)
+        end(flight);
+}
+
+unsigned vt_flight_threads(const struct vt_flight *flight)
+{
+    return flight->compacts && atomic_load(&flight->compaction.state) == VT_COMPACTION_RUNS;
+}

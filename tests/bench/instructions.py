@@ -1,0 +1,51 @@
+"""How many instructions a recorded event takes, counted by valgrind: the same on a busy machine as on a quiet one.
+
+    tests/bench/instructions.py [PYTHON]
+
+Prints them per pair of allocation and free, for several depths of Python frames, warmed up (two runs of different length are
+subtracted). Needs VRAMTRACE_BUILD, VRAMTRACE_RUN (the stand-in's run.sh) and valgrind.
+"""
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", HERE.parents[1] / "build")).resolve()
+RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
+LIBRARY = BUILD / "preload/libvramtrace.so"
+KINDS, FRAMES, PAIRS = ("driver", "block"), (3, 23, 60), (200, 1200)
+BLOCKS = BUILD / "tests/bench/libbench_seam.so"
+
+
+def count(kind, frames, pairs, python, folder):
+    """Instructions within vt_record in a whole run."""
+    environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0")
+    done = subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", "valgrind", "--tool=callgrind",
+                           f"--callgrind-out-file={folder}/counts", "--toggle-collect=vt_record", python,
+                           HERE / "deep_calls.py", kind, str(frames), str(pairs), str(BLOCKS)],
+                          env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not found:
+        raise RuntimeError(done.stderr[-2000:])
+    return int(found[1])
+
+
+def per_pair(kind, frames, python):
+    with tempfile.TemporaryDirectory() as folder:
+        less, more = (count(kind, frames, pairs, python, folder) for pairs in PAIRS)
+    return (more - less) / (PAIRS[1] - PAIRS[0])
+
+
+def main():
+    python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
+    for kind in KINDS:
+        for frames in FRAMES:
+            print(f"{kind:8}{frames:4} frames {per_pair(kind, frames, python):8.0f} instructions", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,452 @@
+"""The ring in memory: what a killed process leaves there is read and adopted, and nothing that happens to ring or trace
+hurts the host."""
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import ENVIRONMENT, LIBRARY, RUN, events, info, run, vramtrace  # noqa: E402
+from test_trouble import START, needs_root, python  # noqa: E402
+
+FOLDER = pathlib.Path("/dev/shm")
+STATE, CONSUMED, CHUNKS_END, IDENTITY, RING_PATH = 176, 200, 208, 1352, 1368  # fields of struct vt_file_header
+RING_IDENTITY, RING_HEADER_BYTES = 24, 12288  # of struct vt_ring_header
+CHUNK = struct.Struct("<IIIIIIQQ")  # struct vt_chunk_header
+DELAY_S = 0.3  # what a busy machine may add to the 0.1 s after which events are in the file
+pytestmark = pytest.mark.skipif(subprocess.run(["stat", "-fc%T", FOLDER], capture_output=True, text=True).stdout.strip()
+                                != "tmpfs", reason="needs /dev/shm in memory")
+
+
+def said(trace):
+    return " ".join(vramtrace("report", trace).stdout.split())
+
+
+def ring_bytes(trace):
+    return struct.unpack_from("<Q", trace.read_bytes(), 32)[0] * 64
+
+
+def allocations(trace):
+    return info(trace)["counts"]["kinds"]["alloc"]["driver"]
+
+
+unreaped = []
+
+
+@pytest.fixture(autouse=True)
+def reap():
+    yield
+    while unreaped:
+        process = unreaped.pop()
+        process.reap()
+        process.left.unlink(missing_ok=True)
+
+
+class Live:
+    """A recording process that answers each line of input with what it printed for it."""
+
+    def __init__(self, trace, **settings):
+        code = START + "for line in sys.stdin:\n    exec(line)\n    print('done', flush=True)\n"
+        self.trace = trace
+        self.process = subprocess.Popen(
+            [*RUN, "env", f"LD_PRELOAD={LIBRARY}", sys.executable, "-c", code], text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(trace), **settings})
+
+    def do(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        lines = []
+        while (answer := self.process.stdout.readline()) != "done\n":
+            assert answer, self.process.stderr.read()
+            lines.append(answer)
+        return "".join(lines)
+
+    def ring(self):
+        path = self.trace.read_bytes()[RING_PATH:RING_PATH + 256].partition(b"\0")[0]
+        return pathlib.Path(os.fsdecode(path))
+
+    def kill(self, reap=False):
+        """Who is dead and not yet waited for counts as alive: nobody adopts the ring, here or in another test."""
+        self.left = self.ring()
+        self.process.kill()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+        if reap:
+            self.reap()
+        else:
+            unreaped.append(self)
+
+    def reap(self):
+        self.process.communicate()
+
+    def end(self):
+        output, error = self.process.communicate()
+        assert self.process.returncode == 0, error
+        return error
+
+
+def live(trace, count=1, **settings):
+    process = Live(trace, **settings)
+    process.do(f"for _ in range({count}): allocate()")
+    return process
+
+
+def killed(trace, count=100, reap=False):
+    process = live(trace, count)
+    process.kill(reap)
+    return process.left
+
+
+# ---- Files ----
+
+
+def test_small_runs_make_small_traces(tmp_path):
+    python("for _ in range(10): allocate()", tmp_path / "x.vrt")
+    assert allocations(tmp_path / "x.vrt") == 10
+    assert (tmp_path / "x.vrt").stat().st_size < 20_000
+
+
+def test_the_ring_is_private_and_goes_at_the_end(tmp_path):
+    process = live(tmp_path / "x.vrt")
+    ring = process.ring()
+    status = ring.stat()
+    assert status.st_mode & 0o777 == 0o600 and status.st_blocks * 512 >= status.st_size > 4 << 20
+    assert str(ring).encode() in (tmp_path / "x.vrt").read_bytes()[:4096]
+    maps = pathlib.Path(f"/proc/{process.process.pid}/maps").read_text()
+    assert str(ring) in maps and "x.vrt" not in maps
+    process.end()
+    assert not ring.exists()
+    assert info(tmp_path / "x.vrt")["trace"]["complete"]
+
+
+def test_events_are_in_the_file_soon(tmp_path):
+    process = live(tmp_path / "x.vrt", 10)
+    time.sleep(0.1 + DELAY_S)
+    process.do("for _ in range(25): allocate()")
+    time.sleep(0.1 + DELAY_S)
+    process.ring().unlink()
+    assert allocations(tmp_path / "x.vrt") == 35
+    process.kill()
+
+
+def test_two_at_once(tmp_path):
+    both = [live(tmp_path / f"{number}.vrt", 50) for number in range(2)]
+    left = [process.ring() for process in both]
+    assert len(set(left)) == 2
+    for process in both:
+        process.end()
+        assert allocations(process.trace) == 50
+    assert not any(ring.exists() for ring in left)
+
+
+def test_a_running_process_is_read(tmp_path):
+    """Records move from the ring to the file all the time: none is missed, none is doubled."""
+    process = live(tmp_path / "x.vrt")
+    process.process.stdin.write("for _ in range(300000): cuda.cuMemFree_v2(allocate())\n")
+    process.process.stdin.flush()
+    before = 0
+    for _ in range(15):
+        seen = info(tmp_path / "x.vrt")
+        kinds, trace = seen["counts"]["kinds"], seen["trace"]
+        assert not trace["truncated"] and not trace["ring_missing"] and trace["state"] in ("recording", "complete")
+        assert seen["disagreements"]["unknown_frees"] == 0 and seen["disagreements"]["doubled_allocations"] == 0
+        made = kinds["alloc"]["driver"] + kinds.get("free", {}).get("driver", 0)
+        assert made >= before
+        before = made
+    process.kill()
+
+
+# ---- Killed ----
+
+
+@pytest.mark.parametrize("pause", [0, 0.05, 0.25])
+def test_killed(tmp_path, pause):
+    process = live(tmp_path / "x.vrt", 100)
+    time.sleep(pause)
+    process.do("for _ in range(100): allocate()")
+    ring = process.ring()
+    process.kill()
+    assert allocations(tmp_path / "x.vrt") == 200
+    assert info(tmp_path / "x.vrt")["trace"]["ring_missing"] is False
+    assert "Everything that it recorded until then is here" in said(tmp_path / "x.vrt")
+    ring.unlink()
+
+
+def last_moments(process):
+    """Allocates for half a second; the times (seconds) at which each was done."""
+    said = process.do("exec('import time; end = time.monotonic() + 0.6\\nwhile time.monotonic() < end: allocate(), "
+                      "print(time.monotonic()), time.sleep(0.002)')")
+    return [float(line) for line in said.split()]
+
+
+def test_killed_and_the_ring_is_gone(tmp_path):
+    process = live(tmp_path / "x.vrt")
+    times = last_moments(process)
+    end = time.monotonic()
+    process.kill()
+    process.left.unlink()
+    assert allocations(tmp_path / "x.vrt") - 1 >= sum(moment < end - 0.1 - DELAY_S for moment in times) > 0
+    seen = info(tmp_path / "x.vrt")["trace"]
+    assert seen["ring_missing"] is True and seen["complete"] is False and not seen["truncated"]
+    assert "At most 0.1 s is missing" in said(tmp_path / "x.vrt")
+
+
+def test_a_ring_that_is_not_the_traces(tmp_path):
+    """Another identity, a cut file, another folder, a link: it is as if there were none."""
+    ring = killed(tmp_path / "x.vrt")
+    original, trace = ring.read_bytes(), (tmp_path / "x.vrt").read_bytes()
+    wrong = bytearray(original)
+    wrong[RING_IDENTITY] ^= 1
+    for data in (bytes(wrong), original[:-64], original[:100], b""):
+        ring.write_bytes(data)
+        assert info(tmp_path / "x.vrt")["trace"]["ring_missing"] is True
+    ring.write_bytes(original)
+    assert info(tmp_path / "x.vrt")["trace"]["ring_missing"] is False
+    elsewhere = tmp_path / ring.name
+    elsewhere.symlink_to(ring)
+    for place in (elsewhere, FOLDER / "x" / ".." / ("a" + ring.name), FOLDER / "somebody.ring"):
+        changed = bytearray(trace)
+        changed[RING_PATH:RING_PATH + 256] = str(place).encode().ljust(256, b"\0")[:256]
+        (tmp_path / "y.vrt").write_bytes(changed)
+        assert info(tmp_path / "y.vrt")["trace"]["ring_missing"] is True
+    ring.unlink()
+
+
+def test_killed_between_the_steps_of_a_chunk(tmp_path):
+    """Whole chunks that the header does not name count; half a chunk is no damage."""
+    process = live(tmp_path / "x.vrt", 100)
+    time.sleep(0.1 + DELAY_S)
+    process.do("for _ in range(100): allocate()")
+    time.sleep(0.1 + DELAY_S)
+    ring = process.ring()
+    process.kill()
+    data = bytearray((tmp_path / "x.vrt").read_bytes())
+    offset, found = 4096, []
+    while offset < len(data):
+        fields = CHUNK.unpack_from(data, offset)
+        found.append((offset, fields[6]))
+        offset += fields[1] + fields[2]
+    assert len(found) > 1
+    first = data[found[0][0]:found[1][0]]
+    for back in range(1, len(found)):
+        end, position = found[-back][0], found[-back - 1][1]
+        data[CONSUMED:CHUNKS_END + 8] = struct.pack("<QQ", position, end)
+        for rest in (b"", first[:-1], first, bytes(1000)):  # the third is an old chunk
+            (tmp_path / "y.vrt").write_bytes(data + rest)
+            assert allocations(tmp_path / "y.vrt") == 200
+            assert not info(tmp_path / "y.vrt")["trace"]["truncated"]
+    ring.unlink()
+
+
+# ---- Adoption ----
+
+
+def wait_until_gone(ring, seconds=5):
+    for _ in range(seconds * 20):
+        if not ring.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{ring} is still there")
+
+
+def test_the_next_process_adopts_a_ring(tmp_path):
+    ring = killed(tmp_path / "x.vrt", 1000)
+    before = [event["address"] for event in events(tmp_path / "x.vrt", stacks=False)]
+    unreaped.pop().reap()
+    later = live(tmp_path / "later.vrt")
+    wait_until_gone(ring)
+    seen = info(tmp_path / "x.vrt")["trace"]
+    assert seen["state"] == "killed" and seen["complete"] is False and seen["ring_missing"] is False
+    assert [event["address"] for event in events(tmp_path / "x.vrt", stacks=False)] == before and len(before) >= 1000
+    assert "The process was killed. Everything" in said(tmp_path / "x.vrt")
+    vramtrace("info", "--verify", tmp_path / "x.vrt")
+    later.end()
+    assert allocations(tmp_path / "later.vrt") == 1
+
+
+def test_many_rings_and_several_adopters(tmp_path):
+    left = [killed(tmp_path / f"{number}.vrt", 10 + number, reap=True) for number in range(6)]
+    adopters = [live(tmp_path / f"later{number}.vrt") for number in range(3)]
+    for ring in left:
+        wait_until_gone(ring)
+    for process in adopters:
+        process.end()
+    for number in range(6):
+        assert allocations(tmp_path / f"{number}.vrt") == 10 + number
+        assert info(tmp_path / f"{number}.vrt")["trace"]["state"] == "killed"
+
+
+def test_a_process_adopts_as_long_as_it_lives(tmp_path):
+    first = live(tmp_path / "first.vrt")
+    time.sleep(2)
+    rings = [killed(tmp_path / f"{number}.vrt", 10, reap=True) for number in range(3)]
+    for ring in rings:
+        wait_until_gone(ring, seconds=10)
+    first.end()
+    assert [allocations(tmp_path / f"{number}.vrt") for number in range(3)] == [10, 10, 10]
+
+
+def test_a_trace_that_was_moved(tmp_path):
+    """Its ring is still found by who reads it, but takes little memory."""
+    left = [killed(tmp_path / f"{number}.vrt", 1000, reap=True) for number in range(3)]
+    (tmp_path / "0.vrt").rename(tmp_path / "moved.vrt")
+    (tmp_path / "1.vrt").unlink()
+    (tmp_path / "1.vrt").write_text("something else")
+    (tmp_path / "2.vrt").rename(tmp_path / "two.vrt")
+    other = live(tmp_path / "2.vrt", 7)
+    process = live(tmp_path / "later.vrt")
+    for _ in range(100):
+        blocks = [ring.stat().st_blocks for ring in left]
+        if max(blocks) < 1000:
+            break
+        time.sleep(0.05)
+    assert max(blocks) < 1000, blocks
+    process.end()
+    other.end()
+    assert allocations(tmp_path / "moved.vrt") == 1000 and allocations(tmp_path / "two.vrt") == 1000
+    assert allocations(tmp_path / "2.vrt") == 7
+    assert (tmp_path / "1.vrt").read_text() == "something else"
+    for ring in left:
+        ring.unlink()
+
+
+def test_rings_of_the_living_stay(tmp_path):
+    process = live(tmp_path / "x.vrt", 10)
+    os.kill(process.process.pid, signal.SIGSTOP)
+    killed_ring = killed(tmp_path / "y.vrt", reap=True)
+    later = live(tmp_path / "later.vrt")
+    wait_until_gone(killed_ring)
+    assert process.ring().exists()
+    os.kill(process.process.pid, signal.SIGCONT)
+    process.do("allocate()")
+    later.end()
+    process.end()
+    assert allocations(tmp_path / "x.vrt") == 11
+
+
+@pytest.mark.parametrize("damage", ["head", "body", "cut", "positions"])
+def test_a_damaged_ring_hurts_nobody(tmp_path, damage):
+    ring = killed(tmp_path / "x.vrt", 300)
+    data = bytearray(ring.read_bytes())
+    if damage == "head":
+        for slot in range(0, 400, 7):
+            data[RING_HEADER_BYTES + slot * 64:RING_HEADER_BYTES + slot * 64 + 8] = struct.pack("<HBBI", 60000, 20, 1, 2**32 - 1)
+    elif damage == "body":
+        data[RING_HEADER_BYTES:RING_HEADER_BYTES + 400 * 64] = b"\xff" * 400 * 64
+    elif damage == "positions":
+        data[88:104] = struct.pack("<QQ", 2**63, 5)
+    ring.write_bytes(data[:5000] if damage == "cut" else data)
+    vramtrace("info", tmp_path / "x.vrt")
+    unreaped.pop().reap()
+    later = live(tmp_path / "later.vrt", 10)
+    time.sleep(2)
+    later.do("allocate()")
+    later.end()
+    assert allocations(tmp_path / "later.vrt") == 11
+    vramtrace("info", tmp_path / "x.vrt")
+    ring.unlink(missing_ok=True)
+
+
+def test_a_program_that_became_another(tmp_path):
+    """exec: the process lives on, and adopts what its first program left."""
+    code = START + "for _ in range(3): allocate()\n"
+    second = code + "import time; time.sleep(3)\n"
+    run([sys.executable, "-c", f"{code}\nos.execv(sys.executable, [sys.executable, '-c', {second!r}])"], tmp_path / "%p.vrt")
+    traces = sorted(tmp_path.iterdir())
+    assert len(traces) == 2
+    assert [allocations(trace) for trace in traces] == [3, 3]
+    assert sorted(info(trace)["trace"]["state"] for trace in traces) == ["complete", "killed"]
+
+
+# ---- Traces that others change ----
+
+
+@pytest.mark.parametrize("way", ["truncate", "remove", "replace"])
+def test_others_change_the_trace(tmp_path, way):
+    process = live(tmp_path / "x.vrt", 1000)
+    time.sleep(0.1 + DELAY_S)
+    if way == "truncate":
+        os.truncate(tmp_path / "x.vrt", 0)
+    else:
+        (tmp_path / "x.vrt").unlink()
+    if way == "replace":
+        (tmp_path / "x.vrt").write_text("precious")
+    for _ in range(3):
+        process.do("for _ in range(1000): allocate()")
+        time.sleep(0.15)
+    process.end()
+    if way == "truncate":
+        seen = info(tmp_path / "x.vrt")
+        assert seen["trace"]["truncated"] and seen["trace"]["damaged_bytes"] > 0
+        assert 3000 <= seen["counts"]["kinds"]["alloc"]["driver"] < 4000
+        assert "The file is damaged" in said(tmp_path / "x.vrt")
+    elif way == "replace":
+        assert (tmp_path / "x.vrt").read_text() == "precious"
+    else:
+        assert not (tmp_path / "x.vrt").exists()
+
+
+# ---- Folders ----
+
+
+def with_memory(tmp_path, mount, code, **settings):
+    """Runs code where /dev/shm is another one."""
+    script = f'{mount} && exec "$@"'
+    return run(["unshare", "-m", "bash", "-c", script, "bash", sys.executable, "-c", START + code], tmp_path / "x.vrt", check=False,
+               **settings)
+
+
+SHOW = """
+import time
+allocate()
+print([line.split()[-1] for line in open("/proc/self/maps") if ".ring" in line])
+"""
+SIZES = [("1m", {}, 4 << 20, ""), ("32m", {}, 512 << 10, "/dev/shm"), ("32m", {"VRAMTRACE_RING": "4MiB"}, 4 << 20, "/dev/shm"),
+         ("8m", {"VRAMTRACE_RING": "16MiB"}, 16 << 20, "")]
+
+
+@needs_root
+@pytest.mark.parametrize("size,settings,bytes_of_ring,folder", SIZES)
+def test_small_memory(tmp_path, size, settings, bytes_of_ring, folder):
+    result = with_memory(tmp_path, f"mount -t tmpfs -o size={size} tmpfs /dev/shm", SHOW,
+                         XDG_RUNTIME_DIR="", **settings)
+    assert result.returncode == 0, result.stderr
+    assert ring_bytes(tmp_path / "x.vrt") == bytes_of_ring
+    assert (folder in result.stdout) if folder else result.stdout.startswith("[]")
+    assert info(tmp_path / "x.vrt")["trace"]["complete"]
+
+
+@needs_root
+@pytest.mark.parametrize("mount", ["mount -t tmpfs -o ro tmpfs /dev/shm", "mount --bind {} /dev/shm"])
+def test_no_memory_to_share(tmp_path, mount):
+    """A read-only one, a disk: private memory; a killed process loses a little then, and it is said."""
+    (tmp_path / "disk").mkdir()
+    result = with_memory(tmp_path, mount.format(tmp_path / "disk"), SHOW, XDG_RUNTIME_DIR="/nonexistent")
+    assert result.returncode == 0 and result.stdout == "[]\n", result.stderr
+    assert info(tmp_path / "x.vrt")["trace"]["complete"]
+    assert list((tmp_path / "disk").iterdir()) == []
+    (tmp_path / "x.vrt").unlink()
+    result = with_memory(tmp_path, mount.format(tmp_path / "disk"), f"""
+import time
+for _ in range(50): allocate()
+time.sleep({0.1 + DELAY_S})
+for _ in range(50): allocate()
+os.kill(os.getpid(), 9)""", XDG_RUNTIME_DIR="")
+    assert result.returncode in (-9, 137)
+    assert 50 <= allocations(tmp_path / "x.vrt") <= 100
+    assert info(tmp_path / "x.vrt")["trace"]["ring_missing"] is True
+    assert "At most 0.1 s is missing" in said(tmp_path / "x.vrt")
+
+
+@needs_root
+def test_the_folder_of_the_session(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    result = with_memory(tmp_path, f"mount -t tmpfs -o ro tmpfs /dev/shm && mount -t tmpfs tmpfs {folder}", SHOW,
+                         XDG_RUNTIME_DIR=str(folder))
+    assert re.search(rf"{folder}/vramtrace\.\d+\.\d+\.[0-9a-f]{{16}}\.ring", result.stdout), result.stdout + result.stderr

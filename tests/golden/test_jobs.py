@@ -1,0 +1,255 @@
+"""report and oom of a folder or of several traces: what is found, what is merged, what is said of the rest."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+
+from harness import ANALYZER, LIBRARIES, PROGRAMS, STANDIN
+from test_cli import check_refused, run
+from trace_file import ALLOC, DRIVER, TraceFile
+
+LAUNCH, UUID = 26, 27
+MIB = 1 << 20
+
+
+def write_rank(path, rank, sizes=(64 * MIB,), world=4, host=b"host", pid=None, uuid=None, started_ns=0, **variables):
+    """A killed process's trace: context, then driver memory of those sizes, one after the other."""
+    trace = TraceFile(host=host, started_ns=1_700_000_000_000_000_000 + started_ns)
+    trace.process([b"python", b"train.py"], b"/work", b"/usr/bin/python")
+    if rank is not None:
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "TORCHELASTIC_RUN_ID": "x", **variables}
+    if variables:
+        trace.record(LAUNCH, b"".join(f"{name}={value}".encode() + b"\0" for name, value in variables.items()))
+    trace.device(0, 1 << 30, b"card")
+    if uuid:
+        trace.record(UUID, struct.pack("<II16s", 0, 0, uuid))
+    for number, size in enumerate(sizes):
+        trace.event(ALLOC, DRIVER, address=(number + 1) << 32, size=size)
+    trace.write(path)
+    if pid:
+        data = bytearray(path.read_bytes())
+        struct.pack_into("<I", data, 56, pid)
+        path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def job(tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(4):
+        write_rank(folder / f"x.{rank}.vrt", rank, sizes=[64 * MIB] * (1 + (rank == 2)))
+    return folder
+
+
+def merged(*arguments, status=0, command="report"):
+    result = run(command, "--json", *arguments)
+    assert result.returncode == status, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_folder_is_a_job(job):
+    told = merged(job)
+    assert told["format"] == "vramtrace.job/1"
+    assert [process["rank"] for process in told["processes"]] == [0, 1, 2, 3]
+    assert [process["devices"][0]["peak"]["used_bytes"] // MIB for process in told["processes"]] == [64, 64, 128, 64]
+    (run_told,) = told["runs"]
+    assert run_told["launcher"] == "torchrun" and run_told["missing_ranks"] == [] and run_told["imbalance"] == 2
+    assert [odd["process"] for odd in run_told["groups"][0]["odd"]] == [2]
+    assert told["unread"] == []
+
+
+def test_several_traces_are_the_same_job(job):
+    paths = sorted(job.iterdir())
+    alone = merged(*paths)
+    assert {**alone, "what": None} == {**merged(job), "what": None}
+    assert {**merged(*paths[::-1]), "what": None} == {**alone, "what": None}
+
+
+def test_folders_in_folders_and_names_without_vrt(job, tmp_path):
+    (job / "node1" / "deep").mkdir(parents=True)
+    write_rank(job / "node1" / "deep" / "other", 4, world=5, host=b"node1")
+    (job / "notes.txt").write_text("no trace")
+    (job / ".hidden.vrt").write_text("no trace")
+    (job / "loop").symlink_to(job)
+    told = merged(job)
+    assert len(told["processes"]) == 5 and {process["host"] for process in told["processes"]} == {"host", "node1"}
+    assert "differ" in told["timeline"]["clock"]
+
+
+def test_a_file_counts_once(job):
+    first = job / "x.0.vrt"
+    os.link(first, job / "again.vrt")
+    (job / "link.vrt").symlink_to(first)
+    assert len(merged(job)["processes"]) == 4
+    assert len(merged(first, first, job / "x.1.vrt")["processes"]) == 2
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_merged(job):
+    (job / "empty.vrt").touch()
+    (job / "foreign.vrt").write_text("these are notes\n" * 1000)
+    (job / "dead.vrt").symlink_to("nowhere")
+    short = job / "x.3.vrt"
+    short.write_bytes(short.read_bytes()[:100])
+    result = run("report", "--json", job, job / "none.vrt")
+    told = json.loads(result.stdout)
+    names = {os.path.basename(item["file"]) for item in told["unread"]}
+    assert result.returncode == 3 and names == {"dead.vrt", "empty.vrt", "foreign.vrt", "none.vrt", "x.3.vrt"}
+    assert all(item["why"] and item["file"] not in item["why"] for item in told["unread"])
+    assert len(result.stderr.splitlines()) == 5 and all(name in result.stderr for name in names)
+    assert len(told["processes"]) == 3 and told["runs"][0]["missing_ranks"] == [3]
+    text = run("report", job)
+    assert text.returncode == 3 and "4 FILES NOT READ" in text.stdout and "foreign.vrt" in text.stdout
+    assert "No trace of rank 3." in " ".join(text.stdout.split()) and "1 node" in text.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_one_that_may_not_be_read(job):
+    (job / "x.1.vrt").chmod(0)
+    assert [os.path.basename(item["file"]) for item in merged(job, status=3)["unread"]] == ["x.1.vrt"]
+
+
+def test_damage_within_is_no_reason_to_leave_a_trace_out(job):
+    path = job / "x.1.vrt"
+    data = path.read_bytes()
+    path.write_bytes(data[:8192 + 64 * 8])  # the ring is cut
+    told = merged(job)
+    assert len(told["processes"]) == 4 and not told["processes"][1]["complete"]
+
+
+def test_nothing_to_read(tmp_path):
+    check_refused(run("report", tmp_path), 3, "no trace is in this folder", str(tmp_path))
+    (tmp_path / "x.vrt").touch()
+    result = run("report", tmp_path)
+    assert result.returncode == 3 and result.stdout == "" and "x.vrt" in result.stderr
+    assert run("report", tmp_path / "a.vrt", tmp_path / "b.vrt").returncode == 3
+
+
+@pytest.mark.parametrize("option", ["--at=end", "--by=line", "--explain=cached", "--device=0", "--depth=2", "--axis=time", "--from=end", "--to=end"])
+def test_options_for_one_trace(job, option):
+    check_refused(run("report", option, job), 2, option.split("=")[0], "--each")
+
+
+def test_each_by_itself(job):
+    lines = run("report", "--each", "--json", job).stdout.splitlines()
+    assert [json.loads(line)["format"] for line in lines] == ["vramtrace.report/1"] * 4
+    assert run("report", "--each", "--by", "category", job).stdout.count("vramtrace report  python") == 4
+    path = job / "x.0.vrt"
+    assert run("report", "--each", path).stdout == run("report", path).stdout
+
+
+def test_a_bad_rules_file_is_wrong_use(job, tmp_path):
+    (tmp_path / "rules").write_text("nonsense\n")
+    assert run("report", "--rules", tmp_path / "rules", job).returncode == 2
+
+
+def columns(line):
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else not unicodedata.combining(letter) for letter in line)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_lines_fit(job, width):
+    for command in ("report", "oom"):
+        for line in run(command, "--width", width, job, env={"LC_ALL": "C.UTF-8"}).stdout.splitlines():
+            assert columns(line) <= width or str(job) in line, line  # a command is never cut
+
+
+def test_a_terminal_without_utf8(job):
+    text = run("report", job, env={"LC_ALL": "C"}).stdout
+    assert text.isascii() and "rank 2" in text
+
+
+def test_names_do_not_move_the_cursor(tmp_path):
+    for rank in range(2):
+        write_rank(tmp_path / f"{rank}.vrt", rank, world=2, host=b"a\x1b[2Jb", TORCHELASTIC_RUN_ID="x\x1b]0;y\x07")
+    for arguments in ([], ["--json"]):
+        text = run("report", *arguments, tmp_path).stdout
+        assert "\x1b" not in text and "\x07" not in text and "torchrun" in text
+
+
+def test_cards(tmp_path):
+    for rank, visible in enumerate(["0", "1", "1"]):
+        write_rank(tmp_path / f"{rank}.vrt", rank, world=3, sizes=[(rank + 1) * MIB], uuid=bytes([65 + int(visible)] * 16), pid=50 + rank,
+                   CUDA_VISIBLE_DEVICES=visible)
+    cards = merged(tmp_path)["cards"]
+    assert [(card["number"], card["known_by_uuid"], len(card["processes"])) for card in cards] == [(0, True, 1), (1, True, 2)]
+    assert [holder["bytes"] for holder in cards[1]["processes"]] == [3 * MIB, 2 * MIB]
+    assert cards[1]["uuid"] == "GPU-42424242-4242-4242-4242-424242424242"
+
+
+def test_old_traces_have_neither_ranks_nor_uuids(tmp_path):
+    for number in range(2):
+        write_rank(tmp_path / f"{number}.vrt", None, pid=50 + number)
+    told = merged(tmp_path)
+    assert [process["rank"] for process in told["processes"]] == [-1, -1] and not told["cards"][0]["known_by_uuid"]
+    assert "known by their numbers alone" in run("report", tmp_path).stdout
+
+
+def test_oom_of_a_job_that_did_not_run_out(job):
+    told = merged(job, command="oom")
+    assert told["format"] == "vramtrace.job_oom/1" and told["falls"] == [] and told["first_differs"] == []
+    assert "ended none of these processes" in run("oom", job).stdout
+
+
+def test_top_shortens_tables(job):
+    text = run("report", "--top", "2", job).stdout
+    assert "2 more" in text
+    assert len(merged("--top", "1", job)["runs"][0]["groups"][0]["odd"][0]["categories"]) == 1
+
+
+def test_a_thousand_traces(tmp_path):
+    data = write_rank(tmp_path / "0.vrt", 0, world=1000).read_bytes()
+    for rank in range(1, 1000):
+        (tmp_path / f"{rank}.vrt").write_bytes(data.replace(b"RANK=0\0LOCAL_RANK=0\0", f"RANK={rank}\0LOCAL_RANK=0\0".encode())
+                                               if rank < 10 else data)
+    told = merged(tmp_path)  # those that all say that they are rank 0 are runs of their own
+    assert len(told["processes"]) == 1000 and told["runs"][0]["missing_ranks"] == list(range(10, 1000))
+
+
+# What launchers set, seen by a real process under the library.
+
+LAUNCHERS = {
+    "torchrun": "RANK=$i LOCAL_RANK=$i WORLD_SIZE=3 TORCHELASTIC_RUN_ID=none MASTER_PORT=29500",
+    "Slurm": "SLURM_PROCID=$i SLURM_LOCALID=$i SLURM_STEP_NUM_TASKS=3 SLURM_STEP_ID=0 SLURM_JOB_ID=77",
+    "Open MPI": "OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_SIZE=3 PMIX_NAMESPACE=a@1",
+    "MPI": "PMI_RANK=$i PMI_SIZE=3 MPI_LOCALRANKID=$i",
+}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_run_under_a_launcher(launcher, inside, tmp_path):
+    """`vramtrace run srun python …`, and `srun vramtrace run python …`: traces named by rank, cards told apart."""
+    program, start = PROGRAMS / "way_linked", f"{ANALYZER} run --quiet -o {tmp_path}/"
+    one = f"env {LAUNCHERS[launcher]} CUDA_VISIBLE_DEVICES=$((i % 2)) {start if inside else ''} {program}"
+    script = f"for i in 0 1 2; do {one} & done; wait"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("VRAMTRACE_", "SLURM", "OMPI", "PMI"))}
+    environment.update(LD_LIBRARY_PATH=str(STANDIN), VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_LIBRARY=str(LIBRARIES["trace"]))
+    command = ["sh", "-c", script] if inside else [ANALYZER, "run", "--quiet", "-o", f"{tmp_path}/", "sh", "-c", script]
+    subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    assert sorted(path.name.split(".")[-2] for path in tmp_path.iterdir()) == ["0", "1", "2"]
+    told = merged(tmp_path)
+    (run_told,) = told["runs"]
+    assert run_told["launcher"] == launcher and run_told["world_size"] == 3 and run_told["missing_ranks"] == []
+    assert [card["number"] for card in told["cards"]] == [0, 1] and len({card["uuid"] for card in told["cards"]}) == 2
+    assert [len(card["processes"]) for card in told["cards"]] == [2, 1]
+    if launcher == "Slurm":
+        assert run_told["name"] == "77"
+
+
+def test_a_copy_of_a_trace_is_no_other_process(job):
+    """As `vramtrace ctl snapshot` makes: the one with the most events counts."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(STANDIN), "LD_PRELOAD": str(LIBRARIES["trace"]), "VRAMTRACE_OUT": str(job / "real.vrt")}
+    subprocess.run([PROGRAMS / "way_linked"], env=environment, check=True, timeout=60, capture_output=True)
+    data = (job / "real.vrt").read_bytes()
+    (job / "a.vrt").write_bytes(data)
+    (job / "b.vrt").write_bytes(data[:-100])  # its last chunk is damaged
+    told = merged(job)
+    assert len(told["processes"]) == 5
+    assert {os.path.basename(item["file"]): item["is_copy"] for item in told["unread"]} == {"b.vrt": True, "real.vrt": True}
+    text = run("report", job)
+    assert "NOT READ" not in text.stdout and "Left out:" in text.stdout and text.stderr == ""

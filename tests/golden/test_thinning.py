@@ -1,0 +1,83 @@
+"""Long traces are thinned: what is alive at the moments that are shown is all there, and the output says what is not."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/bench"), str(ROOT / "tests")]
+import growth  # noqa: E402
+from helpers import ENVIRONMENT  # noqa: E402
+
+ABOVE = 20000  # events: a short trace is thinned as one of millions is
+# What the manual says is of the moments looked at; and what tells that there are such.
+OF_MOMENTS = {"timeline", "temporary_peak_bytes", "omitted"}
+
+
+def run(*arguments, above=ABOVE):
+    result = subprocess.run([growth.VRAMTRACE, *arguments], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)},
+                            capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def without_moments(item):
+    if isinstance(item, dict):
+        return {name: without_moments(value) for name, value in item.items() if name not in OF_MOMENTS}
+    return [without_moments(value) for value in item] if isinstance(item, list) else item
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    made = {}
+
+    def make(shape):
+        if shape not in made:
+            path = tmp_path_factory.mktemp("thinning") / f"{shape}.vrt"
+            made[shape] = growth.grow(shape, 100000, path), path
+        return made[shape]
+    return make
+
+
+@pytest.mark.parametrize("shape", ["evaluations", "gradients", "gradients_kept", "groups", "holders", "stacks", "views"])
+def test_shown_moments_are_those_of_all_events(shape, traces):
+    events, trace = traces(shape)
+    for command in ("report", "leaks"):
+        thinned = json.loads(run(command, "--json", trace))
+        whole = json.loads(run(command, "--json", "--all-events", trace))
+        assert without_moments(thinned) == without_moments(whole)
+        assert thinned["trace"]["events"] == whole["trace"]["events"] == events
+        assert events * 0.05 < thinned["trace"]["omitted"] < events
+        assert "omitted" not in whole["trace"]
+
+
+def test_the_chart_shows_no_more_than_there_was(traces):
+    trace = traces("evaluations")[1]
+    thinned, whole = (json.loads(run("timeline", "--json", *more, trace))["devices"][0]["timeline"] for more in ((), ("--all-events",)))
+    own, full = thinned["driver_bytes"], whole["driver_bytes"]
+    assert len(own) == len(full) and max(own) == max(full)
+    assert all(one <= two for one, two in zip(own, full))
+
+
+def test_the_text_says_what_is_missing(traces):
+    events, trace = traces("evaluations")
+    for command in ("report", "leaks", "timeline"):
+        text = " ".join(run(command, trace).split())
+        assert f" of {events:,} events were not looked at one by one" in text and "--all-events" in text
+        assert "one by one" not in run(command, "--all-events", trace)
+        assert "one by one" not in run(command, trace, above=events)
+
+
+def test_a_moment_that_is_asked_for_is_complete(traces):
+    trace = traces("evaluations")[1]
+    shown, whole = (json.loads(run("report", "--json", "--at", "event:50001", *more, trace)) for more in ((), ("--all-events",)))
+    assert shown["devices"][0]["at"]["event"] == 50001 and shown["trace"]["omitted"] > 0
+    assert without_moments(shown["devices"][0]["at"]) == without_moments(whole["devices"][0]["at"])
+
+
+def test_steps_that_would_be_lost_are_read_as_a_whole(traces):
+    trace = traces("passes")[1]
+    assert run("report", trace) == run("report", "--all-events", trace)

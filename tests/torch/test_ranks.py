@@ -1,0 +1,141 @@
+"""Eight ranks on two devices, launched by the real torchrun over gloo: the merged report against each rank's own counters."""
+import json
+import pathlib
+import re
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PROGRAM, PYTHON, RUN, run, vramtrace  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not RUN, reason="eight ranks share stand-in devices")
+SCRIPT = pathlib.Path(__file__).resolve().parent / "ranks_script.py"
+CONTEXT = 300 << 20  # of the stand-in
+
+
+def launch(folder, layout, *options, ranks=8, inside=False, check=True, **settings):
+    """`vramtrace run torchrun SCRIPT`, or `torchrun --no-python vramtrace run python SCRIPT`. What the ranks counted."""
+    record = [PROGRAM, "run", "--quiet", "-o", folder]
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
+    command = [*torchrun, "--no-python", *record, PYTHON] if inside else [*record, *torchrun]
+    run([*command, SCRIPT, layout, folder, *options], preload=False, check=check, VRAMTRACE_STANDIN_DEVICES="2",
+        OMP_NUM_THREADS="1", VRAMTRACE_STANDIN_SHARED=str(folder / "shared"), **settings)
+    counted = [json.loads(path.read_text()) for path in sorted(folder.glob("rank*.json"))]
+    assert not check or len(counted) == ranks
+    return counted
+
+
+def merged(folder, command="report"):
+    return json.loads(vramtrace(command, "--json", folder).stdout)
+
+
+def check_counters(told, counted):
+    """To the byte, of each rank and of each card."""
+    assert [process["rank"] for process in told["processes"]] == [truth["rank"] for truth in counted]
+    for process, truth in zip(told["processes"], counted):
+        (device,) = process["devices"]
+        assert process["pid"] == truth["pid"] and process["complete"] and process["dropped"] == 0
+        assert device["index"] == truth["device"] == told["cards"][device["card"]]["number"]
+        assert device["peak"]["block_bytes"] == truth["allocated_peak"]
+        assert device["reserved_peak_bytes"] == truth["reserved_peak"]
+        assert device["end"]["segment_bytes"] == truth["reserved"]
+    for card in told["cards"]:
+        mine = {process: told["processes"][process] for process in (holder["process"] for holder in card["processes"])}
+        used = {truth["card_used"] for truth in counted if truth["device"] == card["number"]}
+        assert card["known_by_uuid"] and len(mine) == len(counted) // 2
+        assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == \
+            {number: counted[number]["reserved_peak"] for number in mine}
+        assert {card["most_bytes"]} == used and card["context_bytes"] % CONTEXT == 0
+
+
+def only_group(told, layout):
+    (run_told,) = told["runs"]
+    assert run_told["launcher"] == "torchrun" and run_told["missing_ranks"] == [] and run_told["layout"] == layout
+    (group,) = run_told["groups"]
+    return group
+
+
+def line_of(text):
+    return next(number for number, line in enumerate(SCRIPT.read_text().splitlines(), 1) if text in line)
+
+
+def test_ddp_with_two_that_differ(tmp_path):
+    counted = launch(tmp_path, "ddp", "--odd", 3, "--keep", 5)
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    group = only_group(told, "data_parallel")
+    large, keeping = group["odd"]
+    assert (large["process"], keeping["process"]) == (3, 5)
+    assert large["bytes"] - large["usual_bytes"] == large["difference_bytes"] > 20 << 20
+    assert large["lines"][0]["line"] == line_of("self.down(torch.relu(self.up(inputs)))")
+    assert keeping["lines"][0]["line"] == line_of("kept.append(") and keeping["lines"][0]["usual_bytes"] == 0
+    # The allocator cuts nothing under 1 MiB off a block that it gives again.
+    assert 3 * (8 << 20) <= keeping["lines"][0]["bytes"] == keeping["difference_bytes"] < 3 * (9 << 20)
+    text = " ".join(vramtrace("report", tmp_path).stdout.split())
+    assert f"ranks_script.py:{line_of('kept.append(')} step" in text and "Rank 3 peaks at" in text and "Why rank 3 differs" in text
+
+
+def test_fsdp(tmp_path):
+    counted = launch(tmp_path, "fsdp", inside=True)
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    group = only_group(told, "sharded_data_parallel")
+    assert group["processes"] == list(range(8)) and group["odd"] == [] and "32 of 32 parameters are parts" in group["basis"]
+
+
+def test_tensor_parallel(tmp_path):
+    counted = launch(tmp_path, "tensor", ranks=4)
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    assert "256x256 of 256x1024" in only_group(told, "tensor_parallel")["basis"]
+
+
+def test_pipeline(tmp_path):
+    counted = launch(tmp_path, "pipeline")
+    told = merged(tmp_path)
+    check_counters(told, counted)
+    (run_told,) = told["runs"]
+    assert run_told["layout"] == "pipeline"
+    assert [(group["processes"], group["modules"]) for group in run_told["groups"]] == [([rank], f"layers.{rank}") for rank in range(8)]
+
+
+def test_the_first_that_runs_out(tmp_path):
+    launch(tmp_path, "ddp", "--fill", 2, ranks=4, check=False, VRAMTRACE_STANDIN_MEMORY="8GiB")
+    told = merged(tmp_path, "oom")
+    first, *others = told["falls"]
+    assert first["process"] == 2 and first["refusal"]["asked_bytes"] == 1 << 30 and first["refusal"]["line"] == line_of("fills the card")
+    assert {fall["process"] for fall in others} == {0, 1, 3} and not any(fall["refusal"] for fall in others)
+    (differs,) = told["first_differs"]
+    assert differs["lines"][0]["line"] == line_of("fills the card") and differs["lines"][0]["usual_bytes"] == 0
+    text = " ".join(vramtrace("oom", tmp_path).stdout.split())
+    assert "first in rank 2" in text and "Cause:" in text
+    assert "vramtrace oom" in " ".join(vramtrace("report", tmp_path).stdout.split())
+
+
+def test_the_example(tmp_path):
+    example = SCRIPT.parents[2] / "examples" / "ddp.py"
+    told = run([PROGRAM, "run", "--quiet", "-o", tmp_path, PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 3,
+                example, "--backend", "gloo", "--odd", 1], preload=False, VRAMTRACE_STANDIN_DEVICES="2", OMP_NUM_THREADS="1")
+    peaks = dict(re.findall(r"rank (\d): peak ([\d.]+ MiB)", told.stdout))
+    text = vramtrace("report", tmp_path).stdout
+    assert len(peaks) == 3 and all(peak in text for peak in peaks.values()) and "Rank 1 peaks at" in text
+
+
+def test_two_trainings_on_one_card(tmp_path):
+    """Not launched together: two processes, who holds what."""
+    programs = [f"import torch; {'x' * (size // 100)} = torch.empty({size} << 20, dtype=torch.uint8, device='cuda'); "
+                f"open({str(tmp_path / str(size))!r}, 'w'); import os, time\n"
+                f"while len([n for n in os.listdir({str(tmp_path)!r}) if n.isdigit()]) < 2: time.sleep(0.05)\n"
+                f"f, t = torch.cuda.mem_get_info(); open({str(tmp_path / 'used')!r} + '{size}', 'w').write(str(t - f)); time.sleep(0.5)"
+                for size in (100, 300)]
+    script = " & ".join(f"{PYTHON} -c \"{program}\"" for program in programs) + " & wait"
+    run(["sh", "-c", script], trace=tmp_path / "%p.vrt", VRAMTRACE_STANDIN_SHARED=str(tmp_path / "shared"))
+    told = merged(tmp_path)
+    assert [run_told["launcher"] for run_told in told["runs"]] == [None, None]
+    (card,) = told["cards"]
+    assert [holder["bytes"] >> 20 for holder in card["processes"]] == [300, 100] and card["context_bytes"] == 2 * CONTEXT
+    assert card["most_bytes"] == int((tmp_path / "used100").read_text()) == int((tmp_path / "used300").read_text())
+    text = vramtrace("report", tmp_path).stdout
+    assert all(f"pid {process['pid']}: python" in text for process in told["processes"])
+    assert all(process["devices"][0]["context_bytes"] is None for process in told["processes"])

@@ -1,0 +1,222 @@
+"""Commands on a thinned trace against the same on all its events: ten programs, each command's text and JSON, equal to the byte in
+all that is not listed here. What thinning does to a trace of millions, VRAMTRACE_THIN_ABOVE does to one of some thousands."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/golden")]
+import page_data  # noqa: E402
+from helpers import ENVIRONMENT, PROGRAM, PYTHON, info, run  # noqa: E402
+
+TORCH = ROOT / "tests/torch"
+BROWSER = ROOT / "tests/browser/programs"
+# name: (program, what is another way in its text so that it is long enough)
+PROGRAMS = {
+    "transformer": ((TORCH / "train_script.py", "transformer_amp", "--steps", "30"), {}),
+    "resnet50": ((TORCH / "train_script.py", "resnet50", "--steps", "20"), {}),
+    "gpt": ((TORCH / "train_script.py", "gpt", "--steps", "30"), {}),
+    "gpt_checkpoint": ((TORCH / "train_script.py", "gpt_checkpoint", "--steps", "25"), {}),
+    "mlp_adam": ((TORCH / "train_script.py", "mlp_adam", "--steps", "150"), {}),
+    "mlp_sgd": ((TORCH / "train_script.py", "mlp_sgd", "--steps", "150"), {}),
+    "leak": ((ROOT / "examples/leak.py",), {"steps=20": "steps=200"}),
+    "out_of_memory": ((BROWSER / "lengths.py",), {"range(12)": "range(400)", "(64, 512)": "(64, 128 + 16 * _)"}),
+    "two_devices": ((BROWSER / "two_devices.py",), {"range(8)": "range(200)"}),
+    "expandable": ((BROWSER / "expandable.py",), {"range(8)": "range(200)"}),
+}
+PART = 8  # of the events: a trace with more is thinned
+# What is not promised: (commands, fields of JSON, why). The table of docs/analysis.md says the same.
+EXCEPTIONS = [
+    ("report leaks oom frag steps diff check info timeline", r"trace\.omitted$", "says that events were not looked at"),
+    ("report timeline", r"\.timeline\.", "has only moments in windows"),
+    ("report oom diff", r"\.temporary_peak_bytes$", "is the most at moments in windows"),
+    ("report oom", r"\.advice\W", "what a remedy saves is judged by the moments in windows"),
+    ("oom", r"\.freed_next\W", "what would be freed next is judged by the steps in windows"),
+    ("steps", r"\.(peak|end)\.(unseen_bytes|categories\.\w+)$", "blocks of a step between windows have no category"),
+    ("steps", r"\.(peak|end)\.(event|t_ns)$", "of a step between windows, the event before that is kept"),
+    ("info", r"\.total_mismatches$", "the framework's counter is compared at events in windows"),
+]
+# Of texts: the chart, up to the next empty line, the column of temporaries, remedies, and what would be freed next.
+CHART = re.compile(r"^ +Time( |$)|^ driver ")
+ESTIMATES = re.compile(r"(?ms)^(Would help|Freed next).*?(?=^\S|\Z)")
+OF_TEXT = {"report": ("chart", "at once", "estimates"), "oom": ("at once", "estimates")}
+
+
+def vramtrace(command, *arguments, above=None, status=(0,)):
+    environment = {**ENVIRONMENT, **({"VRAMTRACE_THIN_ABOVE": str(above)} if above else {})}
+    result = subprocess.run([PROGRAM, *command.split(), *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300)
+    assert result.returncode in status, result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    """{name: (trace, events from which on it is thinned)}"""
+    folder = tmp_path_factory.mktemp("thinned")
+    jobs = []
+    for name, ((script, *arguments), edits) in PROGRAMS.items():
+        text = script.read_text()
+        for before, after in edits.items():
+            assert before in text, name
+            text = text.replace(before, after)
+        if edits:
+            script = folder / f"{name}.py"
+            script.write_text(text)
+        jobs.append(f"{name}=" + ",".join(map(str, (script, *arguments))))
+    run([PYTHON, TORCH / "fork_all.py", folder, *jobs], folder / "%p.vrt", VRAMTRACE_STANDIN_DEVICES="2", VRAMTRACE_QUIET="1",
+        VRAMTRACE_STANDIN_MEMORY=str(2 << 30), PYTHONPATH=str(ROOT / "examples"))
+    return {name: (folder / f"{name}.vrt", info(folder / f"{name}.vrt")["trace"]["events"] // PART) for name in PROGRAMS}
+
+
+def leaves(item, path=""):
+    """{path: value} of all numbers and texts of a document. What holds nothing is listed by its temporaries: here by its name."""
+    if isinstance(item, dict):
+        return {where: value for name, part in item.items() for where, value in leaves(part, f"{path}.{name}").items()}
+    if isinstance(item, list):
+        if item and isinstance(item[0], dict) and "temporary_peak_bytes" in item[0]:
+            item = sorted(item, key=lambda part: (-part["bytes"], part["name"]))
+        return {f"{path}.length": len(item), **{where: value for i, part in enumerate(item) for where, value in leaves(part, f"{path}[{i}]").items()}}
+    return {path: item}
+
+
+def promised(document, command):
+    patterns = [re.compile(pattern) for commands, pattern, _ in EXCEPTIONS if command in commands.split()]
+    return {path: value for path, value in leaves(document).items() if not any(pattern.search(path) for pattern in patterns)}
+
+
+def paragraphs(text, command):
+    """Lines of a text, without the paragraph that says what is missing, and what OF_TEXT names."""
+    text = re.sub(r"(?m)^[\d,]+ of [\d,]+ events were not looked at one by one(.+\n)+\n", "", text)
+    text = re.sub(r"(?m)^not looked at .*\n", "", text)
+    text = re.sub(r"; [\d,]+ events were not looked at one by one .*", "", text)
+    if "estimates" in OF_TEXT.get(command, ()):
+        text = ESTIMATES.sub("", text)
+    lines, column, in_chart = [], None, False
+    for line in text.splitlines():
+        in_chart = "chart" in OF_TEXT.get(command, ()) and bool(line.strip()) and (in_chart or bool(CHART.search(line)))
+        if in_chart:
+            continue
+        if "at once" in OF_TEXT.get(command, ()):
+            column = line.index("at once") + len("at once") if "at once" in line else column if line.strip() else None
+            line = line if column is None else re.sub(r"\S+( \w+)?$", "", line[:column]) + line[column:]
+        lines.append(" ".join(line.split()))
+    return lines
+
+
+def moments(trace):
+    """Moments between windows as people ask for them."""
+    events = info(trace)["trace"]["events"]
+    steps = info(trace)["steps"]
+    return [f"step:{steps // 2}", f"event:{events // 3}", f"event:{events * 2 // 3}"]
+
+
+def pairs(trace, above, command, *arguments, json_too=True, status=(0,)):
+    operands = () if command.startswith("diff") else (trace,)
+    for more in ((), ("--json",)) if json_too else ((),):
+        thinned, whole = (vramtrace(command, *more, *every, *arguments, *operands, above=above, status=status) for every in ((), ("--all-events",)))
+        yield bool(more), thinned, whole
+
+
+def check(trace, above, command, *arguments, **options):
+    name = command.split()[0]
+    for is_json, thinned, whole in pairs(trace, above, command, *arguments, **options):
+        if is_json:
+            assert promised(json.loads(thinned), name) == promised(json.loads(whole), name), (command, arguments)
+        elif name != "timeline":  # its text is the chart
+            assert paragraphs(thinned, name) == paragraphs(whole, name), (command, arguments)
+
+
+def check_bytes(trace, above, moment):
+    """Within a step between inspections, names of gradients may be known by other steps, which are not there: bytes are promised."""
+    for is_json, *both in pairs(trace, above, "report", "--at", moment):
+        if is_json:
+            told = [[{key: part for key, part in device["at"].items() if isinstance(part, int) or key == "categories"}
+                     for device in json.loads(one)["devices"]] for one in both]
+            assert told[0] == told[1] and all("categories" in at and at["driver_bytes"] for at in told[0]), moment
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_thinned_is_equal(name, traces):
+    trace, above = traces[name]
+    for at in ((), ("--at", moments(trace)[1])):
+        shown = json.loads(vramtrace("report --json", *at, trace, above=above))["trace"]
+        assert shown["omitted"] > shown["events"] / 10
+    for command in ("report", "timeline", "leaks", "steps", "frag", "info"):
+        check(trace, above, command)
+    if name == "out_of_memory":
+        assert json.loads(vramtrace("oom --json", trace, above=above))["out_of_memory"]
+        check(trace, above, "oom")
+    check(trace, above, "check --max-peak 1MiB --max-unknown 1KiB --max-cached 1KiB --max-leak 1KiB", status=(0, 1))
+    check(trace, above, "diff", f"{trace}@peak", f"{trace}@end")
+    step, *events = moments(trace)
+    check(trace, above, "report", "--at", step)
+    check(trace, above, "frag", "--at", step)
+    check(trace, above, "diff", f"{trace}@{step}", f"{trace}@end")
+    for moment in events:
+        check_bytes(trace, above, moment)
+    for form in ("pprof", "speedscope", "folded"):
+        for at in ((), ("--at", moments(trace)[0])):
+            files = [trace.parent / f"{name}.{form}.{every}" for every in ("thinned", "whole")]
+            for path, every in zip(files, ((), ("--all-events",))):
+                vramtrace(f"export --format {form}", "-o", path, *every, *at, trace, above=above)
+            assert files[0].read_bytes() == files[1].read_bytes()
+    counts = [re.sub(r"^.*: [\d,]+ events checked", "", text) for text in ("".join(paragraphs(vramtrace("info --verify", *every, trace, above=above), "info"))
+                                                                         for every in ((), ("--all-events",)))]
+    assert counts[0] == counts[1] and "0 breaches" in counts[0]
+
+
+def make_page(trace, above, *options):
+    path = trace.with_suffix(".html")
+    vramtrace("html", "-o", path, *options, trace, above=above)
+    return page_data.read(path)[1][0]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_page_shows_no_state_that_was_not(name, traces):
+    """Each change outside the gaps has the sums that the page of all events has there; inside it has not all."""
+    trace, above = traces[name]
+    thinned, whole = make_page(trace, above), make_page(trace, above, "--all-events")
+    gaps = thinned.head["gaps"]
+    assert sum(gaps["omitted"]) == json.loads(vramtrace("info --json", trace, above=above))["trace"]["omitted"]
+    assert not whole.head["gaps"]["omitted"] and thinned.head["events"] == whole.head["events"]
+    inside = [any(first <= event < end for first, end in zip(gaps["first_event"], gaps["end_event"])) for event in thinned.events]
+    assert set(whole.events) >= set(thinned.events)
+    checked = 0
+    for device in thinned.head["devices"]:
+        index, shown = device["index"], whole.head["devices"][thinned.head["devices"].index(device)]
+        for moment in ("peak_change", "end_change"):
+            assert thinned.events[device[moment]] == whole.events[shown[moment]] and not inside[device[moment]]
+        for change in range(0, len(thinned.events), max(1, len(thinned.events) // 80)):
+            own = page_data.sums_at(thinned, change, index)
+            full = page_data.sums_at(whole, whole.change_at(thinned.events[change]), index)
+            assert own[1] == full[1]  # what the driver gave
+            if not inside[change]:
+                assert own == full
+                checked += 1
+    assert checked > 5
+    for blob, command in (("report", "report"), ("leaks", "leaks")):
+        assert promised(thinned.document(blob), command) == promised(whole.document(blob), command)
+    for one, other in zip(thinned.document("steps")["devices"], whole.document("steps")["devices"]):
+        one.pop("peak_event"), other.pop("peak_event")
+        assert one == other
+
+
+def test_what_needs_each_event_is_refused(traces):
+    trace, above = traces["mlp_adam"]
+    for command in ("info --events", "export --format perfetto", "export --format memory-viz", "export --format csv --table allocations"):
+        result = subprocess.run([PROGRAM, *command.split(), trace], env={**ENVIRONMENT, "VRAMTRACE_THIN_ABOVE": str(above)}, capture_output=True)
+        assert result.returncode == 2 and b"--all-events" in result.stderr and not result.stdout, command
+        assert vramtrace("info --events --all-events", trace, above=above).count("\n") == info(trace)["trace"]["events"]
+    devices = [vramtrace("export --format csv --table devices", *every, trace, above=above) for every in ((), ("--all-events",))]
+    assert devices[0] == devices[1]
+
+
+def test_the_document_names_the_exceptions():
+    text = (ROOT / "docs/analysis.md").read_text()
+    for _, _, why in EXCEPTIONS:
+        assert why in text

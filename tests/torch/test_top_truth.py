@@ -1,0 +1,118 @@
+"""vramtrace top beside real trainings: its numbers against torch's own counters at the same moments, and what it costs."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
+from helpers import ENVIRONMENT, LIBRARY, PROGRAM, PYTHON, RUN, vramtrace  # noqa: E402
+from test_terminal import Terminal  # noqa: E402
+
+HERE = pathlib.Path(__file__).parent
+PAUSES = 50
+BESIDE_S = float(os.environ.get("VRAMTRACE_TOP_SECONDS", "5"))  # the long form: 60
+
+
+class Training:
+    def __init__(self, folder, **settings):
+        self.trace = folder / "x.vrt"
+        self.process = subprocess.Popen(
+            [*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, HERE / "top_script.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(self.trace), "VRAMTRACE_QUIET": "1", "RANK": "5",
+                            "VRAMTRACE_STANDIN_DEVICES": "2", **settings})
+        self.pid = str(self.process.pid)
+
+    def go_on(self):
+        """What torch counts on each device once the process stands still again."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        assert self.process.wait(timeout=60) == 0
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def begin(**settings):
+        started.append(Training(tmp_path, **settings))
+        return started[-1]
+    yield begin
+    for training in started:
+        training.process.kill()
+        training.process.wait()
+
+
+@pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "max_split_size_mb:32,garbage_collection_threshold:0.6"])
+def test_torchs_own_counters(start, allocator):
+    training = start(PYTORCH_ALLOC_CONF=allocator, PYTORCH_CUDA_ALLOC_CONF=allocator)
+    contexts = {}
+    for _ in range(PAUSES):
+        counted = training.go_on()
+        told = json.loads(vramtrace("top", "--once", "--json", training.pid).stdout)
+        process, = told["processes"]
+        assert (process["pid"], process["rank"], process["state"], process["settled"]) == (int(training.pid), "5", "recording", True)
+        assert (process["lost_events"], process["lost_definitions"]) == (0, 0)
+        held = {use["device"]: use for use in process["devices"]}
+        for device, counters in enumerate(counted):
+            use = held[device]
+            assert {"allocated": use["block_bytes"], "reserved": use["segment_bytes"], "max_allocated": use["block_peak_bytes"],
+                    "max_reserved": use["segment_peak_bytes"]} == {name: counters[name] for name in counters if name not in ("used", "total", "uuid")}
+            assert use["uuid"] == counters["uuid"]
+            assert use["driver_bytes"] == counters["reserved"]  # nothing but torch allocates here
+            # What the driver itself counts has the context besides, which stays as it is.
+            assert contexts.setdefault(device, counters["used"] - use["driver_bytes"]) == counters["used"] - use["driver_bytes"]
+        for card in told["devices"]:
+            use = held[card["device"]]
+            assert (card["uuid"], card["total_bytes"]) == (use["uuid"], counted[card["device"]]["total"])
+            assert [card[name] for name in ("driver_bytes", "segment_bytes", "block_bytes", "processes")] == \
+                [use["driver_bytes"], use["segment_bytes"], use["block_bytes"], 1]
+    assert len(held) == len(counted) >= 1
+    training.end()
+
+
+def seconds_of(pid):
+    """User and system time of a process, as the kernel counts it."""
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_beside_a_training(start):
+    training = start()
+    training.go_on()
+    terminal = Terminal(["top", training.pid], rows=24, columns=80)
+    terminal.wait_for(training.pid.encode())
+    begun, before = time.monotonic(), seconds_of(terminal.process.pid)
+    turns = 0
+    while time.monotonic() - begun < BESIDE_S:
+        training.go_on()
+        turns += 1
+    passed, took = time.monotonic() - begun, seconds_of(terminal.process.pid) - before
+    terminal.press(b"q")
+    text, status = terminal.end()
+    training.end()
+    print(f"{turns} turns in {passed:.1f} s; top took {took:.2f} s of a core, {100 * took / passed:.2f} %")
+    assert status == 0 and "HISTORY" in text
+    assert took <= 0.01 * passed + 1 / os.sysconf("SC_CLK_TCK")  # the kernel counts in ticks
+
+
+def test_it_ends_with_the_process(start):
+    training = start()
+    training.go_on()
+    told = subprocess.Popen([PROGRAM, "top", "--interval", "1", "--json", training.pid], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env=ENVIRONMENT)
+    first = json.loads(told.stdout.readline())
+    training.end()
+    lines, said = told.communicate(timeout=30)
+    states = [process["state"] for line in lines.splitlines() for process in json.loads(line)["processes"]]
+    assert first["processes"][0]["events_per_second"] is None
+    assert set(states) <= {"recording", "ended"} and states[-1:] == ["ended"] and states.count("ended") == 1
+    assert told.returncode == 0 and f"vramtrace report {training.trace}" in said

@@ -1,0 +1,209 @@
+/* What stays of a run of events, against a model that keeps all. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/gap.h"
+
+enum { PASSES = 2048, SEGMENTS = 64, BLOCKS_EACH = 16, EVENTS = 200000 };
+#define SEGMENT_BYTES (UINT64_C(2) << 20)
+
+/* The process: segments with blocks in them, both of which come and go. */
+struct model {
+    struct {
+        uint64_t made_ns; /* 0 = not there */
+        uint64_t blocks_ns[BLOCKS_EACH];
+    } segments[SEGMENTS];
+    uint64_t state, t_ns;
+    struct vt_event *events;
+    size_t count, frees;
+};
+
+static unsigned below(struct model *model, unsigned limit)
+{
+    model->state = model->state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (unsigned)(model->state >> 33) % limit;
+}
+
+static void add(struct model *model, uint8_t kind, uint8_t layer, uint64_t address, uint64_t bytes)
+{
+    model->t_ns += 1000;
+    model->events[model->count++] = (struct vt_event){.kind = kind,
+                                                      .layer = layer,
+                                                      .address = address,
+                                                      .bytes = bytes,
+                                                      .t_ns = model->t_ns,
+                                                      .stack_id = 1 + below(model, 9),
+                                                      .sequence = model->count / 500 % 2 + 2,
+                                                      .thread_id = 7};
+}
+
+static uint64_t address_of(unsigned segment, unsigned block)
+{
+    return (UINT64_C(1) << 40) + segment * SEGMENT_BYTES + block * (SEGMENT_BYTES / BLOCKS_EACH);
+}
+
+static void step(struct model *model)
+{
+    const unsigned segment = below(model, SEGMENTS), block = below(model, BLOCKS_EACH);
+    bool empty = true;
+    for (unsigned i = 0; i < BLOCKS_EACH; i++)
+        empty &= !model->segments[segment].blocks_ns[i];
+    if (!model->segments[segment].made_ns) {
+        add(model, VT_EVENT_ALLOC, VT_LAYER_DRIVER, address_of(segment, 0), SEGMENT_BYTES);
+        model->segments[segment].made_ns = model->t_ns;
+    } else if (model->segments[segment].blocks_ns[block]) {
+        add(model, VT_EVENT_FREE, VT_LAYER_FRAMEWORK, address_of(segment, block), 512);
+        model->segments[segment].blocks_ns[block] = 0;
+    } else if (empty && below(model, 3) == 0) {
+        add(model, VT_EVENT_FREE, VT_LAYER_DRIVER, address_of(segment, 0), 0);
+        if (below(model, 4) == 0)
+            add(model, VT_EVENT_FREE_FAILED, VT_LAYER_DRIVER, address_of(segment, 0), 0);
+        else
+            model->segments[segment].made_ns = 0;
+    } else if (below(model, 40) != 0) {
+        add(model, VT_EVENT_ALLOC, VT_LAYER_FRAMEWORK, address_of(segment, block), 512);
+        model->segments[segment].blocks_ns[block] = model->t_ns;
+    } else {
+        static const uint8_t kinds[] = {VT_EVENT_NODE, VT_EVENT_POOL, VT_EVENT_RANGE_PUSH, VT_EVENT_RANGE_POP,
+                                        VT_EVENT_MARK, VT_EVENT_OOM, VT_EVENT_MEMORY_INFO};
+        add(model, kinds[below(model, sizeof kinds)], VT_LAYER_NONE, 0, 0);
+    }
+}
+
+static struct model *make_model(uint64_t seed)
+{
+    struct model *model = calloc(1, sizeof *model);
+    model->state = seed;
+    model->events = malloc((EVENTS + 2) * sizeof *model->events);
+    while (model->count < EVENTS)
+        step(model);
+    return model;
+}
+
+static void free_model(struct model *model)
+{
+    free(model->events);
+    free(model);
+}
+
+/* What is alive after the events; each block must lie in a segment that is alive. */
+static void replay(const struct vt_event *events, size_t count, struct model *result)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_event *event = &events[i];
+        const uint64_t offset = event->address - address_of(0, 0);
+        const unsigned segment = (unsigned)(offset / SEGMENT_BYTES),
+                       block = (unsigned)(offset % SEGMENT_BYTES / (SEGMENT_BYTES / BLOCKS_EACH));
+        static uint64_t freed_ns[SEGMENTS];
+        if (event->kind == VT_EVENT_FREE_FAILED) {
+            result->segments[segment].made_ns = freed_ns[segment];
+            continue;
+        }
+        if (event->kind != VT_EVENT_ALLOC && event->kind != VT_EVENT_FREE)
+            continue;
+        const bool makes = event->kind == VT_EVENT_ALLOC;
+        uint64_t *alive = event->layer == VT_LAYER_DRIVER ? &result->segments[segment].made_ns
+                                                          : &result->segments[segment].blocks_ns[block];
+        cr_assert_eq(*alive != 0, !makes, "event %zu of %zu", i, count);
+        if (event->layer == VT_LAYER_FRAMEWORK)
+            cr_assert(result->segments[segment].made_ns, "event %zu: a block without memory", i);
+        else
+            freed_ns[segment] = *alive;
+        *alive = makes ? event->t_ns : 0;
+    }
+}
+
+static void assert_same_alive(const struct model *model, const struct vt_event *events, size_t count)
+{
+    struct model result = {0};
+    replay(events, count, &result);
+    cr_assert_eq(memcmp(result.segments, model->segments, sizeof result.segments), 0);
+}
+
+Test(gap, what_is_alive_is_there)
+{
+    for (uint64_t seed = 1; seed < 8; seed++) {
+        struct model *model = make_model(seed);
+        struct vt_gap gap = {0};
+        vt_gap_begin(&gap, PASSES);
+        for (size_t i = 0; i < model->count; i++)
+            cr_assert(vt_gap_take(&gap, &model->events[i]));
+        cr_assert(vt_gap_end(&gap));
+        assert_same_alive(model, gap.events, gap.count);
+        cr_assert_lt(gap.count, model->count / 8);
+        const struct vt_event *end = &gap.events[gap.count - 1];
+        cr_assert_eq(gap.events[0].kind, VT_EVENT_GAP_BEGIN);
+        cr_assert_eq(gap.events[0].t_ns, model->events[0].t_ns);
+        cr_assert_eq(end->kind, VT_EVENT_GAP_END);
+        size_t shown = 0;
+        for (size_t i = 0; i < gap.count; i++)
+            shown += gap.events[i].kind == VT_EVENT_RAN;
+        cr_assert_eq(end->detail + gap.count - 2 - shown, model->count);
+        cr_assert_gt(shown, 100);
+        cr_assert_leq(shown, 3 * PASSES + 2);
+        cr_assert_eq(end->sequence, EVENTS / 1000);
+        vt_gap_free(&gap);
+        free_model(model);
+    }
+}
+
+/* Gaps in a row become one, and so on; what lies between two gaps is whole. */
+Test(gap, gaps_of_gaps)
+{
+    enum { PARTS = 50 };
+    struct model *model = make_model(99);
+    struct vt_gap gap = {0};
+    size_t count = 0, plain = 0;
+    struct vt_event *kept = malloc(2 * EVENTS * sizeof *kept);
+    for (size_t part = 0; part < PARTS; part++) {
+        const struct vt_event *events = &model->events[part * (EVENTS / PARTS)];
+        vt_gap_begin(&gap, PASSES);
+        for (size_t i = 0; i < count; i++)
+            cr_assert(vt_gap_take(&gap, &kept[i]));
+        for (size_t i = 0; i < EVENTS / PARTS; i++)
+            cr_assert(vt_gap_take(&gap, &events[i]));
+        cr_assert(vt_gap_end(&gap));
+        memcpy(kept, gap.events, gap.count * sizeof *kept);
+        count = gap.count;
+        plain += EVENTS / PARTS;
+        uint64_t omitted = kept[count - 1].detail, there = 0;
+        for (size_t i = 1; i + 1 < count; i++)
+            there += kept[i].kind != VT_EVENT_RAN;
+        cr_assert_eq(omitted + there, plain);
+    }
+    /* the model may have made two events more, which no part has */
+    struct model *again = make_model(99);
+    memset(again->segments, 0, sizeof again->segments);
+    replay(model->events, EVENTS / PARTS * PARTS, again);
+    assert_same_alive(again, kept, count);
+    vt_gap_free(&gap);
+    free(kept);
+    free_model(again);
+    free_model(model);
+}
+
+/* Training for a week: what a gap holds does not grow. */
+Test(gap, a_long_gap_stays_small)
+{
+    struct vt_gap gap = {0};
+    vt_gap_begin(&gap, PASSES);
+    for (uint64_t i = 0; i < 3000000; i++) {
+        const uint64_t address = 4096 + i / 2 % 64 * 512;
+        cr_assert(vt_gap_take(&gap, &(struct vt_event){.kind = i % 2 ? VT_EVENT_FREE : VT_EVENT_ALLOC,
+                                                       .layer = VT_LAYER_FRAMEWORK,
+                                                       .address = address,
+                                                       .bytes = 512,
+                                                       .t_ns = i,
+                                                       .stack_id = 3,
+                                                       .sequence = i / 100 % 2 + 2,
+                                                       .thread_id = 1}));
+        if (i % 100 == 99)
+            cr_assert(vt_gap_take(&gap, &(struct vt_event){.kind = VT_EVENT_MARK, .detail = 5, .t_ns = i}));
+    }
+    cr_assert_lt(gap.capacity, 100000);
+    cr_assert(vt_gap_end(&gap));
+    cr_assert_leq(gap.count, 3 * PASSES + VT_GAP_NOTES + 5);
+    cr_assert_eq(gap.events[gap.count - 1].sequence, 15000);
+    vt_gap_free(&gap);
+}
