@@ -55,6 +55,21 @@ static object *call_inspection(struct vt_errand *errand, object *globals)
     return result;
 }
 
+/* Of the functions that run: those of other threads, which wait for the GIL or in C, then the host's at
+ * which it was stopped (read in reverse by inspect.py). States are added without the GIL, but before the
+ * first, and freed with it. */
+static void list_variables(object *variables, object *own)
+{
+    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
+    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
+        if (thread != own)
+            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
+    python->PyErr_Clear(); /* no memory for all of them */
+}
+
+/* The variables are held from when this thread has the GIL until it gives it up: what other threads of the
+ * host let go of meanwhile lives that long. */
 static void *run(void *context)
 {
     struct vt_errand *errand = context;
@@ -64,7 +79,8 @@ static void *run(void *context)
     if (thread) /* so that what watches all threads (sys.monitoring) does not see the inspection */
         python->PyThreadState_EnterTracing(thread);
     struct vt_inspect_code code;
-    if (vt_inspect_code_make(&code, &errand->is_refused)) {
+    if (vt_inspect_code_make(&code, &errand->is_refused) && (errand->variables = python->PyList_New(0))) {
+        list_variables(errand->variables, errand->stopped);
         errand->prepare(code.inspect);
         errand->result = call_inspection(errand, code.inspect);
     }
@@ -72,6 +88,7 @@ static void *run(void *context)
         errand->text = python->PyUnicode_AsUTF8AndSize(errand->result, &errand->bytes);
     if (!errand->text)
         take_failure(errand);
+    vt_python_drop(errand->variables);
     vt_inspect_code_end(&code);
     if (thread)
         python->PyThreadState_LeaveTracing(thread);
@@ -124,19 +141,6 @@ static object *copy_context(void)
     return python->none;
 }
 
-/* Of the functions that run: those of other threads, which wait for the GIL or in C, then this one's (read in
- * reverse by inspect.py). States are added without the GIL, but before the first, and freed with it. */
-static void list_variables(object *variables)
-{
-    object *own = python->PyThreadState_Get();
-    object *thread = python->PyInterpreterState_ThreadHead(python->PyThreadState_GetInterpreter(own));
-    for (int i = 0; thread && i < THREADS_MAXIMUM; i++, thread = python->PyThreadState_Next(thread))
-        if (thread != own)
-            vt_python_visit_locals(thread, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
-    vt_python_visit_locals(own, FRAMES_MAXIMUM, vt_inspect_add_variable, variables);
-    python->PyErr_Clear(); /* no memory for all of them */
-}
-
 void vt_errand_run(struct vt_errand *errand)
 {
     object *type = NULL, *value = NULL, *traceback = NULL;
@@ -145,15 +149,12 @@ void vt_errand_run(struct vt_errand *errand)
                  "E\tthe collector's lists are not where they should be");
     } else {
         vt_collected_pause();
-        errand->variables = python->PyList_New(0);
+        errand->stopped = python->PyThreadState_Get();
         python->PyErr_GetExcInfo(&type, &value, &traceback);
         errand->handled = value ? value : python->none;
         errand->context = copy_context();
-        if (errand->variables && errand->context) {
-            list_variables(errand->variables);
+        if (errand->context)
             errand->on_own_thread ? run(errand) : run_beside(errand);
-        }
-        vt_python_drop(errand->variables);
         vt_python_drop(errand->context);
         vt_python_drop(type);
         vt_python_drop(value);

@@ -23,6 +23,7 @@ struct vt_errand {
     char failure[256];
 
     /* Python objects, for errand.c. */
+    void *stopped;   /* the state of the thread that waits for the inspection */
     void *variables; /* of the running frames: function, name, value in turn */
     void *handled;   /* an exception that the host is handling, or None */
     void *context;   /* the thread's context variables, or None */

@@ -484,6 +484,7 @@ def batching_dispatcher(record):
     @torch.inference_mode()
     def answer(batch):
         ids = torch.tensor([text for text, _ in batch], device="cuda")
+        record.note("input", [ids])
         for token in range(12):
             logits = model(ids, attend)
             note(record)
