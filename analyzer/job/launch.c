@@ -1,4 +1,5 @@
-/* Which part of a job a process is, by the variables that its launcher had set. */
+/* Which part of a job a process is: by the variables that its launcher had set, else by what PyTorch's
+ * default group of processes said. */
 #include "job/parts.h"
 
 #include <errno.h>
@@ -57,6 +58,22 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
+/* Of a process that learnt its rank after it had begun: Ray's workers, torch.multiprocessing.spawn. Those
+ * that met at one place were launched together. */
+static int read_group(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
+{
+    const char *ray = value_of(trace, "RAY_JOB_ID");
+
+    process->rank = trace->group_rank;
+    process->world_size = trace->group_size;
+    process->launcher = ray ? "Ray" : "torch.distributed";
+    process->launch_name = vt_job_copy(arena, ray);
+    process->label = vt_job_print(arena, "rank %d", (int)process->rank);
+    process->launch_key = vt_job_print(arena, "%s\n%s\n%s\n%d", process->launcher, or_empty(ray),
+                                       trace->group_store, (int)process->world_size);
+    return process->label && process->launch_key && (!ray || process->launch_name) ? 0 : -ENOMEM;
+}
+
 int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, struct vt_job_process *process)
 {
     const struct launcher *launcher = launcher_of(trace);
@@ -68,6 +85,8 @@ int vt_job_read_launch(const struct vt_trace *trace, struct vt_arena *arena, str
     process->launch_key = "";
     if (visible && !process->visible_devices)
         return -ENOMEM;
+    if (!launcher && trace->group_size > 1)
+        return read_group(trace, arena, process);
     if (!launcher) {
         process->label = vt_job_print(arena, "pid %u", process->pid);
         return process->label ? 0 : -ENOMEM;
