@@ -63,6 +63,35 @@ def test_one_process(tmp_path):
         100 * MIB, 6 * MIB, 12 * MIB, 300 * MIB)
 
 
+LIBRARY = """
+extern int cuMemAlloc_v2(unsigned long long *, unsigned long), cuModuleLoadData(void **, const char *);
+int take_memory(void)
+{
+    unsigned long long address;
+    void *module;
+    int result = cuMemAlloc_v2(&address, 9 << 20);
+    return result ? result : cuModuleLoadData(&module, "image");
+}
+"""
+
+
+def test_memory_that_libraries_take(tmp_path):
+    """By the name of the library that called CUDA, its kernels too; one that nobody knows is the program's."""
+    trace, books, source = tmp_path / "a.vrt", tmp_path / "books", tmp_path / "library.c"
+    source.write_text(LIBRARY)
+    libraries = [tmp_path / name for name in ("libnccl.so.2", "libcublasLt.so.13", "libmine.so")]
+    for library in libraries:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, f"-L{STANDIN}", "-l:libcuda.so.1"], check=True)
+    finish(start(trace, "alloc:40", *(f"library:{library}" for library in (*libraries, libraries[0])), PAUSE,
+                 f"truth:{books}"))
+    books = json.loads(books.read_text())
+    table = read(trace)["last_card"]
+    assert [(row["kind"], row["name"], row["bytes"] // MIB) for row in table["rows"]] == [
+        ("library", "NCCL", 18), ("library", "cuBLAS", 9), ("category", "unknown", 49), ("modules", "NCCL", 6),
+        ("modules", "cuBLAS", 3), ("modules", "libmine.so", 3), ("context", None, 300), ("unexplained", None, 0)]
+    assert sum(rows(table).values()) == books["own"]
+
+
 def test_two_traced_processes_and_one_that_is_not(tmp_path):
     shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
     traces = [tmp_path / "a.vrt", tmp_path / "b.vrt"]

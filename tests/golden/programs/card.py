@@ -1,6 +1,6 @@
 """Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
 
-    alloc:MIB  module  limit:BYTES  host:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
     truth:FILE     as JSON: bytes by use, of other processes, and in all
     nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
 """
@@ -24,6 +24,10 @@ def alloc(mib):
     address = ctypes.c_uint64()
     check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(mib) << 20)))
     return address
+
+
+def library(path):
+    assert ctypes.CDLL(path).take_memory() == 0
 
 
 def host(mib):
@@ -104,7 +108,7 @@ context = ctypes.c_void_p()
 check(cuda.cuInit(0))
 check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
 check(cuda.cuCtxSetCurrent(context))
-actions = {"alloc": alloc, "module": module, "limit": limit, "host": host, "export": export, "open": open_,
+actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "export": export, "open": open_,
            "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
 for step in sys.argv[1:]:
     action, *arguments = step.split(":", 1)
