@@ -106,6 +106,8 @@ static void *sampler_main(void *context)
     }
     while (library && !atomic_load(&nvml->stopping)) {
         const int state = atomic_load(&nvml->state);
+        if (state == ASKED && !vt_sandbox_is_the_first())
+            break;
         if (state == ASKED) {
             answer(nvml, library, cards);
             set_state(nvml, ANSWERED);
