@@ -12,7 +12,7 @@ struct vt_options {
     char rank[16];     /* the launcher's number of this process, "" if there is none */
     char launch[4096]; /* variables of launch.def that are set: "NAME=value", each NUL-terminated */
     size_t launch_bytes;
-    bool quiet, enable, native, python, inspect;
+    bool quiet, enable, native, python, inspect, nvml;
     uint64_t ring_bytes;
     uint64_t
         start_step; /* stacks begin with this step, from 1; 1 = now, VT_START_MANUAL = when someone asks */

@@ -31,15 +31,19 @@ int vt_thread_start(void *(*main)(void *), void *context)
     return error;
 }
 
+bool vt_sandbox_is_the_first(void)
+{
+    return prctl(PR_GET_SECCOMP) == atomic_load(&first_sandbox);
+}
+
 /* A sandbox that came later may kill who makes calls that it does not know. Asked first with a flag that
  * there is not: whoever answers for the kernel without looking at flags would close the host's descriptors.
  */
 bool vt_part_from_descriptors(void)
 {
     enum { CLOSE_RANGE = 436, UNSHARE = 2, NO_SUCH_FLAG = 1 << 30 }; /* from Linux 5.9 on */
-    return prctl(PR_GET_SECCOMP) == atomic_load(&first_sandbox) &&
-           syscall(CLOSE_RANGE, ~0U, ~0U, NO_SUCH_FLAG) == -1 && errno == EINVAL &&
-           !syscall(CLOSE_RANGE, 0, ~0U, UNSHARE);
+    return vt_sandbox_is_the_first() && syscall(CLOSE_RANGE, ~0U, ~0U, NO_SUCH_FLAG) == -1 &&
+           errno == EINVAL && !syscall(CLOSE_RANGE, 0, ~0U, UNSHARE);
 }
 
 struct errand {

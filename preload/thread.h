@@ -8,6 +8,9 @@
  */
 int vt_thread_start(void *(*main)(void *), void *context);
 
+/* No sandbox has come since our first thread was made: one may kill for calls that the host does not make. */
+bool vt_sandbox_is_the_first(void);
+
 /* The calling thread, which must be ours, gets a table of descriptors of its own, empty: the host does not
  * see what it opens, and it holds nothing that the host closes. False where the kernel has no such call. */
 bool vt_part_from_descriptors(void);

@@ -25,18 +25,6 @@ static bool is_failure(const struct vt_event *event)
            (event->kind == VT_EVENT_ALLOC_FAILED && event->detail == DRIVER_OUT_OF_MEMORY);
 }
 
-/* The library or program that called CUDA, NULL = unknown. */
-static const char *caller(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
-    for (uint32_t i = 0; i < stack->native_count; i++) {
-        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
-        if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
-            return symbol->module;
-    }
-    return NULL;
-}
-
 static void find_framework(const struct vt_replay *replay, struct finder *finder)
 {
     uint32_t last_stack = 0;
@@ -49,7 +37,7 @@ static void find_framework(const struct vt_replay *replay, struct finder *finder
             finder->object_count == OBJECTS)
             continue;
         last_stack = allocation->stack_id;
-        object = caller(finder->trace, allocation->stack_id);
+        object = vt_cuda_caller(finder->trace, allocation->stack_id);
         for (int k = 0; k < finder->object_count; k++)
             known |= object && !strcmp(finder->objects[k], object);
         if (object && !known)
@@ -59,7 +47,7 @@ static void find_framework(const struct vt_replay *replay, struct finder *finder
 
 static bool is_frameworks(const struct finder *finder, const struct vt_event *event)
 {
-    const char *object = finder->framework ? caller(finder->trace, event->stack_id) : NULL;
+    const char *object = finder->framework ? vt_cuda_caller(finder->trace, event->stack_id) : NULL;
     for (int k = 0; object && k < finder->object_count; k++)
         if (!strcmp(finder->objects[k], object))
             return true;

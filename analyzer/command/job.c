@@ -269,7 +269,7 @@ static int report_merged(const struct vt_command *command, struct vt_arguments *
                     .oom = oom ? VT_AT_OOM_ONLY : VT_AT_OOM_NEVER,
                     .timeline_columns = VT_JOB_OWN_COLUMNS,
                     .axis = VT_AXIS_TIME},
-        .findings = VT_FIND_LEAKS,
+        .findings = VT_FIND_LEAKS | VT_FIND_CARD,
         .files = files,
         .processes = calloc(files->count + 1, sizeof *reading.processes),
         .errors = calloc(files->count + 1, sizeof *reading.errors),

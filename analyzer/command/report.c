@@ -21,7 +21,7 @@ static const struct page {
     size_t timeline_columns;
 } pages[] = {
     {VT_COMMAND_REPORT, vt_text_report, &vt_report_document,
-     VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE | VT_FIND_GRAPH_POOLS,
+     VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_SHORTAGE | VT_FIND_GRAPH_POOLS | VT_FIND_CARD,
      BY(MODULE) | BY(LINE) | BY(STACK), ALL_GROUPS, VT_AT_OOM_IF_IT_ENDED_THE_RUN, VT_AT_OOM_NEVER, NULL,
      VT_TIMELINE_COLUMNS},
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,

@@ -38,6 +38,8 @@ static int diagnose_device(const struct vt_report *report, unsigned wanted, stru
     if (!result && wanted & VT_FIND_GRAPH_POOLS)
         result = vt_graph_pools_find(report, device->index, device->shown->state.event_index,
                                      &device->graph_pools);
+    if (!result && wanted & VT_FIND_CARD)
+        result = vt_reconcile(report, device);
     if (!result && wanted & VT_FIND_STEPS)
         result = vt_steps_make(report, device->index, &device->steps);
     return result;

@@ -38,6 +38,9 @@ int vt_leaks_find(const struct vt_attribution *attribution, struct vt_places *pl
 int vt_graph_pools_find(const struct vt_report *report, int device_index, uint32_t event,
                         struct vt_graph_pools *pools);
 
+/* Every byte of the device's card, of what is shown and at the last reading. */
+int vt_reconcile(const struct vt_report *report, struct vt_device_report *device);
+
 /* What running out of memory was about, of the refusal that the report shows; all zero unless a device's `at`
  * is that refusal. */
 int vt_shortage_find(const struct vt_report *report, struct vt_shortage *shortage);

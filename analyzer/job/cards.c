@@ -263,7 +263,7 @@ static int fill_card(struct vt_job_maker *maker, uint32_t index, struct user *us
         return -ENOMEM;
     find_most(card, users, count, epochs, epoch_count);
     free(epochs);
-    users[0].device->context_known = count == 1;
+    users[0].device->context_known |= count == 1;
     for (size_t i = 0; i < count; i++)
         card->holders[i] = (struct vt_job_holder){.process = (uint32_t)(users[i].process - job->processes),
                                                   .device_index = users[i].device->index,

@@ -78,6 +78,21 @@ static struct vt_state without_context(struct vt_state state)
     return state;
 }
 
+/* What NVML charged this process with by itself, where it did: its context, and code and the like. */
+static void read_context(const struct vt_card_table *card, struct vt_job_device *device)
+{
+    static const char *const kinds[] = {"context", "modules", "graphs", "settings"};
+    int64_t bytes = 0;
+
+    if (!card->present || !card->processes_known)
+        return;
+    for (size_t i = 0; i < card->row_count; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            bytes += strcmp(card->rows[i].kind, kinds[k]) ? 0 : card->rows[i].bytes;
+    device->context_known = true;
+    device->context_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static int read_device(const struct vt_report *report, const struct vt_device_report *from,
                        struct vt_arena *arena, struct vt_job_device *device)
 {
@@ -103,7 +118,10 @@ static int read_device(const struct vt_report *report, const struct vt_device_re
         result = read_parts(arena, &from->shown->groups[VT_BY_LINE], &device->lines);
     if (!result)
         result = read_columns(arena, &from->timeline, device);
-    return result ? result : vt_job_read_levels(report, arena, device);
+    if (!result)
+        result = vt_job_read_levels(report, arena, device);
+    read_context(&from->last_card, device);
+    return result;
 }
 
 static int read_refusals(const struct vt_report *report, struct vt_arena *arena,

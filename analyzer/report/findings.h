@@ -69,6 +69,37 @@ struct vt_leaks {
     uint64_t bytes_per_step; /* of all leaks of device memory */
 };
 
+/* ---- Every byte of a card ---- */
+
+struct vt_card_row {
+    const char
+        *kind; /* "category", "library", "cached", "modules", "graphs", "settings", "context", "process",
+                  "context_and_processes", "unexplained"; told: "foreign", "host", "reserved" */
+    const char *name;    /* of the category, the library; NULL = has none */
+    const char *command; /* of a process; NULL = not known */
+    uint32_t pid;        /* of a process, as the driver tells it */
+    int64_t bytes;
+};
+
+/* Of one moment. The rows sum to device_bytes. */
+struct vt_card_table {
+    bool present;
+    uint32_t event_index;
+    uint64_t t_ns;            /* of the moment, since recording began */
+    const char *source;       /* "nvml" or "driver" */
+    uint64_t measured_ns;     /* when the source told the bytes in use */
+    bool steady;              /* our own driver memory did not change then */
+    bool processes_known;     /* else contexts and other processes are one row */
+    uint64_t device_bytes;    /* in use: as told, and moved_bytes */
+    int64_t moved_bytes;      /* what this process had more at the moment than when it was told */
+    uint64_t total_bytes;     /* of the card, as the source has it */
+    struct vt_card_row *rows; /* owned */
+    size_t row_count;
+    struct vt_card_row
+        told[3]; /* beside device_bytes: of others and mapped here, of the host, of the driver itself */
+    size_t told_count;
+};
+
 /* ---- Advice ---- */
 
 struct vt_advice {

@@ -44,7 +44,9 @@ struct walk {
     const struct vt_report *report;
     struct vt_moment at;
     bool has_blocks;
-    struct vt_state peak, reserved, last, at_state;
+    bool has_reading;
+    uint32_t reading_event; /* the last one's */
+    struct vt_state peak, reserved, last, at_state, last_read;
 };
 
 static void keep_larger(const struct walk *walk, struct vt_state *state)
@@ -67,6 +69,8 @@ static int visit(void *context, uint32_t event_index, const struct vt_sums *sums
         walk->at_state = walk->last;
     }
     keep_larger(walk, &walk->peak);
+    if (walk->has_reading && event_index <= walk->reading_event)
+        walk->last_read = walk->last;
     if (!walk->reserved.present || walk->last.segment_bytes > walk->reserved.segment_bytes)
         walk->reserved = walk->last;
     return 0;
@@ -96,12 +100,18 @@ int vt_walk_device(const struct vt_report *report, const struct vt_moment *at,
     struct walk walk = {.report = report,
                         .at = at ? *at : (struct vt_moment){0},
                         .has_blocks = vt_has_blocks(report->attribution->replay, device->index)};
-    int result = vt_category_walk(report->attribution, device->index, visit, &walk);
+    int result;
+
+    walk.has_reading = vt_last_reading_event(report->trace, device->index, &walk.reading_event);
+    result = vt_category_walk(report->attribution, device->index, visit, &walk);
 
     if (result < 0)
         return result;
     set_instant(report, &walk.peak, walk.peak.event_index, &device->peak);
     set_instant(report, &walk.last, last_event, &device->end);
+    device->last_read = walk.last_read;
+    if (walk.last_read.present)
+        vt_state_finish(report, &device->last_read);
     if (at && at->peak)
         device->at = device->peak;
     else if (at && at->end)

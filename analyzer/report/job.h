@@ -48,7 +48,7 @@ struct vt_job_device {
     uint64_t peak_ns;
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
-    bool context_known;           /* no other process used the card: then it can be told from theirs */
+    bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;
     uint64_t context_ns; /* when its context was first seen */
     struct vt_job_parts modules, lines;

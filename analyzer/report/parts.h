@@ -165,6 +165,31 @@ int vt_list_blocks(const struct vt_report *report, int device_index, struct vt_i
 /* Explains `what`, which must outlive the report, at device->shown. */
 int vt_explain(const struct vt_report *report, const char *what, struct vt_device_report *device);
 
+/* ---- When the card's bytes in use were told (readings.c) ---- */
+
+/* What NVML told, else the driver. Of this process just after `event_index`; *_bytes without the context,
+ * whose own are apart. */
+struct vt_reading {
+    const struct vt_trace_card_use *use; /* NULL: the driver's */
+    uint32_t event_index;
+    uint32_t era;              /* contexts of an earlier one are gone */
+    uint64_t begin_ns, end_ns; /* since recording began */
+    uint64_t used_bytes, total_bytes;
+    uint64_t own_bytes, context_bytes; /* context: as replay has it, with modules and the like */
+    bool steady;                       /* no driver memory of this process changed near it */
+};
+struct vt_readings {
+    struct vt_reading *items; /* in order; NVML's if there are any */
+    size_t count;
+    uint32_t *era_starts; /* events; of era 0 the first */
+    size_t era_count;
+};
+/* -ENOMEM */
+int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings);
+void vt_readings_free(struct vt_readings *readings);
+/* The event of the last one; false if there is none in what is looked at. */
+bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index);
+
 /* ---- Out of memory (refusals.c, askers.c) ---- */
 
 /* What the driver reported as free on the whole card within a second of an event, with no change in between;

@@ -431,6 +431,12 @@ void vt_fragmentation_free(struct vt_fragmentation *fragmentation)
     *fragmentation = (struct vt_fragmentation){0};
 }
 
+void vt_card_table_free(struct vt_card_table *table)
+{
+    free(table->rows);
+    *table = (struct vt_card_table){0};
+}
+
 static void free_device(struct vt_device_report *device)
 {
     free_instant(&device->peak);
@@ -443,6 +449,8 @@ static void free_device(struct vt_device_report *device)
     vt_fragmentation_free(&device->fragmentation);
     free(device->graph_pools.items);
     free(device->steps.items);
+    vt_card_table_free(&device->card);
+    vt_card_table_free(&device->last_card);
 }
 
 void vt_report_free(struct vt_report *report)

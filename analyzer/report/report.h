@@ -31,6 +31,8 @@ struct vt_device_report {
     struct vt_fragmentation fragmentation; /* of what is shown */
     struct vt_graph_pools graph_pools;     /* of what is shown */
     struct vt_steps steps;
+    struct vt_state last_read; /* after the last event at which the card's bytes in use were told */
+    struct vt_card_table card, last_card; /* of what is shown, and of last_read */
 };
 
 /* A request that was refused for lack of memory. */
@@ -149,6 +151,7 @@ uint64_t vt_report_last_event_number(const struct vt_report *report, uint64_t ev
 
 /* Frees what findings hold; all-zero ones too. */
 void vt_leaks_free(struct vt_leaks *leaks);
+void vt_card_table_free(struct vt_card_table *table);
 void vt_fragmentation_free(struct vt_fragmentation *fragmentation);
 
 #endif

@@ -193,6 +193,46 @@ static int add_device_uuid(struct vt_trace *trace, const void *record)
     return 0;
 }
 
+static int add_card_use(struct vt_trace *trace, const void *record)
+{
+    const struct vt_card_use *use = record;
+    const struct vt_card_process *told = (const struct vt_card_process *)(use + 1);
+    struct vt_arena *arena = &trace->tables->arena;
+    if (use->device_index >= VT_MAX_DEVICES || use->end_ns < use->begin_ns ||
+        use->process_count > (use->head.bytes - sizeof *use) / sizeof *told)
+        return -EBADMSG;
+    const char *text = (const char *)(told + use->process_count), *end = (const char *)use + use->head.bytes;
+    struct vt_trace_card_process *processes =
+        vt_arena_take(arena, (use->process_count + 1) * sizeof *processes);
+    for (uint32_t i = 0; processes && i < use->process_count; i++) {
+        const char *stop = memchr(text, 0, (size_t)(end - text));
+        stop = stop ? stop : end;
+        processes[i] = (struct vt_trace_card_process){
+            .pid = told[i].pid,
+            .bytes = told[i].bytes,
+            .command = vt_arena_text(arena, text, (size_t)(stop - text)),
+        };
+        if (!processes[i].command)
+            return -ENOMEM;
+        text = stop < end ? stop + 1 : end;
+    }
+    if (!processes)
+        return -ENOMEM;
+    const struct vt_trace_card_use made = {
+        .device_index = (int)use->device_index,
+        .begin_ns = use->begin_ns,
+        .end_ns = use->end_ns,
+        .total_bytes = use->total_bytes,
+        .used_bytes = use->used_bytes,
+        .reserved_bytes = use->reserved_bytes,
+        .flags = use->flags,
+        .processes = processes,
+        .process_count = use->process_count,
+        .own = use->own < use->process_count ? use->own : use->process_count,
+    };
+    return VT_APPEND(trace->card_uses, trace->card_use_count, trace->tables->card_use_capacity, made);
+}
+
 static int add_stack(struct vt_trace *trace, const void *record)
 {
     const struct vt_stack *stack = record;
@@ -292,6 +332,7 @@ static const struct {
     [VT_RECORD_INSPECTION] = {sizeof(struct vt_inspection_part), vt_inspection_add},
     [VT_RECORD_LAUNCH] = {sizeof(struct vt_record_head), add_launch},
     [VT_RECORD_DEVICE_UUID] = {sizeof(struct vt_device_uuid), add_device_uuid},
+    [VT_RECORD_CARD_USE] = {sizeof(struct vt_card_use), add_card_use},
 };
 
 int vt_definition_add(struct vt_trace *trace, const struct vt_record_head *record)

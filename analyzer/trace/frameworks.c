@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "trace/trace.h"
+
 #define BASE32 "abcdefghijklmnopqrstuvwxyz234567"
 
 static bool begins(const char *text, const char *start)
@@ -39,6 +41,21 @@ unsigned vt_object_kinds(const char *path)
         if (begins(name, objects[i].beginning))
             return objects[i].kinds;
     return 0;
+}
+
+const char *vt_cuda_library(const char *path)
+{
+    static const struct {
+        const char *beginning, *name;
+    } libraries[] = {
+#define VT_CUDA_LIBRARY(beginning, name) {beginning, name},
+#include "trace/frameworks.def"
+    };
+    const char *name = file_name(path);
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (begins(name, libraries[i].beginning))
+            return libraries[i].name;
+    return NULL;
 }
 
 static const struct folder {
@@ -215,4 +232,15 @@ size_t vt_node_name(const char *function, const char **name)
         return (size_t)(end - *name);
     }
     return 0;
+}
+
+const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->native_count; i++) {
+        const struct vt_trace_symbol *symbol = vt_trace_symbol(trace, stack->native[i]);
+        if (symbol && symbol->module[0] && !(vt_object_kinds(symbol->module) & VT_OBJECT_CUDA))
+            return symbol->module;
+    }
+    return NULL;
 }

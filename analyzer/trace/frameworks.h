@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/words.h"
 
@@ -15,6 +16,13 @@ enum vt_object_kind {
     VT_OBJECT_CUDA = 8,      /* the driver and the runtime: their caller requested the memory */
 };
 unsigned vt_object_kinds(const char *path);
+
+/* The name of a library that takes memory for itself ("cuBLAS"), by its path; NULL = it is none. */
+const char *vt_cuda_library(const char *path);
+
+/* Path of the library or program that called CUDA, by a stack; NULL = unknown. */
+struct vt_trace;
+const char *vt_cuda_caller(const struct vt_trace *trace, uint32_t stack_id);
 
 /* True for Python code that the user did not write: installed packages, the standard library, frozen modules,
  * and code that torch.compile generates. False for "<stdin>", "<string>" and "<ipython-input-…>". */

@@ -59,7 +59,8 @@ struct vt_trace_tables {
     const struct vt_inspection_part **inspection_parts; /* in the file's order until vt_inspections_read */
     size_t inspection_part_count, inspection_part_capacity;
 
-    size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity;
+    size_t event_capacity, rare_event_capacity, stack_capacity, code_capacity, device_capacity,
+        card_use_capacity;
     struct vt_written_line *written; /* by file (by its text) and line once the trace is read */
     size_t written_count, written_capacity;
 

@@ -109,6 +109,22 @@ struct vt_inspection_root {
     const char *class_name, *holder;
 };
 
+/* What NVML said of a card at some time between begin and end. Bytes; UINT64_MAX = not told. */
+struct vt_trace_card_process {
+    uint32_t pid;
+    uint64_t bytes;
+    const char *command; /* "" = not known */
+};
+struct vt_trace_card_use {
+    int device_index;
+    uint64_t begin_ns, end_ns; /* as events' t_ns */
+    uint64_t total_bytes, used_bytes, reserved_bytes;
+    uint32_t flags;                                /* enum vt_card_use_flag */
+    const struct vt_trace_card_process *processes; /* largest first */
+    uint32_t process_count;
+    uint32_t own; /* the recorded process; process_count = not known */
+};
+
 struct vt_trace {
     char *path;
     struct vt_file_header header; /* as read */
@@ -160,6 +176,9 @@ struct vt_trace {
     size_t code_count;
     struct vt_trace_device *devices;
     size_t device_count;
+
+    struct vt_trace_card_use *card_uses; /* in order of time for each device */
+    size_t card_use_count;
 
     struct vt_inspection *inspections; /* in order of their events */
     size_t inspection_count;

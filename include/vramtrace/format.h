@@ -277,6 +277,7 @@ enum vt_record_kind {
     VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
     VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
     VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
+    VT_RECORD_CARD_USE = 28,       /* struct vt_card_use, then processes and their commands */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -421,6 +422,31 @@ struct vt_device_uuid {
     uint32_t device_index;
     uint32_t reserved;
     uint8_t uuid[16];
+};
+
+/* What NVML said of a card, for all processes, at some time between begin_ns and end_ns (the event clock). Only where there
+ * is an NVML; a reader may skip it. Bytes; UINT64_MAX = not told. */
+struct vt_card_use {
+    struct vt_record_head head;
+    uint32_t device_index;
+    uint32_t process_count; /* that follow */
+    uint64_t begin_ns, end_ns;
+    uint64_t total_bytes;
+    uint64_t used_bytes;     /* without reserved_bytes if these are told, else with them */
+    uint64_t reserved_bytes; /* for the driver itself: no process can have them */
+    uint32_t own;            /* the recording process's place among the processes; UINT32_MAX = not known */
+    uint32_t flags;          /* enum vt_card_use_flag */
+    /* process_count struct vt_card_process, the largest first; then the command of each, NUL-terminated */
+};
+enum vt_card_use_flag {
+    VT_CARD_PROCESSES = 1,     /* the list of processes was told; without it nothing is known of them */
+    VT_CARD_PROCESSES_CUT = 2, /* there were more */
+    VT_CARD_UNSTEADY = 4,      /* the used bytes changed while the list was read, each time */
+};
+struct vt_card_process {
+    uint32_t pid; /* as the driver tells it: in a container it may be that of another namespace */
+    uint32_t reserved;
+    uint64_t bytes; /* of the card, its context among them */
 };
 
 /* A stack, innermost frame first: native frames up to the interpreter, then Python frames. */

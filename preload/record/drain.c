@@ -40,6 +40,7 @@ static void take_definition(struct vt_drain *drain, const struct vt_record_head 
 static void take_event(struct vt_drain *drain, const struct vt_event *event)
 {
     drain->chunk.events[drain->chunk.event_count++] = event;
+    drain->refusals += event->kind == VT_EVENT_ALLOC_FAILED || event->kind == VT_EVENT_OOM;
     if (drain->ranges)
         vt_tally_event(&drain->ring->header->tally, drain->ranges, event);
 }

@@ -17,9 +17,10 @@ struct vt_drain {
     /* NULL: the ring of a process that is gone, whose addresses and threads nobody can name any more. */
     const struct vt_session *session;
     struct vt_seen *seen;
-    struct vt_flight *flight; /* NULL: none */
+    struct vt_flight *flight;       /* NULL: none */
     struct vt_tally_ranges *ranges; /* NULL: nobody looks at the ring's tally any more */
     uint64_t position;              /* the first slot that is not taken */
+    uint64_t refusals;              /* requests that the driver or a framework refused, so far */
 };
 
 /* Appends what is committed as chunks. The file is readable after every step (format.h). Returns 0 or -errno.

@@ -3,6 +3,7 @@
 #include "record/control.h"
 #include "record/drain.h"
 #include "record/flight.h"
+#include "record/nvml.h"
 #include "record/pause.h"
 #include "record/record.h"
 #include "record/ring_memory.h"
@@ -41,6 +42,8 @@ enum {
     FINISH_TURN_MS = 50,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
+    LAST_TURNS = 200,
+    LAST_TURN_NS = 1000000,
 };
 #define STUCK_NS UINT64_C(1000000000)
 /* First after a second: not in each of many processes that live for a moment. */
@@ -52,6 +55,7 @@ struct writer {
     struct vt_session *session;
     struct vt_drain drain;
     struct vt_tally_ranges ranges;
+    struct vt_nvml *nvml;            /* NULL: it is not asked */
     uint64_t adoption_ns;            /* when to look next for rings of processes that are gone */
     struct vt_elf_changes libraries; /* at the latest round */
     bool has_interpreter;
@@ -125,7 +129,21 @@ static bool is_last_thread(const struct writer *writer)
         return false;
     /* Links: itself, its parent, and one for each thread; the first thread counts to the end. */
     return stat("/proc/self/task", &status) == 0 &&
-           status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0);
+           status.st_nlink == 2 + 2 + (flight ? vt_flight_threads(flight) : 0) +
+                                  (writer->nvml ? vt_nvml_threads(writer->nvml) : 0);
+}
+
+/* Else another thread of ours would be the last one. What it does for the host's sake, it does soon. */
+static void end_other_threads(struct writer *writer)
+{
+    struct stat status;
+    if (writer->drain.flight)
+        vt_flight_stop(writer->drain.flight);
+    if (writer->nvml)
+        vt_nvml_stop(writer->nvml, &writer->drain.chunk.definitions);
+    for (int turn = 0; turn < LAST_TURNS && !stat("/proc/self/task", &status) && status.st_nlink > 2 + 2;
+         turn++)
+        vt_nap(LAST_TURN_NS);
 }
 
 enum { STOPPED, LAST_THREAD };
@@ -159,6 +177,8 @@ static int write_until_stopped(struct writer *writer, bool failed)
             return STOPPED;
         if (is_last_thread(writer))
             return LAST_THREAD;
+        if (!failed && writer->nvml)
+            vt_nvml_tend(writer->nvml, writer->drain.refusals, &writer->drain.chunk.definitions);
         /* The first chunk says at once whose trace this is. */
         if (!failed && (vt_ring_pending(&session->ring) || writer->drain.chunk.definitions.bytes)) {
             int result = vt_drain(&writer->drain);
@@ -230,6 +250,8 @@ static void fail(struct writer *writer, int result)
 static void finish(struct vt_session *session)
 {
     struct vt_file_header *header = &session->file.header;
+    if (session->writer->nvml)
+        vt_nvml_stop(session->writer->nvml, &session->writer->drain.chunk.definitions);
     if (header->state == VT_STATE_RECORDING) {
         if (session->writer->drain.flight)
             vt_flight_stop(session->writer->drain.flight);
@@ -264,6 +286,7 @@ static void *writer_main(void *context)
         return NULL;
     }
     writer->drain.flight = vt_flight_make(session);
+    writer->nvml = vt_nvml_make(session);
     vt_native_start(session->options.native);
     vt_tally_begin(&session->ring.header->tally, session->options.rank);
     do_round(writer);
@@ -279,10 +302,9 @@ static void *writer_main(void *context)
         fail(writer, result);
         result = write_until_stopped(writer, true);
     }
-    if (result == LAST_THREAD && writer->drain.flight)
-        vt_flight_stop(writer->drain.flight); /* else its thread would be the last */
     if (result ==
         LAST_THREAD) { /* the C library calls exit() next, in this thread: the host's handlers run here */
+        end_other_threads(writer);
         atomic_store(&session->writer_left, 1);
         vt_guard.frame = 0;
         pthread_sigmask(SIG_SETMASK, &session->host_signals, NULL);

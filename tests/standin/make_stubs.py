@@ -19,7 +19,8 @@ from collections import defaultdict
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-OURS = {"libcuda.so.1": ".", "libcudart.so.13": ".", "libcudart.so.12": "runtime12"}  # under the build folder
+OURS = {"libcuda.so.1": ".", "libcudart.so.13": ".", "libcudart.so.12": "runtime12",
+        "libnvidia-ml.so.1": "."}  # under the build folder
 NVIDIA = re.compile(r"^lib(cu|nv|nccl)\w*\.so\.\d+$")
 # Symbols without a version are told apart by how they begin; the longest that fits counts.
 LIBRARY_BY_PREFIX = {

@@ -205,6 +205,7 @@ static void device_section(struct vt_print *print, const struct vt_device_report
     }
     vt_text_tables(print, device);
     vt_text_card(print, device);
+    vt_text_card_table(print, device);
     vt_text_graph_pools(print, device);
     vt_text_evidence(print, device);
     if (device->advices.count)

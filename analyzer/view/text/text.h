@@ -37,6 +37,9 @@ void vt_text_verdict(struct vt_print *print, const struct vt_device_report *devi
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */
 void vt_text_inference(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_card(struct vt_print *print, const struct vt_device_report *device);
+/* Every byte of the card, where NVML told, but in a brief page. */
+bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device);
+void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_graph_pools(struct vt_print *print, const struct vt_device_report *device);
 void vt_text_advice(struct vt_print *print, const struct vt_device_report *device);
 /* With --explain, instead of tables. */

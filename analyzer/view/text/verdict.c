@@ -211,7 +211,8 @@ void vt_text_card(struct vt_print *print, const struct vt_device_report *device)
     if (state->gathered_bytes)
         fprintf(print->paragraph, " %s of the parameters are gathered copies of sharded ones.",
                 VT_BYTES(state->gathered_bytes));
-    if (total_bytes > free_bytes && total_bytes - free_bytes > state->driver_bytes)
+    if (!vt_has_card_table(print, device) && total_bytes > free_bytes &&
+        total_bytes - free_bytes > state->driver_bytes)
         fprintf(
             print->paragraph,
             " The driver reported %s in use on the whole card: %s more, of other processes or not recorded.",

@@ -1,6 +1,7 @@
 /* One card for several processes: each writes what it uses to a file that VRAMTRACE_STANDIN_SHARED names and
  * all map, so that one process's memory is missing from the others'. A process that is gone uses nothing. */
 #include "standin.h"
+#include "truth.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,20 +49,31 @@ static void take_slot(void)
     }
 }
 
-uint64_t standin_used_by_others(CUdevice device)
+int standin_list_others(int card, struct standin_process *processes, int maximum)
 {
-    uint64_t sum = 0;
+    int count = 0;
     if (path == NULL)
         return 0;
     if (opener != getpid()) {
         opener = getpid();
         take_slot();
     }
-    for (int i = 0; slots != NULL && i < SLOTS; i++) {
-        pid_t process = __atomic_load_n(&slots[i].process, __ATOMIC_ACQUIRE);
-        if (process != 0 && &slots[i] != own && (kill(process, 0) == 0 || errno == EPERM))
-            sum += __atomic_load_n(&slots[i].bytes[standin_settings.cards[device]], __ATOMIC_RELAXED);
+    for (int i = 0; slots != NULL && i < SLOTS && count < maximum; i++) {
+        const pid_t process = __atomic_load_n(&slots[i].process, __ATOMIC_ACQUIRE);
+        const uint64_t bytes = __atomic_load_n(&slots[i].bytes[card], __ATOMIC_RELAXED);
+        if (process != 0 && &slots[i] != own && bytes != 0 && (kill(process, 0) == 0 || errno == EPERM))
+            processes[count++] = (struct standin_process){process, bytes};
     }
+    return count;
+}
+
+uint64_t standin_used_by_others(CUdevice device)
+{
+    struct standin_process others[SLOTS];
+    const int count = standin_list_others(standin_settings.cards[device], others, SLOTS);
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += others[i].bytes;
     return sum;
 }
 

@@ -131,7 +131,9 @@ bool standin_take(CUdevice device, enum standin_use use, uint64_t bytes); /* fal
 void standin_give(CUdevice device, enum standin_use use, uint64_t bytes);
 uint64_t standin_used(CUdevice device);
 uint64_t standin_used_by_others(CUdevice device); /* other processes, see shared.c */
-void standin_publish(CUdevice device);            /* tells them what this one uses */
+struct standin_process;
+int standin_list_others(int card, struct standin_process *processes, int maximum);
+void standin_publish(CUdevice device); /* tells them what this one uses */
 extern uint64_t standin_host_used_bytes, standin_registered_used_bytes;
 
 /* ---- Between files. */

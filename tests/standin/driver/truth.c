@@ -3,6 +3,7 @@
 #include "truth.h"
 
 #include <string.h>
+#include <unistd.h>
 
 extern struct standin_counter __start_standin_counters[], __stop_standin_counters[];
 
@@ -36,6 +37,23 @@ uint64_t standin_allocation_bytes(int device)
 uint64_t standin_other_bytes(int device)
 {
     return standin_device_valid(device) ? standin_used_by_others(device) : 0;
+}
+
+int standin_card_processes(int card, struct standin_process *processes, int maximum)
+{
+    __attribute__((cleanup(standin_unlock), unused)) int guard = standin_lock();
+    int count = 0;
+    for (int i = 0; i < standin_settings.devices && count < maximum; i++) {
+        if (standin_settings.cards[i] == card && standin_used(i) != 0)
+            processes[count++] = (struct standin_process){getpid(), standin_used(i)};
+    }
+    return count + standin_list_others(card, processes + count, maximum - count);
+}
+
+uint64_t standin_card_bytes(int card)
+{
+    (void)card;
+    return standin_settings.memory_bytes;
 }
 
 uint64_t standin_use_bytes(int device, const char *use)

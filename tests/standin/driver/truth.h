@@ -14,11 +14,19 @@ uint64_t standin_device_bytes(int device);
 uint64_t standin_allocation_bytes(int device);
 /* What other processes use of the device (VRAMTRACE_STANDIN_SHARED). */
 uint64_t standin_other_bytes(int device);
+/* All processes that have memory of a card (its number, not a device's index), this one first: how many, at
+ * most `maximum`. And the bytes that the card has. */
+struct standin_process {
+    int pid;
+    uint64_t bytes;
+};
+int standin_card_processes(int card, struct standin_process *processes, int maximum);
+uint64_t standin_card_bytes(int card);
 /* One use: "context", "limit", "module", "allocation", "managed", "array", "physical" or "pool". */
 uint64_t standin_use_bytes(int device, const char *use);
 uint64_t standin_host_bytes(void);       /* page-locked memory that the driver gave */
 uint64_t standin_registered_bytes(void); /* the application's memory, page-locked */
-uint64_t standin_handles(void);          /* physical handles and multicast objects that live, ours or imported */
+uint64_t standin_handles(void); /* physical handles and multicast objects that live, ours or imported */
 /* Calls of one exported function (cuMemAlloc_v2), of all with NULL. A _ptsz call counts as the plain one. */
 uint64_t standin_calls(const char *name);
 #pragma GCC visibility pop

@@ -333,7 +333,7 @@ int vt_replay_walk(const struct vt_replay *replay, int device_index, const struc
         for (int begins = 0; begins < 2; begins++)
             for (uint32_t i = 0; i < replay->allocation_count; i++) {
                 const struct vt_allocation *allocation = &replay->allocations[i];
-                if (allocation->device_index == device_index &&
+                if (visitor->change && allocation->device_index == device_index &&
                     (begins ? allocation->alloc_event : allocation->free_event) == event)
                     visitor->change(visitor->context, i, begins);
             }

@@ -1,0 +1,193 @@
+/* When the bytes in use of a card were told, and what this process had of it then. */
+#include "report/parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "trace/thin.h"
+
+/* A call that takes or gives back driver memory is recorded after or before it; what it does comes within
+ * this time. */
+#define NEAR_NS UINT64_C(10000000)
+#define PLAUSIBLE_BYTES (UINT64_C(1) << 48)
+
+static uint64_t since_start(const struct vt_trace *trace, uint64_t t_ns)
+{
+    const uint64_t start = trace->header.start_monotonic_ns;
+
+    return t_ns > start ? t_ns - start : 0;
+}
+
+/* The last event that is not after `t_ns`. */
+static uint32_t event_at(const struct vt_trace *trace, uint64_t t_ns)
+{
+    size_t low = 0, high = trace->event_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (trace->events[middle].t_ns <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)low - 1 : 0;
+}
+
+static bool is_plausible(const struct vt_trace_card_use *use, int device_index)
+{
+    return use->device_index == device_index && use->used_bytes < PLAUSIBLE_BYTES;
+}
+
+static bool is_told(const struct vt_event *event, int device_index)
+{
+    return event->kind == VT_EVENT_MEMORY_INFO && event->device_index == device_index &&
+           event->bytes <= event->total_bytes && event->total_bytes < PLAUSIBLE_BYTES;
+}
+
+/* Where blocks are left out, their bytes would pass for cached ones. */
+static bool is_seen(const struct vt_trace *trace, uint32_t event_index)
+{
+    size_t next = 0;
+
+    return vt_is_in_window(trace->gaps, trace->gap_count, event_index, &next) &&
+           (next == trace->gap_count || trace->gaps[next].first != event_index + 1);
+}
+
+bool vt_last_reading_event(const struct vt_trace *trace, int device_index, uint32_t *event_index)
+{
+    bool any = false;
+
+    if (!trace->event_count)
+        return false;
+    for (size_t i = trace->card_use_count; i-- > 0;) {
+        if (!is_plausible(&trace->card_uses[i], device_index))
+            continue;
+        any = true;
+        *event_index = event_at(trace, trace->card_uses[i].begin_ns);
+        if (is_seen(trace, *event_index))
+            return true;
+    }
+    for (size_t i = trace->rare_event_count; i-- > 0 && !any;) {
+        *event_index = trace->rare_events[i];
+        if (is_told(&trace->events[*event_index], device_index) && is_seen(trace, *event_index))
+            return true;
+    }
+    return false;
+}
+
+/* ---- All of them ---- */
+
+struct walk {
+    const struct vt_trace *trace;
+    struct vt_readings *readings;
+    size_t capacity, era_capacity;
+    size_t next; /* of those from NVML, which are there before the walk */
+    struct vt_counts counts;
+    uint64_t changed_ns; /* the latest change of driver memory; 0 = none */
+    int device_index;
+    uint32_t era;
+    bool from_nvml;
+};
+
+static void fill(struct walk *walk, struct vt_reading *reading)
+{
+    reading->era = walk->era;
+    reading->context_bytes = walk->counts.context_bytes;
+    reading->own_bytes = walk->counts.driver_bytes - walk->counts.context_bytes;
+    reading->steady = !walk->changed_ns || walk->changed_ns + NEAR_NS < reading->begin_ns;
+}
+
+static int note(struct walk *walk, uint32_t event_index, uint64_t t_ns)
+{
+    const struct vt_event *event = &walk->trace->events[event_index];
+    struct vt_reading reading = {.event_index = event_index,
+                                 .begin_ns = t_ns,
+                                 .end_ns = t_ns,
+                                 .used_bytes = event->total_bytes - event->bytes,
+                                 .total_bytes = event->total_bytes};
+
+    fill(walk, &reading);
+    reading.steady = true; /* by the thread whose allocation came before */
+    return VT_APPEND(walk->readings->items, walk->readings->count, walk->capacity, reading);
+}
+
+static int visit(void *context, uint32_t event_index, const struct vt_counts *counts)
+{
+    struct walk *walk = context;
+    struct vt_readings *readings = walk->readings;
+    const uint64_t t_ns = vt_event_time(walk->trace, event_index);
+
+    while (walk->from_nvml && walk->next < readings->count &&
+           readings->items[walk->next].event_index < event_index)
+        fill(walk, &readings->items[walk->next++]);
+    if (counts->driver_bytes != walk->counts.driver_bytes) {
+        walk->changed_ns = t_ns + 1;
+        for (size_t i = walk->next; i-- > 0 && readings->items[i].end_ns + NEAR_NS > t_ns;)
+            readings->items[i].steady = false;
+    }
+    if (walk->counts.context_bytes && !counts->context_bytes) {
+        walk->era++;
+        if (VT_APPEND(readings->era_starts, readings->era_count, walk->era_capacity, event_index))
+            return -ENOMEM;
+    }
+    walk->counts = *counts;
+    return !walk->from_nvml && is_told(&walk->trace->events[event_index], walk->device_index)
+               ? note(walk, event_index, t_ns)
+               : 0;
+}
+
+static int by_time(const void *left, const void *right)
+{
+    return vt_order(((const struct vt_reading *)left)->begin_ns,
+                    ((const struct vt_reading *)right)->begin_ns);
+}
+
+static int take_from_nvml(struct walk *walk)
+{
+    const struct vt_trace *trace = walk->trace;
+    struct vt_readings *readings = walk->readings;
+    int result = 0;
+
+    for (size_t i = 0; !result && i < trace->card_use_count; i++) {
+        const struct vt_trace_card_use *use = &trace->card_uses[i];
+        const struct vt_reading reading = {.use = use,
+                                           .event_index = event_at(trace, use->begin_ns),
+                                           .begin_ns = since_start(trace, use->begin_ns),
+                                           .end_ns = since_start(trace, use->end_ns),
+                                           .used_bytes = use->used_bytes,
+                                           .total_bytes = use->total_bytes};
+
+        if (is_plausible(use, walk->device_index))
+            result = VT_APPEND(readings->items, readings->count, walk->capacity, reading);
+    }
+    if (readings->count)
+        qsort(readings->items, readings->count, sizeof *readings->items, by_time);
+    walk->from_nvml = readings->count > 0;
+    return result;
+}
+
+int vt_readings_find(const struct vt_report *report, int device_index, struct vt_readings *readings)
+{
+    struct walk walk = {.trace = report->trace, .readings = readings, .device_index = device_index};
+    const struct vt_replay_visitor visitor = {.visit = visit, .context = &walk};
+    int result;
+
+    *readings = (struct vt_readings){0};
+    result = VT_APPEND(readings->era_starts, readings->era_count, walk.era_capacity, 0);
+    result = result ? result : take_from_nvml(&walk);
+    result = result ? result : vt_replay_walk(report->attribution->replay, device_index, &visitor);
+    while (!result && walk.from_nvml && walk.next < readings->count)
+        fill(&walk, &readings->items[walk.next++]);
+    for (size_t i = 0; i < readings->count; i++)
+        if (readings->items[i].use && readings->items[i].use->flags & VT_CARD_UNSTEADY)
+            readings->items[i].steady = false;
+    return result;
+}
+
+void vt_readings_free(struct vt_readings *readings)
+{
+    free(readings->items);
+    free(readings->era_starts);
+    *readings = (struct vt_readings){0};
+}

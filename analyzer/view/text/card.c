@@ -1,0 +1,108 @@
+/* Every byte of a card, as a table. */
+#include "view/text/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a row is called, without its name, and before and after it. */
+static const struct {
+    const char *kind, *words, *before, *after;
+} kinds[] = {
+    {"library", "a library", "", ", for itself"},
+    {"cached", "cached", "", ""},
+    {"modules", "kernels and modules", "kernels and modules of ", ""},
+    {"graphs", "CUDA graphs", "", ""},
+    {"settings", "limits and other settings", "", ""},
+    {"context", "CUDA context", "", ""},
+    {"context_and_processes", "CUDA context and other processes", "", ""},
+    {"unexplained", "unexplained", "", ""},
+    {"foreign", "of others, mapped here", "", ""},
+    {"host", "page-locked, on the host", "", ""},
+    {"reserved", "reserved by the driver for itself", "", ""},
+    {"category", "of no known category", "", ""},
+};
+
+static void add_bytes(struct vt_table *table, int64_t bytes)
+{
+    vt_table_cell(table, "%s%s", bytes < 0 ? "-" : "", VT_BYTES((uint64_t)(bytes < 0 ? -bytes : bytes)));
+}
+
+/* A command without the folder of its program. */
+static const char *without_folder(const char *command)
+{
+    const size_t word = strcspn(command, " ");
+    const char *slash = memrchr(command, '/', word);
+
+    return slash ? slash + 1 : command;
+}
+
+static void add_name(struct vt_table *table, const struct vt_card_row *row)
+{
+    size_t i = 0;
+
+    if (row->pid) {
+        vt_table_cell(table, "process %" PRIu32 "%s%s", row->pid, row->command ? ": " : "",
+                      row->command ? without_folder(row->command) : "");
+        return;
+    }
+    while (i + 1 < sizeof kinds / sizeof *kinds && strcmp(kinds[i].kind, row->kind))
+        i++;
+    if (row->name)
+        vt_table_cell(table, "%s%s%s", kinds[i].before, row->name, kinds[i].after);
+    else
+        vt_table_cells(table, kinds[i].words);
+}
+
+/* How far the numbers can be trusted. */
+static void say_when(struct vt_print *print, const struct vt_card_table *card)
+{
+    const bool after = card->measured_ns >= card->t_ns;
+    const uint64_t apart_ns = after ? card->measured_ns - card->t_ns : card->t_ns - card->measured_ns;
+
+    fprintf(print->paragraph, VT_DIM "%s told the bytes in use %s %s that moment",
+            strcmp(card->source, "nvml") ? "The driver" : "NVML", VT_DURATION(apart_ns),
+            after ? "after" : "before");
+    if (card->moved_bytes)
+        fprintf(print->paragraph, "; this process then had %s %s",
+                VT_BYTES((uint64_t)llabs(card->moved_bytes)), card->moved_bytes < 0 ? "more" : "less");
+    if (!card->steady)
+        fputs("; its memory changed meanwhile", print->paragraph);
+    fputs("." VT_RESET, print->paragraph);
+    vt_end_paragraph(print, 2, 2);
+}
+
+bool vt_has_card_table(const struct vt_print *print, const struct vt_device_report *device)
+{
+    return device->card.present && !strcmp(device->card.source, "nvml") && !print->style->brief;
+}
+
+void vt_text_card_table(struct vt_print *print, const struct vt_device_report *device)
+{
+    static const struct vt_column columns[] = {{.title = "All of the card", .cut = VT_CUT_END, .minimum = 20},
+                                               {"", .right = true},
+                                               {"", .right = true}};
+    const struct vt_card_table *card = &device->card;
+    struct vt_table table;
+
+    if (!vt_has_card_table(print, device))
+        return;
+    vt_table_begin(&table, columns, 3);
+    for (size_t i = 0; i < card->row_count; i++) {
+        add_name(&table, &card->rows[i]);
+        add_bytes(&table, card->rows[i].bytes);
+        vt_table_cells(&table, card->rows[i].bytes < 0
+                                   ? ""
+                                   : VT_PERCENT((uint64_t)card->rows[i].bytes, card->device_bytes));
+    }
+    vt_table_cells(&table, VT_BOLD "in use" VT_RESET);
+    add_bytes(&table, (int64_t)card->device_bytes);
+    vt_table_cell(&table, VT_DIM "of %s" VT_RESET, VT_BYTES(card->total_bytes));
+    for (size_t i = 0; i < card->told_count; i++) {
+        add_name(&table, &card->told[i]);
+        add_bytes(&table, card->told[i].bytes);
+        vt_table_cells(&table, VT_DIM "not counted" VT_RESET);
+    }
+    vt_table_print(&table, print);
+    say_when(print, card);
+}

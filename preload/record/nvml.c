@@ -1,0 +1,210 @@
+#include "record/nvml.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "clock.h"
+#include "guard.h"
+#include "memory.h"
+#include "record/nvml_read.h"
+#include "thread.h"
+
+enum { STOP_TURNS = 10, STOP_TURN_MS = 20, COST_SHARE = 100, SAMPLES_PER_DOUBLING = 1024 };
+/* Not in each of many processes that live for a moment. */
+#define FIRST_NS UINT64_C(200000000)
+#define PERIOD_NS UINT64_C(1000000000)
+/* After the process's own memory has changed, or a request was refused. */
+#define SHORTEST_NS UINT64_C(100000000)
+
+enum state {
+    NONE,     /* not begun */
+    WAITS,    /* for the writer to ask */
+    ASKED,    /* the answer is the thread's */
+    ANSWERED, /* the writer's */
+    ENDED     /* the thread is gone, or about to be */
+};
+
+struct vt_nvml {
+    const struct vt_session *session;
+    _Atomic int state; /* futex; enum state */
+    _Atomic bool stopping;
+    struct vt_buffer answer;
+    uint64_t cost_ns; /* of the answer */
+    /* The writer's. */
+    uint64_t next_ns, earliest_ns, shortest_ns, seen_change, hashes[VT_MAX_DEVICES];
+    uint64_t recorded;
+    bool changed; /* since the last answer, when this one was asked for */
+};
+
+/* A forked child has the library without its thread and descriptors: it gets none. */
+static _Atomic int loaded_in;
+
+struct vt_nvml *vt_nvml_make(struct vt_session *session)
+{
+    struct rlimit space;
+    if (!session->options.nvml || getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY ||
+        atomic_load(&loaded_in))
+        return NULL;
+    struct vt_nvml *nvml = vt_memory_make(sizeof *nvml);
+    if (!nvml)
+        return NULL;
+    nvml->session = session;
+    nvml->shortest_ns = SHORTEST_NS;
+    nvml->next_ns = vt_clock_ns(CLOCK_MONOTONIC) + FIRST_NS;
+    return nvml;
+}
+
+static void set_state(struct vt_nvml *nvml, int state)
+{
+    atomic_store(&nvml->state, state);
+    syscall(SYS_futex, &nvml->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- the thread ---- */
+
+static bool has_uuid(const struct vt_tally_device *device)
+{
+    static const uint8_t none[sizeof device->uuid];
+    return memcmp(device->uuid, none, sizeof none) != 0;
+}
+
+static void answer(struct vt_nvml *nvml, const struct vt_nvml_library *library, void **cards)
+{
+    const uint64_t begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
+    const struct vt_tally *tally = &nvml->session->ring.header->tally;
+    nvml->answer.bytes = 0;
+    for (uint32_t i = 0; i < VT_MAX_DEVICES && !atomic_load(&nvml->stopping); i++) {
+        if (!cards[i] && has_uuid(&tally->devices[i]))
+            cards[i] = vt_nvml_find_card(library, tally->devices[i].uuid);
+        if (cards[i])
+            vt_nvml_read(library, cards[i], i, &nvml->answer);
+    }
+    nvml->cost_ns = vt_clock_ns(CLOCK_MONOTONIC) - begin_ns;
+}
+
+static void *sampler_main(void *context)
+{
+    struct vt_nvml *nvml = context;
+    void *cards[VT_MAX_DEVICES] = {0};
+    vt_guard.frame = VT_GUARD_OWN_THREAD;
+    prctl(PR_SET_NAME, "vramtrace");
+    const struct vt_nvml_library *library = NULL;
+    if (vt_part_from_descriptors()) {
+        /* What the library opens is not to be where it would write messages. */
+        for (int i = 0; i < 3; i++)
+            open("/dev/null", O_RDWR | O_CLOEXEC);
+        library = vt_nvml_load();
+    }
+    while (library && !atomic_load(&nvml->stopping)) {
+        const int state = atomic_load(&nvml->state);
+        if (state == ASKED && !vt_sandbox_is_the_first())
+            break;
+        if (state == ASKED) {
+            answer(nvml, library, cards);
+            set_state(nvml, ANSWERED);
+        } else {
+            syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
+        }
+    }
+    if (atomic_load(&nvml->state) != ANSWERED) /* else the writer still takes it */
+        set_state(nvml, ENDED);
+    return NULL;
+}
+
+/* ---- the writer's side ---- */
+
+static bool is_device_known(const struct vt_nvml *nvml)
+{
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
+        if (has_uuid(&nvml->session->ring.header->tally.devices[i]))
+            return true;
+    return false;
+}
+
+/* A number that differs once the process's own memory has changed. */
+static uint64_t change_of(const struct vt_nvml *nvml, uint64_t urgent)
+{
+    const struct vt_ring_header *ring = nvml->session->ring.header;
+    uint64_t sum = ring->tally.driver_made_bytes * 3 + urgent;
+    for (size_t i = 0; i < VT_MAX_DEVICES; i++)
+        sum += __atomic_load_n(&ring->counters.live[i].driver_bytes, __ATOMIC_RELAXED) * (2 * i + 5);
+    return sum;
+}
+
+/* An answer that says what the last one said is left out, if nothing has changed here either. */
+static void take_answer(struct vt_nvml *nvml, struct vt_buffer *definitions)
+{
+    for (size_t at = 0; at < nvml->answer.bytes;) {
+        const struct vt_card_use *use = (const void *)(nvml->answer.data + at);
+        const size_t padded = (use->head.bytes + 7u) & ~(size_t)7;
+        const uint64_t hash =
+            XXH3_64bits(&use->total_bytes, use->head.bytes - offsetof(struct vt_card_use, total_bytes));
+        uint64_t *known = &nvml->hashes[use->device_index];
+        void *copy = nvml->changed || hash != *known ? vt_buffer_add(definitions, padded) : NULL;
+        if (copy) {
+            memcpy(copy, use, padded);
+            nvml->recorded++;
+        }
+        *known = hash;
+        at += padded;
+    }
+    if (nvml->recorded >= SAMPLES_PER_DOUBLING) {
+        nvml->recorded = 0;
+        nvml->shortest_ns *= 2;
+    }
+    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), pause_ns = nvml->cost_ns * COST_SHARE;
+    nvml->earliest_ns = now + (pause_ns > nvml->shortest_ns ? pause_ns : nvml->shortest_ns);
+    nvml->next_ns = nvml->earliest_ns > now + PERIOD_NS ? nvml->earliest_ns : now + PERIOD_NS;
+}
+
+void vt_nvml_tend(struct vt_nvml *nvml, uint64_t urgent, struct vt_buffer *definitions)
+{
+    const uint64_t now = vt_clock_ns(CLOCK_MONOTONIC), change = change_of(nvml, urgent);
+    int state = atomic_load(&nvml->state);
+    if (state == ANSWERED) {
+        take_answer(nvml, definitions);
+        atomic_store(&nvml->state, state = WAITS);
+    }
+    if (state == ENDED || state == ASKED ||
+        (now < nvml->next_ns && (change == nvml->seen_change || now < nvml->earliest_ns)) ||
+        (state == NONE && (now < nvml->next_ns || !is_device_known(nvml))))
+        return;
+    nvml->changed = change != nvml->seen_change;
+    nvml->seen_change = change;
+    set_state(nvml, ASKED);
+    if (state == NONE) {
+        atomic_store(&loaded_in, getpid());
+        if (vt_thread_start(sampler_main, nvml))
+            set_state(nvml, ENDED);
+    }
+}
+
+void vt_nvml_stop(struct vt_nvml *nvml, struct vt_buffer *definitions)
+{
+    int state = atomic_load(&nvml->state);
+    atomic_store(&nvml->stopping, true);
+    if (state == WAITS)
+        set_state(nvml, ASKED); /* it wakes, and ends */
+    for (int turn = 0; turn < STOP_TURNS && (state = atomic_load(&nvml->state)) == ASKED; turn++)
+        syscall(SYS_futex, &nvml->state, FUTEX_WAIT_PRIVATE, state,
+                &(struct timespec){.tv_nsec = STOP_TURN_MS * 1000000L}, NULL, 0);
+    if (state == ANSWERED)
+        take_answer(nvml, definitions);
+    if (state != ASKED)
+        atomic_store(&nvml->state, ENDED);
+}
+
+unsigned vt_nvml_threads(const struct vt_nvml *nvml)
+{
+    const int state = atomic_load(&nvml->state);
+    return state != NONE && state != ENDED;
+}

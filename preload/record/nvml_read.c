@@ -1,0 +1,283 @@
+#include "record/nvml_read.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "loader/elf_walk.h"
+#include "loader/private_copy.h"
+#include "read_file.h"
+
+enum {
+    SUCCESS = 0,
+    LISTED = 256,  /* processes that are asked for */
+    RECORDED = 64, /* and those that a record has */
+    COMMAND_BYTES = 128,
+    TRIES = 3, /* for a list between two equal readings of the bytes */
+};
+#define NOT_TOLD UINT64_MAX
+
+/* As in nvml.h. */
+struct memory {
+    unsigned long long total, free, used;
+};
+struct memory_v2 {
+    unsigned version;
+    unsigned long long total, reserved, free, used;
+};
+struct process_v1 {
+    unsigned pid;
+    unsigned long long bytes;
+};
+struct process {
+    unsigned pid;
+    unsigned long long bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+typedef int list_function(void *card, unsigned *count, void *processes);
+struct vt_nvml_library {
+    int (*init)(void);
+    int (*by_uuid)(const char *uuid, void **card);
+    int (*memory)(void *card, struct memory *memory);
+    int (*memory_v2)(void *card, struct memory_v2 *memory);
+    struct {
+        list_function *list;
+        bool is_v1;
+    } lists[2]; /* of what computes, of what draws */
+    uint32_t own_pid;
+};
+
+/* A process may have its pid by another namespace's count: the first that the kernel names is that of /proc,
+ * which is NVML's too if that knows of namespaces at all. */
+static uint32_t find_own_pid(void)
+{
+    char text[4096];
+    text[vt_read_file("/proc/self/status", text, sizeof text - 1)] = 0;
+    const char *line = strstr(text, "\nNSpid:");
+    const long pid = line ? strtol(line + strlen("\nNSpid:"), NULL, 10) : 0;
+    return pid > 0 ? (uint32_t)pid : (uint32_t)getpid();
+}
+
+/* ---- finding the library ---- */
+
+struct folder {
+    char path[4096];
+};
+
+/* It comes with the driver, so it lies beside libcuda. */
+static bool find_folder(const struct vt_elf *object, void *context)
+{
+    struct folder *folder = context;
+    const char *end = strrchr(object->path, '/');
+    if (strcmp(object->soname, "libcuda.so.1") || !end || (size_t)(end - object->path) >= sizeof folder->path)
+        return false;
+    memcpy(folder->path, object->path, (size_t)(end - object->path));
+    folder->path[end - object->path] = 0;
+    return true;
+}
+
+static void *load(void)
+{
+    static const char *const others[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                         "/usr/lib64", "/usr/lib"};
+    struct folder folder = {0};
+    char path[4096 + 32];
+    /* What the copy calls of itself would go to one that the host offers to all. */
+    if (dlsym(RTLD_DEFAULT, "nvmlInit_v2") || !vt_elf_find(find_folder, &folder))
+        return NULL;
+    snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", folder.path);
+    void *library = vt_load_private_copy(path);
+    for (size_t i = 0; i < sizeof others / sizeof *others && !library; i++) {
+        snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", others[i]);
+        library = vt_load_private_copy(path);
+    }
+    return library;
+}
+
+static void find(void *library, const char *name, void *function)
+{
+    void *address = dlsym(library, name);
+    memcpy(function, &address, sizeof address);
+}
+
+/* The newest form of a list. */
+static void find_list(void *library, const char *name, struct vt_nvml_library *found, int place)
+{
+    static const char *const versions[] = {"_v3", "_v2", ""};
+    char full[64];
+    for (size_t i = 0; i < 3 && !found->lists[place].list; i++) {
+        snprintf(full, sizeof full, "%s%s", name, versions[i]);
+        find(library, full, &found->lists[place].list);
+        found->lists[place].is_v1 = !*versions[i];
+    }
+}
+
+const struct vt_nvml_library *vt_nvml_load(void)
+{
+    static struct vt_nvml_library found;
+    void *library = load();
+    if (!library)
+        return NULL;
+    find(library, "nvmlInit_v2", &found.init);
+    find(library, "nvmlDeviceGetHandleByUUID", &found.by_uuid);
+    find(library, "nvmlDeviceGetMemoryInfo", &found.memory);
+    find(library, "nvmlDeviceGetMemoryInfo_v2", &found.memory_v2);
+    find_list(library, "nvmlDeviceGetComputeRunningProcesses", &found, 0);
+    find_list(library, "nvmlDeviceGetGraphicsRunningProcesses", &found, 1);
+    found.own_pid = find_own_pid();
+    return found.init && found.by_uuid && found.memory && found.init() == SUCCESS ? &found : NULL;
+}
+
+void *vt_nvml_find_card(const struct vt_nvml_library *library, const uint8_t *uuid)
+{
+    static const char *const kinds[] = {"GPU", "MIG"};
+    void *card;
+    char text[64];
+    for (size_t i = 0; i < 2; i++) {
+        int used = snprintf(text, sizeof text, "%s-", kinds[i]);
+        for (int byte = 0; byte < 16; byte++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s%02x",
+                             byte == 4 || byte == 6 || byte == 8 || byte == 10 ? "-" : "", uuid[byte]);
+        card = NULL;
+        if (library->by_uuid(text, &card) == SUCCESS && card)
+            return card;
+    }
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+struct list {
+    struct process items[LISTED];
+    unsigned count;
+    bool told;
+};
+
+static bool read_memory(const struct vt_nvml_library *library, void *card, struct memory_v2 *memory)
+{
+    struct memory plain = {0};
+    *memory = (struct memory_v2){.version = (unsigned)sizeof *memory | 2u << 24};
+    if (library->memory_v2 && library->memory_v2(card, memory) == SUCCESS)
+        return true;
+    if (library->memory(card, &plain) != SUCCESS)
+        return false;
+    *memory = (struct memory_v2){.total = plain.total, .reserved = NOT_TOLD, .used = plain.used};
+    return true;
+}
+
+static void add_process(struct list *list, unsigned earlier, const struct process *process)
+{
+    for (unsigned i = 0; i < list->count; i++) {
+        if (list->items[i].pid != process->pid)
+            continue;
+        /* What also draws has the same bytes in the other list; in one list, they are of several parts of the
+         * card. */
+        if (i >= earlier && process->bytes != NOT_TOLD && list->items[i].bytes != NOT_TOLD)
+            list->items[i].bytes += process->bytes;
+        return;
+    }
+    if (list->count < LISTED)
+        list->items[list->count++] = *process;
+}
+
+static void read_processes(const struct vt_nvml_library *library, void *card, struct list *list)
+{
+    union {
+        struct process new[LISTED];
+        struct process_v1 old[LISTED];
+    } told;
+    *list = (struct list){0};
+    for (size_t i = 0; i < 2; i++) {
+        unsigned count = LISTED;
+        const unsigned earlier = list->count;
+        if (!library->lists[i].list || library->lists[i].list(card, &count, &told) != SUCCESS)
+            continue;
+        list->told |= i == 0;
+        for (unsigned k = 0; k < count && k < LISTED; k++) {
+            const struct process from_old = {.pid = told.old[k].pid, .bytes = told.old[k].bytes};
+            add_process(list, earlier, library->lists[i].is_v1 ? &from_old : &told.new[k]);
+        }
+    }
+}
+
+/* Words apart by spaces, at most COMMAND_BYTES with the NUL. */
+static size_t read_command(uint32_t pid, char *command)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+    size_t bytes = vt_read_file(path, command, COMMAND_BYTES - 1);
+    while (bytes && !command[bytes - 1])
+        bytes--;
+    for (size_t i = 0; i < bytes; i++)
+        command[i] = command[i] ? command[i] : ' ';
+    command[bytes] = 0;
+    return bytes + 1;
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+    const struct process *a = left, *b = right;
+    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+}
+
+static bool record(const struct vt_card_use *use, struct list *list, uint32_t own_pid,
+                   struct vt_buffer *definitions)
+{
+    char commands[RECORDED][COMMAND_BYTES];
+    size_t command_bytes[RECORDED], bytes = 0;
+    qsort(list->items, list->count, sizeof *list->items, by_bytes);
+    const unsigned count = list->count < RECORDED ? list->count : RECORDED;
+    uint32_t own = UINT32_MAX;
+    for (unsigned i = 0; i < count; i++)
+        own = list->items[i].pid == own_pid ? i : own;
+    /* Without ourselves in the list, its numbers may be of another namespace: they name nobody here. */
+    for (unsigned i = 0; i < count; i++) {
+        commands[i][0] = 0;
+        command_bytes[i] = own == UINT32_MAX ? 1 : read_command(list->items[i].pid, commands[i]);
+        bytes += sizeof(struct vt_card_process) + command_bytes[i];
+    }
+    struct vt_card_use *made = vt_buffer_definition(definitions, VT_RECORD_CARD_USE, sizeof *made, bytes);
+    if (!made)
+        return false;
+    const struct vt_record_head head = made->head;
+    *made = *use;
+    made->head = head;
+    made->own = own;
+    made->process_count = count;
+    made->flags |= (list->told ? VT_CARD_PROCESSES : 0u) | (list->count > count ? VT_CARD_PROCESSES_CUT : 0u);
+    struct vt_card_process *processes = (struct vt_card_process *)(made + 1);
+    char *text = (char *)(processes + count);
+    for (unsigned i = 0; i < count; i++) {
+        processes[i] = (struct vt_card_process){.pid = list->items[i].pid, .bytes = list->items[i].bytes};
+        memcpy(text, commands[i], command_bytes[i]);
+        text += command_bytes[i];
+    }
+    return true;
+}
+
+bool vt_nvml_read(const struct vt_nvml_library *library, void *card, uint32_t device_index,
+                  struct vt_buffer *definitions)
+{
+    struct memory_v2 before, after;
+    struct list list;
+    struct vt_card_use use = {.device_index = device_index, .flags = VT_CARD_UNSTEADY};
+    for (int try = 0; try < TRIES && use.flags; try++) {
+        use.begin_ns = vt_clock_ns(CLOCK_MONOTONIC);
+        if (!read_memory(library, card, &before))
+            return false;
+        read_processes(library, card, &list);
+        if (!read_memory(library, card, &after))
+            return false;
+        use.end_ns = vt_clock_ns(CLOCK_MONOTONIC);
+        if (before.used == after.used)
+            use.flags = 0;
+    }
+    use.total_bytes = after.total;
+    use.used_bytes = after.used;
+    use.reserved_bytes = after.reserved;
+    return record(&use, &list, library->own_pid, definitions);
+}

@@ -1,0 +1,115 @@
+"""Does what its arguments say on device 0, one after the other, and tells what the stand-in driver's books say.
+
+    alloc:MIB  library:PATH (takes 9 MiB by itself)  module  limit:BYTES  host:MIB  export:FILE  open:FILE  sleep:SECONDS  ready:FILE  wait:FILE
+    truth:FILE     as JSON: bytes by use, of other processes, and in all
+    nvml:SECONDS   uses NVML itself meanwhile, and looks at its own descriptors
+"""
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import time
+
+cuda = ctypes.CDLL("libcuda.so.1")
+for name in ("standin_device_bytes", "standin_other_bytes", "standin_use_bytes", "standin_host_bytes"):
+    getattr(cuda, name).restype = ctypes.c_uint64
+
+
+def check(result):
+    assert result == 0, result
+
+
+def alloc(mib):
+    address = ctypes.c_uint64()
+    check(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(mib) << 20)))
+    return address
+
+
+def library(path):
+    assert ctypes.CDLL(path).take_memory() == 0
+
+
+def host(mib):
+    check(cuda.cuMemHostAlloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(int(mib) << 20), 0))
+
+
+def module():
+    check(cuda.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), b"image"))
+
+
+def limit(size):
+    check(cuda.cuCtxSetLimit(2, ctypes.c_size_t(int(size))))  # the device's heap
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
+
+
+def ready(path, data=b""):
+    partial = pathlib.Path(f"{path}.{os.getpid()}")
+    partial.write_bytes(data)
+    partial.rename(path)
+
+
+def wait(path):
+    while not pathlib.Path(path).exists():
+        time.sleep(0.01)
+
+
+def export(path):
+    handle = IpcHandle()
+    check(cuda.cuIpcGetMemHandle(ctypes.byref(handle), alloc(7)))
+    ready(path, bytes(handle))
+
+
+def open_(path):
+    wait(path)
+    handle = IpcHandle.from_buffer_copy(pathlib.Path(path).read_bytes())
+    check(cuda.cuIpcOpenMemHandle_v2(ctypes.byref(ctypes.c_uint64()), handle, 1))
+
+
+def truth(path):
+    books = {use: cuda.standin_use_bytes(0, use.encode())
+             for use in ("context", "limit", "module", "allocation", "managed", "array", "physical", "pool")}
+    books |= {"pid": os.getpid(), "own": cuda.standin_device_bytes(0), "others": cuda.standin_other_bytes(0),
+              "host": cuda.standin_host_bytes()}
+    assert sum(books[use] for use in ("context", "limit", "module", "allocation", "managed", "array", "physical",
+                                      "pool")) == books["own"]
+    ready(path, json.dumps(books).encode())
+
+
+def descriptors():
+    return {number: os.readlink(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")
+            if os.path.exists(f"/proc/self/fd/{number}")}
+
+
+def nvml(seconds):
+    before = descriptors()
+    library = ctypes.CDLL("libnvidia-ml.so.1")
+    card = ctypes.c_void_p()
+    check(library.nvmlInit_v2())
+    check(library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card)))
+    during = descriptors()
+    assert len(during) == len(before) + 1  # its own
+    end = time.monotonic() + float(seconds)
+    while time.monotonic() < end:
+        memory = (ctypes.c_uint64 * 3)()
+        check(library.nvmlDeviceGetMemoryInfo(card, memory))
+        assert memory[2] == cuda.standin_device_bytes(0) + cuda.standin_other_bytes(0)
+        assert descriptors() == during
+    check(library.nvmlShutdown())
+    assert descriptors() == before
+    with open("/proc/self/maps") as maps:
+        print("nvml copies", sum("memfd:vramtrace" in line for line in maps) > 0)
+
+
+context = ctypes.c_void_p()
+check(cuda.cuInit(0))
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+check(cuda.cuCtxSetCurrent(context))
+actions = {"alloc": alloc, "library": library, "module": module, "limit": limit, "host": host, "export": export, "open": open_,
+           "sleep": lambda seconds: time.sleep(float(seconds)), "ready": ready, "wait": wait, "truth": truth, "nvml": nvml}
+for step in sys.argv[1:]:
+    action, *arguments = step.split(":", 1)
+    actions[action](*arguments)

@@ -1,0 +1,178 @@
+"""Every byte of a card in one row: the table of `report`, against the stand-in driver's books, to the byte."""
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harness import ANALYZER, HERE, LIBRARIES, STANDIN, environment
+
+MIB = 1 << 20
+CARD = [sys.executable, HERE / "programs" / "card.py"]
+PAUSE = "sleep:0.6"  # some samples
+
+
+def start(trace, *steps, libraries=None, **extra):
+    """A process of card.py; trace None: without the recorder."""
+    env = environment(LIBRARIES["trace"] if trace else None, VRAMTRACE_OUT=trace, VRAMTRACE_STANDIN_MODULE="3MiB",
+                      VRAMTRACE_STANDIN_CONTEXT="300MiB", VRAMTRACE_STANDIN_MEMORY="16GiB", **extra)
+    if libraries:
+        env["LD_LIBRARY_PATH"] = str(libraries)
+    return subprocess.Popen([str(part) for part in (*CARD, *steps)], env=env, text=True, stdout=subprocess.PIPE)
+
+
+def finish(*processes):
+    output = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return output
+
+
+def read(trace, *options):
+    report = json.loads(subprocess.check_output([ANALYZER, "report", "--json", *options, trace], text=True))
+    (device,) = report["devices"]
+    return device
+
+
+def rows(table):
+    """Bytes by kind, and of processes by pid; the sum is checked."""
+    assert sum(row["bytes"] for row in table["rows"]) == table["device_bytes"]
+    found = {}
+    for row in table["rows"]:
+        key = row.get("pid") or row["kind"]
+        found[key] = found.get(key, 0) + row["bytes"]
+    return found
+
+
+def told(table):
+    return {row["kind"]: row["bytes"] for row in table["told"]}
+
+
+def test_one_process(tmp_path):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", "sleep:0.5", "module", "module", f"limit:{20 << 20}", "host:5", "alloc:60", PAUSE,
+                 f"truth:{books}", VRAMTRACE_STANDIN_RESERVED=str(500 * MIB)))
+    books = json.loads(books.read_text())
+    device = read(trace)
+    for table in (device["card"], device["last_card"]):
+        assert table["source"] == "nvml" and table["steady"] and table["processes_known"] and not table["moved_bytes"]
+        assert table["device_bytes"] == books["own"] and table["total_bytes"] == (16 << 30) + 500 * MIB
+        assert rows(table) == {"category": 100 * MIB, "modules": 6 * MIB, "settings": 12 * MIB, "context": 300 * MIB,
+                               "unexplained": 0}
+        assert told(table) == {"host": books["host"], "reserved": 500 * MIB}
+    assert (books["allocation"], books["module"], books["limit"], books["context"]) == (
+        100 * MIB, 6 * MIB, 12 * MIB, 300 * MIB)
+
+
+LIBRARY = """
+extern int cuMemAlloc_v2(unsigned long long *, unsigned long), cuModuleLoadData(void **, const char *);
+int take_memory(void)
+{
+    unsigned long long address;
+    void *module;
+    int result = cuMemAlloc_v2(&address, 9 << 20);
+    return result ? result : cuModuleLoadData(&module, "image");
+}
+"""
+
+
+def test_memory_that_libraries_take(tmp_path):
+    """By the name of the library that called CUDA, its kernels too; one that nobody knows is the program's."""
+    trace, books, source = tmp_path / "a.vrt", tmp_path / "books", tmp_path / "library.c"
+    source.write_text(LIBRARY)
+    libraries = [tmp_path / name for name in ("libnccl.so.2", "libcublasLt.so.13", "libmine.so")]
+    for library in libraries:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, f"-L{STANDIN}", "-l:libcuda.so.1"], check=True)
+    finish(start(trace, "alloc:40", *(f"library:{library}" for library in (*libraries, libraries[0])), PAUSE,
+                 f"truth:{books}"))
+    books = json.loads(books.read_text())
+    table = read(trace)["last_card"]
+    assert [(row["kind"], row["name"], row["bytes"] // MIB) for row in table["rows"]] == [
+        ("library", "NCCL", 18), ("library", "cuBLAS", 9), ("category", "unknown", 49), ("modules", "NCCL", 6),
+        ("modules", "cuBLAS", 3), ("modules", "libmine.so", 3), ("context", None, 300), ("unexplained", None, 0)]
+    assert sum(rows(table).values()) == books["own"]
+
+
+def test_two_traced_processes_and_one_that_is_not(tmp_path):
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
+    traces = [tmp_path / "a.vrt", tmp_path / "b.vrt"]
+    books = [tmp_path / name for name in ("a", "b", "c")]
+    handle, end = tmp_path / "handle", tmp_path / "end"
+    finishing = [f"wait:{end}"]
+    processes = [
+        start(traces[0], "alloc:40", f"export:{handle}", "module", *finishing, PAUSE, f"truth:{books[0]}", **shared),
+        start(traces[1], f"open:{handle}", "alloc:80", *finishing, PAUSE, f"truth:{books[1]}", **shared),
+        start(None, f"wait:{handle}", "alloc:160", "sleep:0.8", f"ready:{end}", PAUSE, "sleep:1", f"truth:{books[2]}",
+              **shared)]
+    finish(*processes)
+    books = [json.loads(path.read_text()) for path in books]
+    whole = books[2]["own"] + sum(book["own"] for book in books[:2])
+    for mine, other, trace in ((books[0], books[1], traces[0]), (books[1], books[0], traces[1])):
+        tables = read(trace)["card"], read(trace)["last_card"]
+        found = rows(tables[0])
+        assert tables[0]["device_bytes"] == whole
+        assert found == {"category": mine["allocation"], **({"modules": mine["module"]} if mine["module"] else {}),
+                         "context": mine["context"], other["pid"]: other["own"], books[2]["pid"]: books[2]["own"],
+                         "unexplained": 0}
+        commands = {row["pid"]: row["command"] for row in tables[0]["rows"] if row["kind"] == "process"}
+        assert "card.py" in commands[books[2]["pid"]]
+        # exported memory counts once, where it was made
+        assert told(tables[0]) == ({} if mine is books[0] else {"foreign": 7 * MIB})
+    assert books[0]["allocation"] == 47 * MIB and books[1]["allocation"] == 80 * MIB
+
+
+@pytest.fixture(params=["none", "switched off", "fails", "no-permission"])
+def without(request, tmp_path):
+    if request.param == "switched off":
+        return {"VRAMTRACE_NVML": "0"}
+    if request.param != "none":
+        return {"VRAMTRACE_STANDIN_NVML": request.param}
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    for library in STANDIN.glob("*.so*"):
+        if library.is_file() and "nvidia-ml" not in library.name:
+            (folder / library.name).symlink_to(library)
+    return {"libraries": folder}
+
+
+def test_without_nvml(tmp_path, without):
+    """What was there before is one row, what comes later is not explained."""
+    shared = {"VRAMTRACE_STANDIN_SHARED": tmp_path / "shared"}
+    trace, early, late, books = (tmp_path / name for name in ("a.vrt", "early", "late", "books"))
+    others = [start(None, "alloc:10", f"ready:{early}", f"wait:{books}", **shared),
+              start(None, f"wait:{late}", "alloc:20", f"ready:{late}er", f"wait:{books}", **shared)]
+    # the second one has a context before the first allocation, and more after it
+    one = start(trace, f"wait:{early}", "sleep:0.3", "alloc:40", f"ready:{late}", f"wait:{late}er", "sleep:0.1", "alloc:50",
+                PAUSE, f"truth:{books}", **shared, **without)
+    finish(one, *others)
+    books = json.loads(books.read_text())
+    table = read(trace)["last_card"]
+    assert table["source"] == ("nvml" if without.get("VRAMTRACE_STANDIN_NVML") == "no-permission" else "driver")
+    assert table["processes_known"] is False and table["device_bytes"] == books["own"] + books["others"]
+    assert rows(table) == {"category": 90 * MIB, "context_and_processes": 3 * 300 * MIB + 10 * MIB, "unexplained": 20 * MIB}
+
+
+def test_old_nvml(tmp_path):
+    trace, books = tmp_path / "a.vrt", tmp_path / "books"
+    finish(start(trace, "alloc:40", PAUSE, f"truth:{books}", VRAMTRACE_STANDIN_NVML="old"))
+    table = read(trace)["last_card"]
+    assert table["device_bytes"] == json.loads(books.read_text())["own"] == 340 * MIB
+    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, "unexplained": 0} and table["processes_known"]
+
+
+def test_beside_a_host_that_uses_nvml(tmp_path):
+    """It has its own library and descriptors, and sees none of ours."""
+    trace = tmp_path / "a.vrt"
+    (output,) = finish(start(trace, "alloc:40", "nvml:0.4", "alloc:3", "nvml:0.4", "alloc:3", "nvml:0.4"))
+    assert "nvml copies True" in output
+    table = read(trace)["last_card"]
+    assert table["source"] == "nvml" and rows(table)["unexplained"] == 0
+
+
+def test_text(tmp_path):
+    trace = tmp_path / "a.vrt"
+    finish(start(trace, "alloc:40", "module", PAUSE))
+    text = subprocess.check_output([ANALYZER, "report", trace], text=True)
+    table = text[text.index("All of the card"):]
+    for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
+        assert line in table
+    assert "40.00 MiB" in table and "343.00 MiB" in table and "300.00 MiB" in table
