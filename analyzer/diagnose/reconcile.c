@@ -251,6 +251,17 @@ static const struct vt_reading *choose(const struct vt_readings *readings, const
     return best;
 }
 
+/* The last of the best. */
+static const struct vt_reading *choose_last(const struct vt_readings *readings, const struct vt_state *state)
+{
+    const struct vt_reading *last = NULL;
+
+    for (size_t i = 0; i < readings->count; i++)
+        if (!last || rank_of(&readings->items[i], state) <= rank_of(last, state))
+            last = &readings->items[i];
+    return last;
+}
+
 static void tell(struct vt_card_table *table, const char *kind, uint64_t bytes)
 {
     if (bytes && bytes != UINT64_MAX)
@@ -258,16 +269,16 @@ static void tell(struct vt_card_table *table, const char *kind, uint64_t bytes)
 }
 
 static int make_table(const struct vt_report *report, const struct vt_readings *readings, int device_index,
-                      const struct vt_state *state, struct vt_card_table *table)
+                      const struct vt_state *state, const struct vt_reading *reading,
+                      struct vt_card_table *table)
 {
     struct maker maker = {
         .report = report, .readings = readings, .device_index = device_index, .table = table};
-    const struct vt_reading *reading = state->present ? choose(readings, state) : NULL;
     int64_t silent_bytes = 0, moved_bytes;
     uint64_t foreign_bytes;
     int result;
 
-    if (!reading)
+    if (!reading || !state->present)
         return 0;
     moved_bytes = (int64_t)(state->driver_bytes - reading->own_bytes - reading->context_bytes);
     *table = (struct vt_card_table){.present = true,
@@ -289,13 +300,15 @@ static int make_table(const struct vt_report *report, const struct vt_readings *
 
 int vt_reconcile(const struct vt_report *report, struct vt_device_report *device)
 {
+    const struct vt_state *shown = &device->shown->state, *last = &device->last_read;
     struct vt_readings readings;
     int result = vt_readings_find(report, device->index, &readings);
 
     if (!result)
-        result = make_table(report, &readings, device->index, &device->shown->state, &device->card);
+        result = make_table(report, &readings, device->index, shown, choose(&readings, shown), &device->card);
     if (!result)
-        result = make_table(report, &readings, device->index, &device->last_read, &device->last_card);
+        result = make_table(report, &readings, device->index, last, choose_last(&readings, last),
+                            &device->last_card);
     vt_readings_free(&readings);
     return result;
 }

@@ -132,6 +132,34 @@ static bool measure_epoch(const struct user *users, size_t count, uint64_t to_ns
     return told > 0;
 }
 
+static bool is_user(const struct user *users, size_t count, uint32_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (users[i].process->pid == pid)
+            return true;
+    return false;
+}
+
+/* What the users' contexts have together, as NVML told of each; false if that is not known of one of them, or
+ * if something without a trace was ever there. */
+static bool add_contexts(const struct user *users, size_t count, struct epoch *epoch)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct vt_job_device *device = users[i].device;
+
+        for (size_t k = 0; k < device->other_pid_count; k++)
+            if (!is_user(users, count, device->other_pids[k]))
+                return false;
+        if (!device->context_told)
+            return false;
+        bytes += is_alive(&users[i], epoch->from_ns) ? device->context_bytes : 0;
+    }
+    epoch->bytes = bytes;
+    return true;
+}
+
 /* Begins of epochs: when a context was first seen, and when a process had ended. Without memory NULL. */
 static struct epoch *find_epochs(const struct user *users, size_t count, size_t *epoch_count)
 {
@@ -158,7 +186,7 @@ static struct epoch *find_epochs(const struct user *users, size_t count, size_t 
 
         for (size_t i = 0; i < count; i++)
             epochs[e].alive += is_alive(&users[i], epochs[e].from_ns);
-        if (!epochs[e].alive)
+        if (!epochs[e].alive || add_contexts(users, count, &epochs[e]))
             continue;
         if (!measure_epoch(users, count, to_ns, &epochs[e], values) && e && epochs[e - 1].alive)
             /* as before; of those that have ended, an equal part each is gone */

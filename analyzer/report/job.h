@@ -48,6 +48,9 @@ struct vt_job_device {
     uint64_t peak_ns;
     uint64_t reserved_peak_bytes; /* the most that the framework's segments had */
     uint64_t driver_peak_bytes;   /* without the context, as in all states here */
+    bool context_told;            /* by NVML */
+    uint32_t *other_pids;         /* that NVML ever listed on its card */
+    size_t other_pid_count;
     bool context_known; /* NVML told it, or no other process used the card: it can be told from theirs */
     uint64_t context_bytes;
     uint64_t context_ns; /* when its context was first seen */

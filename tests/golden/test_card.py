@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from trace_file import ALLOC, DRIVER, FREE, MEMORY_INFO, TraceFile
 from harness import ANALYZER, HERE, LIBRARIES, STANDIN, environment
 
 MIB = 1 << 20
@@ -176,3 +177,89 @@ def test_text(tmp_path):
     for line in ("unknown", "kernels and modules of ", "CUDA context", "unexplained", "in use"):
         assert line in table
     assert "40.00 MiB" in table and "343.00 MiB" in table and "300.00 MiB" in table
+
+
+# ---- Made by hand: what does not fit together ----
+
+GIB = 1 << 30
+NOT_TOLD = (1 << 64) - 1
+
+
+def made(tmp_path, fill):
+    """A process with a context of 300 MiB beside 100 MiB of others', which then has 40 MiB."""
+    trace = TraceFile()
+    trace.event(MEMORY_INFO, DRIVER, size=16 * GIB - 400 * MIB, total=16 * GIB)
+    trace.event(ALLOC, DRIVER, 0x1000000, 40 * MIB)
+    fill(trace)
+    trace.write(tmp_path / "made.vrt")
+    return read(tmp_path / "made.vrt")
+
+
+def test_a_moment_without_a_reading_of_its_own(tmp_path):
+    """What the others have is as when it was told; the sum is moved by what this process had more or less."""
+    def fill(trace):
+        trace.card_use(450 * MIB, [(7, 340 * MIB, b"me"), (8, 110 * MIB, b"you")], own=0)
+        trace.event(ALLOC, DRIVER, 0x8000000, 60 * MIB, after_ns=60_000_000)
+        trace.event(FREE, DRIVER, 0x8000000, after_ns=60_000_000)
+    device = made(tmp_path, fill)
+    for table, moved in ((device["card"], 60 * MIB), (device["last_card"], 0)):
+        assert table["moved_bytes"] == moved and table["device_bytes"] == 450 * MIB + moved and table["steady"]
+        assert rows(table) == {"category": 40 * MIB + moved, "context": 300 * MIB, 8: 110 * MIB, "unexplained": 0}
+
+
+def test_a_reading_while_memory_changes(tmp_path):
+    """It is taken only if there is no other, and said to be unsteady."""
+    def fill(trace):
+        trace.card_use(440 * MIB, [(7, 340 * MIB, b"me")], own=0, begin_ns=trace.t_ns + 1000)
+        steady.append(trace.t_ns)
+        if len(steady) > 1:
+            trace.card_use(345 * MIB, [(7, 345 * MIB, b"me")], own=0)
+    steady = []
+    table = made(tmp_path, fill)["card"]
+    assert not table["steady"] and table["device_bytes"] == 440 * MIB and table["processes_known"]
+    table = made(tmp_path, fill)["card"]
+    assert table["steady"] and table["device_bytes"] == 345 * MIB
+    assert rows(table) == {"category": 40 * MIB, "context": 305 * MIB, "unexplained": 0}
+
+
+def test_more_is_known_than_was_in_use(tmp_path):
+    """Silent memory that went away: unexplained is negative, and the sum holds."""
+    def fill(trace):
+        trace.card_use(440 * MIB, [(7, 340 * MIB, b"me"), (8, 100 * MIB, b"")], own=0)
+        trace.card_use(420 * MIB, [(7, 320 * MIB, b"me"), (8, 100 * MIB, b"")], own=0, begin_ns=trace.t_ns + 90_000_000)
+    table = made(tmp_path, fill)["last_card"]
+    assert rows(table) == {"category": 40 * MIB, "context": 300 * MIB, 8: 100 * MIB, "unexplained": -20 * MIB}
+    assert table["rows"][-1]["kind"] == "unexplained" and [row["command"] for row in table["rows"] if row["kind"] == "process"] == [None]
+
+
+def test_a_list_that_is_not_ours(tmp_path):
+    """Pids of another namespace; and one that would have less than was recorded, so it cannot be this process."""
+    def fill(trace):
+        trace.card_use(440 * MIB, [(7, 340 * MIB, b""), (8, 100 * MIB, b"")], own=own)
+    for own in (0xffffffff, 2):
+        table = made(tmp_path, fill)["card"]
+        assert not table["processes_known"]
+        assert rows(table) == {"category": 40 * MIB, "context_and_processes": 400 * MIB, "unexplained": 0}
+
+    def less(trace):
+        trace.card_use(440 * MIB, [(8, 400 * MIB, b""), (7, 39 * MIB, b"")], own=1)
+    assert not made(tmp_path, less)["card"]["processes_known"]
+
+
+def test_hostile_records(tmp_path):
+    def fill(trace):
+        one = [(7, 340 * MIB, b"me")]
+        trace.card_use(440 * MIB, one, count=1 << 31)
+        trace.card_use(440 * MIB, one, count=2, text=b"")
+        trace.card_use(440 * MIB, one, begin_ns=5000, end_ns=4000)
+        trace.card_use(440 * MIB, one, device=77)
+        trace.card_use(NOT_TOLD, one)
+        trace.card_use(1 << 60, one, own=0)
+        trace.card_use(440 * MIB, [(7, NOT_TOLD, b"me"), (0, NOT_TOLD, b"x" * 5000)], own=0, begin_ns=NOT_TOLD, end_ns=NOT_TOLD,
+                       total=NOT_TOLD, reserved=NOT_TOLD, text=b"\x1b[31mred")
+    device = made(tmp_path, fill)
+    for table in (device["card"], device["last_card"]):
+        rows(table)
+        assert table["device_bytes"] == 440 * MIB and not table["processes_known"] and not table["told"]
+    text = subprocess.check_output([ANALYZER, "report", tmp_path / "made.vrt"], text=True)
+    assert "unexplained" in text and "\x1b" not in text

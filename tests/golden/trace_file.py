@@ -5,7 +5,9 @@ import struct
 
 HEADER_BYTES, SLOT_BYTES = 8192, 64
 PROCESS, STRING, THREAD, DEVICE, STACK, CODE, SYMBOL, MODULE, FUNCTION, LOOK = range(16, 26)
+CARD_USE = 28
 EVENT_RECORD = 2
+MEMORY_INFO = 13
 ALLOC, FREE, CONTEXT_CREATE, OOM, MARK, LOOK_EVENT = 1, 2, 15, 17, 19, 22
 DRIVER, FRAMEWORK = 1, 3
 START_NS = 1000
@@ -56,6 +58,15 @@ class TraceFile:
 
     def look(self, number, text):
         self.record(LOOK, struct.pack("<IIIIQ", number, 4, 0, 1, 1000) + text)
+
+    def card_use(self, used, processes, own=0xffffffff, reserved=0, total=1 << 34, begin_ns=None, end_ns=None, flags=1,
+                 count=None, device=0, text=None):
+        """`processes`: (pid, bytes, command)."""
+        begin_ns = self.t_ns + 20_000_000 if begin_ns is None else begin_ns
+        body = struct.pack("<IIQQQQQII", device, len(processes) if count is None else count, begin_ns,
+                           begin_ns if end_ns is None else end_ns, total, used, reserved, own, flags)
+        body += b"".join(struct.pack("<IIQ", pid, 0, size) for pid, size, _ in processes)
+        self.record(CARD_USE, body + (b"".join(command + b"\0" for *_, command in processes) if text is None else text))
 
     def write(self, path, state=1):
         ring_offset, chunks_offset = HEADER_BYTES, HEADER_BYTES + self.slots * SLOT_BYTES
