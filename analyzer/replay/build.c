@@ -177,12 +177,11 @@ int vt_build_add_block(struct vt_build *build, const struct vt_event *event)
     return error ? error : vt_index_put(&build->blocks, event->address, made);
 }
 
-int vt_build_revive(struct vt_build *build, uint32_t index)
+void vt_build_revive(struct vt_build *build, uint32_t index)
 {
     struct vt_allocation *allocation = &build->replay->allocations[index];
     allocation->free_event = VT_NEVER;
     account(build, allocation, true);
-    return vt_build_enter(build, index);
 }
 
 int vt_build_begin_again(struct vt_build *build, uint32_t index)
@@ -232,10 +231,4 @@ int vt_build_settle_pools(struct vt_build *build, int device_index)
     if (bytes < device->pooled_bytes)
         bytes = device->pooled_bytes;
     return vt_build_set_growth(build, VT_ALLOCATION_POOL, device_index, bytes);
-}
-
-int vt_build_unknown_free(struct vt_build *build, uint64_t address)
-{
-    build->replay->unknown_frees++;
-    return vt_index_put(&build->unknown_free, address, build->event_index);
 }

@@ -32,6 +32,13 @@ static int8_t current_device(void)
     return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
+static uint64_t current_context(void)
+{
+    VT_NEED(get_context, cuCtxGetCurrent);
+    CUcontext context;
+    return get_context != NULL && get_context(&context) == CUDA_SUCCESS ? (uintptr_t)context : 0;
+}
+
 void vt_query_open(struct vt_query *query)
 {
     *query = (struct vt_query){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
@@ -190,6 +197,8 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         event.address = 0;
         event.detail = result;
         event.total_bytes = 0;
+    } else if (event.kind == 0 && event.detail == 0) {
+        event.detail = current_context();
     }
     record(&event, true);
     vt_leave(saved_errno);

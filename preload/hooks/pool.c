@@ -99,12 +99,15 @@ static void poll_pool(struct pool *pool, enum vt_function function)
     atomic_fetch_sub(&pool->readers, 1);
 }
 
-static void forget_pool(uint64_t handle)
+/* Its place may be another's when this returns; its device and flags are in *was. */
+static void forget_pool(uint64_t handle, struct vt_allocation *was)
 {
     struct pool *pool;
     int saved_errno = errno;
     /* Two threads that met it first at the same time gave it a place each. */
     while (handle != 0 && (pool = find_pool(handle)) != NULL) {
+        was->device_index = pool->device_index;
+        was->flags = pool->flags;
         atomic_store(&pool->handle, 0);
         /* Bounded: a reader may be a thread of the process that forked this one, or have a lower priority. */
         for (int turn = 0; atomic_load(&pool->readers) != 0 && turn < READER_TURNS; turn++)
@@ -308,10 +311,15 @@ VT_HOOK(cuMemPoolDestroy, (CUmemoryPool pool))
                                   .kind = VT_EVENT_POOL_DESTROY,
                                   .device_index = VT_NO_DEVICE,
                                   .address = (uintptr_t)pool};
-    forget_pool((uintptr_t)pool);
+    struct vt_allocation was = {.device_index = VT_NO_DEVICE};
+    forget_pool((uintptr_t)pool, &was);
     vt_before_free(&freed);
     CUresult result = real(pool);
     vt_after_free(&freed, result);
+    if (result != CUDA_SUCCESS && was.device_index != VT_NO_DEVICE) { /* it is still there */
+        know_pool((uintptr_t)pool, was.device_index, was.flags);
+        vt_poll_pools(VT_FUNCTION_cuMemPoolDestroy, true);
+    }
     return result;
 }
 

@@ -1,13 +1,14 @@
 /* Mixed calls of every family of the driver, from several threads: calls_stress SEED CALLS THREADS FOLDER.
  *
- * Writes to FOLDER: results.N, what each call of thread N returned and wrote (addresses only as "none, null, some"), which the
- * seed alone decides; and books, what the driver says lives at the end (standin_books). The hooks must change no result,
- * and the trace must end with the books.
+ * Writes to FOLDER: results.N, what each call of thread N returned and wrote (addresses only as "none, null,
+ * some"), which the seed alone decides; and books, what the driver says lives at the end (standin_books). The
+ * hooks must change no result, and the trace must end with the books.
  *
- * Frees are in random order, a part of them in other threads and in other contexts. Calls that must fail: too large, refused by the
- * stand-in (VRAMTRACE_STANDIN_FAIL), without a context, of addresses that other threads use but of another kind, second
- * frees. Second frees of addresses only where the driver gives none out again (VRAMTRACE_STANDIN_REUSE=0): else they may
- * free what another thread has got there, and nothing can be expected. */
+ * Frees are in random order, a part of them in other threads and in other contexts. Calls that must fail: too
+ * large, refused by the stand-in (VRAMTRACE_STANDIN_FAIL), without a context, of addresses that other threads
+ * use but of another kind, second frees. Second frees of addresses only where the driver gives none out again
+ * (VRAMTRACE_STANDIN_REUSE=0): else they may free what another thread has got there, and nothing can be
+ * expected. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -33,7 +34,16 @@ extern char **environ;
 #define SLOT_BYTES (4 * KIB)
 #define ARENA_BYTES ((size_t)2 << 30) /* address space for what a thread registers, each place once */
 
-enum { MAX_THREADS = 64, MAX_ITEMS = 96, DEAD = 64, BOARD = 512, ROUND_CALLS = 2000, SHARED = 4, POOLS = 3, CONTEXTS = 3 };
+enum {
+    MAX_THREADS = 64,
+    MAX_ITEMS = 96,
+    DEAD = 64,
+    BOARD = 512,
+    ROUND_CALLS = 2000,
+    SHARED = 4,
+    POOLS = 3,
+    CONTEXTS = 3
+};
 
 enum item_kind { LINEAR, POOLED, HOST, REGISTERED, VIRTUAL, ARRAY, MIPMAP, FOREIGN, GRAPH };
 struct item {
@@ -169,7 +179,8 @@ static void make_pooled(struct worker *worker)
             add(worker, POOLED, address, bytes);
         return;
     default:
-        if (CALL_OUT(cuMemAllocFromPoolAsync, address, &address, bytes, pools[draw(worker, POOLS)], worker->stream))
+        if (CALL_OUT(cuMemAllocFromPoolAsync, address, &address, bytes, pools[draw(worker, POOLS)],
+                     worker->stream))
             add(worker, POOLED, address, bytes);
     }
 }
@@ -229,20 +240,20 @@ static void import(struct worker *worker)
 
 static void make_virtual(struct worker *worker)
 {
-    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                      .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
-                                                   .id = (int)draw(worker, 2)}};
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)draw(worker, 2)}};
     CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle handle = POISON, retained = POISON;
     CUdeviceptr address = POISON;
     size_t bytes = 2 * MIB * (1 + draw(worker, 2));
-    if (draw(worker, 8) == 0)
-        properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (draw(worker, 8) == 0) {
         CALL_OUT(cuMemCreate, handle, &handle, TOO_MUCH, &properties, 0);
         return;
     }
+    if (draw(worker, 8) == 0)
+        properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
     if (!CALL_OUT(cuMemCreate, handle, &handle, bytes, &properties, 0))
         return;
     struct item *item = add(worker, VIRTUAL, 0, bytes);
@@ -257,7 +268,8 @@ static void make_virtual(struct worker *worker)
     CALL(cuMemSetAccess, POISON, address, bytes, &access, 1);
     CALL(cuMemMap, POISON, address, bytes, 0, handle, 0); /* it is mapped already */
     atomic_store_explicit(&board[draw(worker, BOARD)], address, memory_order_relaxed);
-    if (draw(worker, 3) == 0 && CALL_OUT(cuMemRetainAllocationHandle, retained, &retained, (void *)(uintptr_t)address))
+    if (draw(worker, 3) == 0 &&
+        CALL_OUT(cuMemRetainAllocationHandle, retained, &retained, (void *)(uintptr_t)address))
         item->references++;
     while (item->references > 0 && draw(worker, 2))
         item->references -= CALL(cuMemRelease, POISON, item->handle);
@@ -268,7 +280,8 @@ static void make_array(struct worker *worker)
     CUarray array = (CUarray)(uintptr_t)POISON;
     CUmipmappedArray mipmap = (CUmipmappedArray)(uintptr_t)POISON;
     size_t width = 16 << draw(worker, 4);
-    CUDA_ARRAY_DESCRIPTOR plane = {.Width = width, .Height = width, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
+    CUDA_ARRAY_DESCRIPTOR plane = {
+        .Width = width, .Height = width, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4};
     CUDA_ARRAY3D_DESCRIPTOR solid = {
         .Width = width, .Height = 16, .Depth = 16, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 2};
     switch (draw(worker, 4)) {
@@ -302,7 +315,8 @@ static void make_foreign(struct worker *worker)
 static void make_graph(struct worker *worker)
 {
     CUDA_MEM_ALLOC_NODE_PARAMS parameters = {
-        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
         .bytesize = MIB + some_bytes(worker)};
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
@@ -417,7 +431,8 @@ static void free_others(struct worker *worker)
     int on_stack;
     if (address == 0)
         address = POISON; /* which address it is depends on the others; what comes of it does not */
-    if (address >= (uintptr_t)workers[0].arena && address < (uintptr_t)workers[0].arena + threads * ARENA_BYTES)
+    if (address >= (uintptr_t)workers[0].arena &&
+        address < (uintptr_t)workers[0].arena + threads * ARENA_BYTES)
         address = (uintptr_t)&on_stack; /* registered: it could be unregistered here */
     switch (draw(worker, 6)) {
     case 0:
@@ -494,7 +509,8 @@ static void live_in_own_context(struct worker *worker)
         default:
             make_linear(worker);
         }
-    while (worker->item_count > before && draw(worker, 2) && free_item(worker, &worker->items[worker->item_count - 1]))
+    while (worker->item_count > before && draw(worker, 2) &&
+           free_item(worker, &worker->items[worker->item_count - 1]))
         worker->item_count--;
     CALL(cuCtxDestroy_v2, POISON, own);
     while (worker->item_count > before) { /* freed with it */
@@ -522,12 +538,22 @@ static void step(struct worker *worker)
         unsigned weight;
         bool makes;
         void (*run)(struct worker *worker);
-    } operations[] = {{60, true, make_linear},  {60, true, make_pooled},  {20, true, make_host},
-                      {20, true, make_registered}, {16, true, make_virtual}, {4, true, import},
-                      {12, true, make_array},   {8, true, make_foreign},  {6, true, make_graph},
-                      {150, false, free_one},   {20, false, free_others}, {12, false, free_again},
-                      {2, false, free_without_context}, {20, false, switch_context},
-                      {1, true, live_in_own_context}, {8, false, settle}};
+    } operations[] = {{60, true, make_linear},
+                      {60, true, make_pooled},
+                      {20, true, make_host},
+                      {20, true, make_registered},
+                      {16, true, make_virtual},
+                      {4, true, import},
+                      {12, true, make_array},
+                      {8, true, make_foreign},
+                      {6, true, make_graph},
+                      {150, false, free_one},
+                      {20, false, free_others},
+                      {12, false, free_again},
+                      {2, false, free_without_context},
+                      {20, false, switch_context},
+                      {1, true, live_in_own_context},
+                      {8, false, settle}};
     unsigned sum = 0;
     for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
         sum += operations[i].weight;
@@ -585,7 +611,8 @@ static int export_memory(void)
              "nothing to export");
     }
     char end;
-    return write(STDOUT_FILENO, &mine, sizeof(mine)) == sizeof(mine) && read(STDIN_FILENO, &end, 1) == 0 ? 0 : 1;
+    return write(STDOUT_FILENO, &mine, sizeof(mine)) == sizeof(mine) && read(STDIN_FILENO, &end, 1) == 0 ? 0
+                                                                                                         : 1;
 }
 
 static void start_other(const char *program)
@@ -624,7 +651,8 @@ static void prepare(const char *folder, uint64_t seed, unsigned long calls)
         need(cuMemPoolCreate(&pools[i], &properties) == CUDA_SUCCESS, "no pool");
         cuMemPoolSetAttribute(pools[i], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
     }
-    char *arenas = mmap(NULL, (size_t)threads * ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *arenas = mmap(NULL, (size_t)threads * ARENA_BYTES, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     need(arenas != MAP_FAILED, "no address space");
     for (int i = 0; i < threads; i++) {
         struct worker *worker = &workers[i];

@@ -83,7 +83,7 @@ struct standin_settings {
     uint64_t module_bytes;              /* what each loaded module costs */
     uint64_t multicast_bytes;           /* what a device's first multicast object costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
-    bool reuse;          /* what was freed may be given out again: addresses, and handles of arrays and pools */
+    bool reuse; /* what was freed may be given out again: addresses, and handles of arrays and pools */
     unsigned fail_every; /* each thread's allocation of that number fails, and every such one; 0 = none */
 };
 extern struct standin_settings standin_settings;
@@ -158,7 +158,6 @@ CUresult standin_graph_allocate(CUgraph graph, CUdevice device, size_t bytes, CU
 CUresult standin_graph_free(CUgraph graph, CUdeviceptr address);
 void standin_graph_memory_freed(struct standin_range *range);
 void standin_graph_launch(CUstream stream); /* a kernel node, where the stream is being captured */
-
 
 /* ---- The books, by truth.c. */
 void standin_write_physicals(FILE *out);

@@ -68,10 +68,10 @@ uint64_t standin_registered_bytes(void)
 static void write_range(struct standin_range *range, void *out)
 {
     static const char *const names[] = {
-        [KIND_DEVICE] = "device",         [KIND_MANAGED] = "managed", [KIND_POOL] = "pooled",
-        [KIND_GRAPH] = "graph",           [KIND_HOST] = "host",       [KIND_REGISTERED] = "registered",
+        [KIND_DEVICE] = "device",   [KIND_MANAGED] = "managed", [KIND_POOL] = "pooled",
+        [KIND_GRAPH] = "graph",     [KIND_HOST] = "host",       [KIND_REGISTERED] = "registered",
         [KIND_MAPPED] = NULL, /* its handle has a line */
-        [KIND_FOREIGN] = "foreign",       [KIND_GLOBAL] = "global",
+        [KIND_FOREIGN] = "foreign", [KIND_GLOBAL] = "global",
     };
     if (names[range->kind] != NULL && (range->kind != KIND_GRAPH || range->live))
         fprintf(out, "%s 0x%lx %zu %d\n", names[range->kind], (unsigned long)range->start, range->bytes,
