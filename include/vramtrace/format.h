@@ -1,29 +1,26 @@
-/* The trace file (.vrt), and the ring file of a process that records: all that libvramtrace.so and the
- * analyzer share.
+/* The trace file (.vrt), and the ring file of a process that records: all that libvramtrace.so and the analyzer share.
  *
  *     trace: offset 0        struct vt_file_header, padded to VT_HEADER_BYTES
  *            chunks_offset   chunks, one after the other, up to header.chunks_end or further
  *     ring:  offset 0        struct vt_ring_header, padded to VT_RING_HEADER_BYTES
  *            then            slots of VT_SLOT_BYTES
  *
- * Everything is little-endian and naturally aligned. A process's records go through the ring in one global
- * order; a writer thread moves them from the ring to compressed chunks within 100 ms. Only that thread writes
- * the trace, and only by calls: it is never mapped. The ring lies in memory (tmpfs), mapped shared, so what
- * is committed there survives the death of the process: a reader takes the chunks, then the rest from the
- * ring. Where there is no such memory the ring is private, and what a killed process recorded last, at most
- * 100 ms, is lost.
+ * Everything is little-endian and naturally aligned. A process's records go through the ring in one global order; a writer
+ * thread moves them from the ring to compressed chunks within 100 ms. Only that thread writes the trace, and only by
+ * calls: it is never mapped. The ring lies in memory (tmpfs), mapped shared, so what is committed there survives the death
+ * of the process: a reader takes the chunks, then the rest from the ring. Where there is no such memory the ring is private,
+ * and what a killed process recorded last, at most 100 ms, is lost.
  *
- * Ring. Positions count slots and never wrap (slot = position % slots). A record takes whole slots and never
- * wraps around the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots
- * may wrap). A producer
+ * Ring. Positions count slots and never wrap (slot = position % slots). A record takes whole slots and never wraps around
+ * the end of the ring (a VT_RECORD_PAD fills the rest; only one that fills a gap of lost slots may wrap). A producer
  *   1. raises ring_reserved by the record's slots;
  *   2. stores the record's head with committed = 0 (so that a reader can skip a record whose producer
  *      died while filling it; before this store all its slots are zero);
  *   3. fills the record;
  *   4. stores the head again with committed = 1 (release).
- * The writer appends a chunk, rewrites the trace's header, zeroes the slots, then raises ring_consumed. A
- * chunk has the ring position that follows it, so no kill in between loses or doubles a record: while the
- * state is VT_STATE_RECORDING, whole chunks beyond header.chunks_end, with rising positions, count too.
+ * The writer appends a chunk, rewrites the trace's header, zeroes the slots, then raises ring_consumed. A chunk has the ring
+ * position that follows it, so no kill in between loses or doubles a record: while the state is VT_STATE_RECORDING, whole
+ * chunks beyond header.chunks_end, with rising positions, count too.
  *
  * Format 1 had the ring in the trace, mapped shared, between header and chunks.
  *
@@ -41,17 +38,17 @@
 #define VT_HEADER_BYTES 4096u
 #define VT_RING_HEADER_BYTES 12288u
 #define VT_RING_PATH_BYTES 256u
-/* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring
- * puts its own process id there. */
+/* The ring's name in its folder: user id, process id, 64 random bits. One that adopts a dead process's ring puts its own
+ * process id there. */
 #define VT_RING_NAME "vramtrace.%u.%u.%016llx.ring"
 #define VT_SLOT_BYTES 64u
 #define VT_MAX_DEVICES 32u
-#define VT_CHUNK_MAGIC 0x4b435456u   /* "VTCK" */
+#define VT_CHUNK_MAGIC 0x4b435456u /* "VTCK" */
 #define VT_CHAINED_MAGIC 0x32435456u /* "VTC2" */
-#define VT_CHUNK_EVENTS 65536u       /* a chunk has no more */
-#define VT_CHAIN_EVENTS 131072u      /* a chain that has as many ends with its chunk */
-#define VT_EVENTS_PER_BYTE 8u        /* a byte of coded events stands for no more */
-#define VT_DEFINITIONS_WINDOW 19u    /* the binary logarithm of how far zstd looks back */
+#define VT_CHUNK_EVENTS 65536u     /* a chunk has no more */
+#define VT_CHAIN_EVENTS 131072u    /* a chain that has as many ends with its chunk */
+#define VT_EVENTS_PER_BYTE 8u      /* a byte of coded events stands for no more */
+#define VT_DEFINITIONS_WINDOW 19u  /* the binary logarithm of how far zstd looks back */
 
 enum vt_file_state {
     VT_STATE_RECORDING = 1, /* found on disk: the process was killed, or still runs; the ring may hold more */
@@ -71,9 +68,9 @@ struct vt_live_device {
 
 /* Written with relaxed atomics, in the ring; the trace has a copy as of the latest chunk. */
 struct vt_counters {
-    uint64_t events;                   /* in chunks */
-    uint64_t dropped;                  /* events lost because the ring was full */
-    uint64_t dropped_definitions;      /* stacks, names and the like lost for the same reason */
+    uint64_t events;  /* in chunks */
+    uint64_t dropped; /* events lost because the ring was full */
+    uint64_t dropped_definitions; /* stacks, names and the like lost for the same reason */
     uint64_t python_unsupported_minor; /* 0, or the CPython minor version whose frames are not recorded */
     struct vt_live_device live[VT_MAX_DEVICES];
     uint64_t after_end;     /* events that came once recording had ended or stopped */
@@ -83,8 +80,8 @@ struct vt_counters {
 
 /* Tells a process from all others; 0 = not known. */
 struct vt_process_identity {
-    uint8_t boot_id[16];                     /* of the machine, as the kernel tells it */
-    uint64_t start_ticks;                    /* field 22 of /proc/PID/stat */
+    uint8_t boot_id[16]; /* of the machine, as the kernel tells it */
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
     uint64_t pid_namespace, mount_namespace; /* inode numbers of /proc/PID/ns/pid and mnt; 0 = not known */
     uint32_t pid, user_id;
 };
@@ -119,14 +116,13 @@ struct vt_file_header {
     /* From format 2 on. */
     uint64_t unfinished_records; /* of a killed process: reserved, never committed; with VT_STATE_KILLED */
     struct vt_process_identity process;
-    uint8_t identity[16];               /* random; the ring has the same */
+    uint8_t identity[16]; /* random; the ring has the same */
     char ring_path[VT_RING_PATH_BYTES]; /* absolute; "": private memory, which ends with the process */
-    uint64_t
-        moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
+    uint64_t moves; /* how often the chunks went to another place in the file: who reads meanwhile begins again */
 };
 
-/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those
- * that ask take turns by flock() of the ring. */
+/* What the process's user asks of a recorder that runs; its writer thread looks ten times a second. Those that ask take
+ * turns by flock() of the ring. */
 enum vt_control_command {
     VT_CONTROL_START = 1,   /* with stacks from now on */
     VT_CONTROL_STOP = 2,    /* VT_EVENT_PAUSE */
@@ -137,28 +133,27 @@ struct vt_control {
     uint32_t asked;    /* raised (release) once the rest is filled */
     uint32_t answered; /* the last number that was done (release) */
     uint32_t command;
-    uint32_t recorded;    /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
-    uint32_t paused;      /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
+    uint32_t recorded; /* the answer: 1 = done, 0 = recording has ended, or the ring was full */
+    uint32_t paused;   /* 1 between VT_EVENT_PAUSE and VT_EVENT_RESUME */
     uint32_t inspections; /* recorded so far */
-    char text[1024];      /* NUL-terminated */
+    char text[1024];   /* NUL-terminated */
 };
 
 /* What is known of one device besides the counters. */
 struct vt_tally_device {
-    uint8_t uuid[16];                 /* of the card or its part; all 0 = not known */
-    char name[64];                    /* NUL-terminated, cut off; "" = not known */
+    uint8_t uuid[16]; /* of the card or its part; all 0 = not known */
+    char name[64];    /* NUL-terminated, cut off; "" = not known */
     uint64_t total_bytes, free_bytes; /* of the card, for all processes, as the driver said at info_ns */
     uint64_t info_ns;                 /* the event clock; 0 = it has not said */
     uint64_t segment_bytes;           /* that a framework's allocator holds, as it counts them itself */
     uint64_t segment_peak_bytes;
 };
 
-/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to
- * ring_consumed. */
+/* Kept by the writer thread alone, with relaxed atomics, from the records that it takes: complete up to ring_consumed. */
 struct vt_tally {
-    uint64_t kept;                                /* 1; 0: the rest is not known */
+    uint64_t kept; /* 1; 0: the rest is not known */
     uint64_t block_made_bytes, driver_made_bytes; /* allocated since the start, what was freed included */
-    char rank[16];                                /* the launcher's number of this process, "" = none */
+    char rank[16]; /* the launcher's number of this process, "" = none */
     struct vt_tally_device devices[VT_MAX_DEVICES];
 };
 
@@ -205,89 +200,83 @@ struct vt_chunk_header {
 /* Chunk payload: `definitions_bytes` of definition records as they stood in the ring (head, body, padded to
  * 8 bytes), then the events in order, field by field: for each field of VT_EVENT_COLUMNS in turn, `events`
  * values as LEB128 of zigzag(value - previous value of the same column in this chunk, 0 before the first).
- * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last.
- */
+ * Arithmetic is modulo 2^64. With VT_FEATURE_EVENT_THREADS the column of VT_EVENT_THREAD_COLUMN comes last. */
 
-/* A chunk of a chain. In a trace there may be chunks of both kinds; the magic tells. What a chunk holds is
- * packed by what the chunks before it in its chain held, so that chunks may be small: a reader takes a chain
- * from its start, and if one of its chunks is lost, so are those after it. Chains need nothing of each other.
+/* A chunk of a chain. In a trace there may be chunks of both kinds; the magic tells. What a chunk holds is packed by what the
+ * chunks before it in its chain held, so that chunks may be small: a reader takes a chain from its start, and if one of its
+ * chunks is lost, so are those after it. Chains need nothing of each other.
  *
  * The stored bytes are, one after the other,
- *   1. chunk.payload_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a
- * window of at most 1 << VT_DEFINITIONS_WINDOW): definition records as above, chunk.definitions_bytes of them
- * once unpacked;
- *   2. the rest: chunk.events events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them
- * (a writer adds zeros in its middle), so that a reader knows how much memory a file can ask for. */
+ *   1. chunk.payload_bytes of a zstd stream (a frame for each chain, flushed at the end of each chunk, with a window of at
+ *      most 1 << VT_DEFINITIONS_WINDOW): definition records as above, chunk.definitions_bytes of them once unpacked;
+ *   2. the rest: chunk.events events, coded as below. At least one byte for each VT_EVENTS_PER_BYTE of them (a writer adds
+ *      zeros in its middle), so that a reader knows how much memory a file can ask for. */
 struct vt_chained_chunk_header {
-    struct vt_chunk_header chunk; /* magic: VT_CHAINED_MAGIC; checksum: XXH3-64 of the stored bytes, seeded
-                                     with that of this header, its own checksum being 0 */
-    uint64_t chain;               /* chunk.ring_position of the chain's first chunk */
-    uint32_t place;               /* in the chain, from 0 */
+    struct vt_chunk_header chunk; /* magic: VT_CHAINED_MAGIC; checksum: XXH3-64 of the stored bytes, seeded with that of
+                                     this header, its own checksum being 0 */
+    uint64_t chain; /* chunk.ring_position of the chain's first chunk */
+    uint32_t place; /* in the chain, from 0 */
     uint32_t reserved;
 };
 
-/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer
- * and reader expect, from what came before, what the next event is, and only what differs costs more than a
- * fraction of a bit. Both use the same code for it, format/events.c, which is the definition of this format;
- * in outline:
+/* Events of a chain. The times of events are in ticks of 256 ns, rounded down; all else is as it was. Writer and reader expect,
+ * from what came before, what the next event is, and only what differs costs more than a fraction of a bit. Both use the same
+ * code for it, format/events.c, which is the definition of this format; in outline:
  *
- * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary
- * decisions; from the end on, backwards, go plain bits that nothing predicts, the lowest first. Past the end
- * of a stream there are zeros. Each chunk begins both anew; what was learned stays through the chain. The
- * range is 64 bits, at first 2^64 - 1, and is taken 32 bits further whenever it is below 2^32. Each decision
- * has a chance of 22 bits, at first one half, and a count: 1 is the lower (range / 2^12) * (chance / 2^10) of
- * the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and the count
- * rises up to 60. A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix.
- * A *number* is a tree of 7 bits for the length, then the bits below the highest one, plain. A *difference*
- * is a number of zigzag(value).
+ * Bits (format/coder.h). Two streams share the bytes. From the start on goes a range coder of binary decisions; from the end
+ * on, backwards, go plain bits that nothing predicts, the lowest first. Past the end of a stream there are zeros. Each chunk
+ * begins both anew; what was learned stays through the chain. The range is 64 bits, at first 2^64 - 1, and is taken 32 bits
+ * further whenever it is below 2^32. Each decision has a chance of 22 bits, at first one half, and a count: 1 is the lower
+ * (range / 2^12) * (chance / 2^10) of the range; then the chance moves by 1 / (count + 1.5) of the way to 1 - 2^-12 or to 2^-12, and
+ * the count rises up to 60.
+ * A *tree* is a number of fixed length, the highest bit first, with a chance for each prefix. A *number* is a tree of 7 bits for
+ * the length, then the bits below the highest one, plain. A *difference* is a number of zigzag(value).
  *
- * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of
- * ranges, each a number for the gap before it and one for its length, and its pool), since those made in
- * earlier chains still matter.
+ * A chain's first chunk begins with the allocator's segments and holes so far (format/holes.c: three lists of ranges, each
+ * a number for the gap before it and one for its length, and its pool), since those made in earlier chains still matter.
  *
  * An event, in this order:
- *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier
- * place of its own events, which its latest events repeat: the one after that is expected to come again. If
- * it is lost, it is searched by the hash of the latest eleven, then of the latest four events. Of the
- * expected event stack, kind, layer, device and flags are repeated, and a framework's alloc: as many bytes as
- * were made last in the place of so many; the address of the smallest hole, or all of the hole if PyTorch
- * would not cut it; a free: the block that was made last where that one's block was made; both: the
- * allocator's allocated bytes change by the event's, the reserved bytes stay; sequence: changes by as much as
- * it did there, or is 0; all other fields: as there, total_bytes 0.
- *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one),
- * then one bit for stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far +
- * 1; else a difference to that) and those four bytes (1 bit: as this stack had them last; else four trees);
- * then, each one bit for "as expected" and else a difference to the latest event of that kind, for events of
- * blocks to what is expected: bytes, address, detail, total_bytes, sequence. Of a free the address comes
- * first, and an unexpected one is a number, how many events ago the block was made, or 0 and a difference.
- *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed
- * lately, then the bits below the highest. */
+ *   - like: one bit, 1 if it is as expected in all but time. What is expected: each thread follows an earlier place of its own
+ *     events, which its latest events repeat: the one after that is expected to come again. If it is lost, it is
+ *     searched by the hash of the latest eleven, then of the latest four events. Of the expected event stack, kind, layer, device and
+ *     flags are repeated, and
+ *       a framework's alloc: as many bytes as were made last in the place of so many; the address of the smallest hole, or
+ *       all of the hole if PyTorch would not cut it; a free: the block that was made last where that one's block was
+ *       made; both: the allocator's allocated bytes change by the event's, the reserved bytes stay;
+ *       sequence: changes by as much as it did there, or is 0; all other fields: as there, total_bytes 0.
+ *   - if not: the thread (a tree of 4 bits: a place in a table of the latest 15, or the number of a new one), then one bit for
+ *     stack and kind, layer, device, flags; if it is 0 the stack id (1 bit: the highest so far + 1; else a difference to that) and
+ *     those four bytes (1 bit: as this stack had them last; else four trees); then, each one bit for "as expected" and else a
+ *     difference to the latest event of that kind, for events of blocks to what is expected: bytes, address, detail,
+ *     total_bytes, sequence. Of a free the address comes first, and an unexpected one is a number, how many events ago the block was
+ *     made, or 0 and a difference.
+ *   - the ticks since the last event: their length in bits, as steps up or down from what this stack needed lately, then the
+ *     bits below the highest. */
 
 /* First 8 bytes of every record, in the ring and in a chunk's definitions. */
 struct vt_record_head {
     uint16_t slots; /* in the ring; never 0 once reserved */
     uint8_t kind;   /* enum vt_record_kind */
     uint8_t committed;
-    uint32_t
-        bytes; /* head and body, without padding; of an event, which is always one slot, its thread instead */
+    uint32_t bytes; /* head and body, without padding; of an event, which is always one slot, its thread instead */
 };
 
 enum vt_record_kind {
     VT_RECORD_PAD = 1,
     VT_RECORD_EVENT = 2,
     /* definitions: */
-    VT_RECORD_PROCESS = 16,     /* struct vt_process, then strings */
-    VT_RECORD_STRING = 17,      /* struct vt_string, then text */
-    VT_RECORD_THREAD = 18,      /* struct vt_thread, then name */
-    VT_RECORD_DEVICE = 19,      /* struct vt_device, then name */
-    VT_RECORD_STACK = 20,       /* struct vt_stack, then frames */
-    VT_RECORD_CODE = 21,        /* struct vt_code, then strings and the line table */
-    VT_RECORD_SYMBOL = 22,      /* struct vt_symbol, then name */
-    VT_RECORD_MODULE = 23,      /* struct vt_module, then build id and path */
-    VT_RECORD_FUNCTION = 24,    /* struct vt_string: id = function of events, text = its name */
-    VT_RECORD_INSPECTION = 25,  /* struct vt_inspection_part, then text */
-    VT_RECORD_LAUNCH = 26,      /* struct vt_record_head, then the launcher's variables */
-    VT_RECORD_DEVICE_UUID = 27, /* struct vt_device_uuid */
+    VT_RECORD_PROCESS = 16, /* struct vt_process, then strings */
+    VT_RECORD_STRING = 17,  /* struct vt_string, then text */
+    VT_RECORD_THREAD = 18,  /* struct vt_thread, then name */
+    VT_RECORD_DEVICE = 19,  /* struct vt_device, then name */
+    VT_RECORD_STACK = 20,   /* struct vt_stack, then frames */
+    VT_RECORD_CODE = 21,    /* struct vt_code, then strings and the line table */
+    VT_RECORD_SYMBOL = 22,  /* struct vt_symbol, then name */
+    VT_RECORD_MODULE = 23,  /* struct vt_module, then build id and path */
+    VT_RECORD_FUNCTION = 24, /* struct vt_string: id = function of events, text = its name */
+    VT_RECORD_INSPECTION = 25,     /* struct vt_inspection_part, then text */
+    VT_RECORD_LAUNCH = 26,         /* struct vt_record_head, then the launcher's variables */
+    VT_RECORD_DEVICE_UUID = 27,    /* struct vt_device_uuid */
 };
 
 enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT_LAYER_FRAMEWORK = 3 };
@@ -296,13 +285,13 @@ enum vt_layer { VT_LAYER_NONE = 0, VT_LAYER_DRIVER = 1, VT_LAYER_RUNTIME = 2, VT
  * among those of its layer and kind. */
 enum vt_event_kind {
     VT_EVENT_NONE = 0,
-    VT_EVENT_ALLOC = 1, /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that
-                           is mapped, else the context that was current, which owns it, 0 = not known;
-                           framework: detail = reserved bytes and total_bytes = allocated bytes after
-                           it, as the allocator itself counts them */
-    VT_EVENT_FREE = 2,  /* address, bytes if known (framework), detail and total_bytes as for alloc */
-    VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not
-                                 taken: that event has the same address, and did nothing */
+    VT_EVENT_ALLOC = 1,       /* address, bytes; driver: detail = the pool (VT_FLAG_ASYNC), the external memory that is
+                                 mapped, else the context that was current, which owns it, 0 = not known;
+                                 framework: detail = reserved bytes and total_bytes = allocated bytes after
+                                 it, as the allocator itself counts them */
+    VT_EVENT_FREE = 2,        /* address, bytes if known (framework), detail and total_bytes as for alloc */
+    VT_EVENT_FREE_FAILED = 3, /* address: what this thread gave back last, by whichever kind of event, was not taken:
+                                 that event has the same address, and did nothing */
     VT_EVENT_HANDLE_CREATE = 4,  /* address = handle of physical memory, bytes */
     VT_EVENT_HANDLE_RETAIN = 5,  /* address = handle: one more reference */
     VT_EVENT_HANDLE_RELEASE = 6, /* address = handle: one reference less */
@@ -312,10 +301,9 @@ enum vt_event_kind {
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */
     VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
-    VT_EVENT_MEMORY_INFO =
-        13,              /* bytes = free on the device, total_bytes = its size; whole card, all processes */
-    VT_EVENT_DELTA = 14, /* bytes = signed change of the device's used memory across one call of
-                            `function` that is no allocation (module load, limit, graph upload) */
+    VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
+    VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
+                                    `function` that is no allocation (module load, limit, graph upload) */
     VT_EVENT_CONTEXT_CREATE = 15,  /* address = context */
     VT_EVENT_CONTEXT_DESTROY = 16, /* address = context; frees what it owned */
     VT_EVENT_OOM = 17,             /* bytes = asked; framework: detail, total_bytes as for alloc */
@@ -324,48 +312,46 @@ enum vt_event_kind {
     VT_EVENT_RANGE_PUSH = 20,      /* detail = string id */
     VT_EVENT_RANGE_POP = 21,
     VT_EVENT_INSPECTION = 22, /* end of an inspection: detail = its id (VT_RECORD_INSPECTION) */
-    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, where nothing was allocated for
-                           it. Made in backward: detail = sequence of the node that ran */
+    VT_EVENT_NODE = 23, /* sequence: an autograd node was made on this stack, where nothing was allocated for it.
+                           Made in backward: detail = sequence of the node that ran */
     /* Multicast objects: windows onto memory of several devices. They have handles as physical memory has
-     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives
-     * while it is bound, on its own device. A binding ends with its object at the latest. */
+     * (retained, released, mapped and imported by the same events), but no memory. Physical memory lives while it
+     * is bound, on its own device. A binding ends with its object at the latest. */
     VT_EVENT_MULTICAST_CREATE = 24, /* address = handle of the object, bytes = its size */
-    VT_EVENT_BIND = 25, /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
-                           in the object; device_index -1: that of the memory */
-    VT_EVENT_BIND_ADDRESS =
-        26,                /* the same, detail = address where the memory is mapped, or of a pool's memory */
-    VT_EVENT_UNBIND = 27,  /* address = object, bytes, total_bytes = offset in it, device_index */
-    VT_EVENT_CAPTURE = 28, /* address = stream: it begins to capture a graph */
+    VT_EVENT_BIND = 25,             /* address = object, bytes, detail = handle of physical memory, total_bytes = offset
+                                       in the object; device_index -1: that of the memory */
+    VT_EVENT_BIND_ADDRESS = 26,     /* the same, detail = address where the memory is mapped, or of a pool's memory */
+    VT_EVENT_UNBIND = 27,           /* address = object, bytes, total_bytes = offset in it, device_index */
+    VT_EVENT_CAPTURE = 28,       /* address = stream: it begins to capture a graph */
     VT_EVENT_CAPTURE_END = 29,   /* address = stream, detail = the graph, 0 = none came of it */
     VT_EVENT_GRAPH = 30,         /* address = executable graph, detail = the graph that it is made of */
     VT_EVENT_GRAPH_LAUNCH = 31,  /* address = executable graph */
     VT_EVENT_GRAPH_DESTROY = 32, /* address = executable graph */
-    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone
-                             asks:  bytes are counted as before */
+    VT_EVENT_PAUSE = 33,  /* from here on events have no stacks, and objects are inspected only when someone asks:
+                             bytes are counted as before */
     VT_EVENT_RESUME = 34, /* no longer */
-    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts;
-     * and launches of graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
+    /* Flight mode: between these two, what was made and freed was left out, and the framework's own counts; and launches of
+     * graphs, nodes, closed ranges, and of many marks, refusals and passes some. */
     VT_EVENT_GAP_BEGIN = 35,
-    VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes
-                              = their bytes, sequence = backward passes there, of which some are shown */
-    VT_EVENT_RAN = 37, /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of
-                          the pass: shown are, of a backward pass, the block of the last node before it, its
-                          first and the one after it; and at the gap's ends those that belong to a pass
-                          outside. Of this and of a framework's alloc in a gap: detail = sequence of the
-                          thread's event before it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE
-                          before it that had its sequence */
+    VT_EVENT_GAP_END = 36, /* detail = events that were left out, bytes = allocations among them, total_bytes = their
+                              bytes, sequence = backward passes there, of which some are shown */
+    VT_EVENT_RAN = 37,     /* in a gap: a block was made here (stack, sequence) and left out; bytes = number of the
+                              pass: shown are, of a backward pass, the block of the last node before it, its first and the one after it;
+                              and at the gap's ends those that belong to a pass outside.
+                              Of this and of a framework's alloc in a gap: detail = sequence of the thread's event before
+                              it, 0 = not known; total_bytes = stack of a VT_EVENT_NODE before it that had its sequence */
 };
 
 enum vt_event_flag {
-    VT_FLAG_HOST = 1,        /* page-locked host memory, not the device's */
-    VT_FLAG_MANAGED = 2,     /* may live on the device or the host */
-    VT_FLAG_ASYNC = 4,       /* from a pool: its bytes are part of the pool's reserved bytes */
-    VT_FLAG_FOREIGN = 8,     /* another process's or API's memory, mapped here */
+    VT_FLAG_HOST = 1,     /* page-locked host memory, not the device's */
+    VT_FLAG_MANAGED = 2,  /* may live on the device or the host */
+    VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
+    VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
     VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
-    VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the
-                                first inspection on) */
+    VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
+                                inspection on) */
 };
 
 /* One event: one slot of the ring. The fields after `head` are the columns, in VT_EVENT_COLUMNS' order. */
@@ -382,24 +368,22 @@ struct vt_event {
     uint64_t bytes;
     uint64_t detail;
     uint64_t total_bytes;
-    uint64_t
-        sequence;        /* autograd: 0 none; 1 in backward, number not known (as of all nodes that accumulate
-                            gradients);        else node number * 2 + (1 in backward) + 2, and in the upper bits PyTorch's
-                            number of the        thread that made the node, since each thread counts its own nodes */
-    uint32_t stack_id;   /* 0 = none recorded */
-    uint8_t kind;        /* enum vt_event_kind */
-    uint8_t layer;       /* enum vt_layer */
+    uint64_t sequence; /* autograd: 0 none; 1 in backward, number not known (as of all nodes that accumulate gradients);
+                          else node number * 2 + (1 in backward) + 2, and in the upper bits PyTorch's number of the
+                          thread that made the node, since each thread counts its own nodes */
+    uint32_t stack_id; /* 0 = none recorded */
+    uint8_t kind;      /* enum vt_event_kind */
+    uint8_t layer;     /* enum vt_layer */
     int8_t device_index; /* -1 = none or unknown */
-    uint8_t flags;       /* enum vt_event_flag */
+    uint8_t flags;     /* enum vt_event_flag */
 };
 enum { VT_SEQUENCE_NO_NUMBER = 1, VT_SEQUENCE_THREAD_SHIFT = 48 };
-/* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would
- * not fit into the cache line. */
+/* The hooked function is part of the stack (struct vt_stack), which differs by function anyway: here it would not fit into the
+ * cache line. */
 
 #define VT_EVENT_COLUMNS(X)                                                                                  \
-    X(t_ns)                                                                                                  \
-    X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer) X(device_index)    \
-        X(flags)
+    X(t_ns) X(address) X(bytes) X(detail) X(total_bytes) X(sequence) X(stack_id) X(kind) X(layer)            \
+    X(device_index) X(flags)
 #define VT_EVENT_THREAD_COLUMN(X) X(thread_id)
 _Static_assert(sizeof(struct vt_event) == VT_SLOT_BYTES, "an event is one slot");
 _Static_assert(sizeof(struct vt_file_header) <= VT_HEADER_BYTES, "the header fits");
@@ -412,9 +396,8 @@ struct vt_process {
     /* argument_count arguments, then the working folder, then the executable's path; each NUL-terminated */
 };
 
-/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was
- * loaded, as it stood there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader
- * decides what they mean. */
+/* What launchers of jobs (torchrun, Slurm, MPI, Ray …) had put into the environment when the library was loaded, as it stood
+ * there: "NAME=value", each NUL-terminated; only names of preload/launch.def. A reader decides what they mean. */
 
 struct vt_string { /* also VT_RECORD_FUNCTION */
     struct vt_record_head head;
@@ -447,8 +430,7 @@ struct vt_device_uuid {
 struct vt_stack {
     struct vt_record_head head;
     uint32_t stack_id;  /* from 1 */
-    uint32_t thread_id; /* 0; without VT_FEATURE_EVENT_THREADS the kernel's id of the thread that the stack
-                           belongs to */
+    uint32_t thread_id; /* 0; without VT_FEATURE_EVENT_THREADS the kernel's id of the thread that the stack belongs to */
     uint16_t function;  /* VT_RECORD_FUNCTION id of the hooked function, 0 = none */
     uint16_t label;     /* function id of the runtime call around it (cudaMalloc …), 0 = none */
     uint16_t native_frames;
@@ -465,9 +447,9 @@ enum vt_stack_flag {
 };
 
 struct vt_python_frame {
-    uint32_t code_id;           /* VT_RECORD_CODE */
-    int32_t instruction_offset; /* bytes into the code (f_lasti in bytes); -1 before the first instruction */
-    uint64_t self_address;      /* of the nn.Module or optimizer that runs in this frame, 0 = none */
+    uint32_t code_id;            /* VT_RECORD_CODE */
+    int32_t instruction_offset;  /* bytes into the code (f_lasti in bytes); -1 before the first instruction */
+    uint64_t self_address;       /* of the nn.Module or optimizer that runs in this frame, 0 = none */
 };
 
 struct vt_code {
@@ -484,44 +466,47 @@ struct vt_code {
 
 struct vt_symbol {
     struct vt_record_head head;
-    uint64_t address;        /* as in stacks (a return address) */
+    uint64_t address;   /* as in stacks (a return address) */
     uint64_t symbol_address; /* start of the function, 0 = unknown */
     uint64_t module_base;    /* of the VT_RECORD_MODULE, 0 = unknown */
     /* linkage name (mangled) to the end of the record; may be empty */
 };
 
-/* The result of one inspection of the host's live Python objects. Its parts, in order, are one text, of lines
- * ended by \n with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\;
- * addresses and numbers are decimal. A reader skips lines with another first field. An empty field: not
- * known.
+/* The result of one inspection of the host's live Python objects. Its parts, in order, are one text, of lines ended by \n
+ * with fields separated by \t. In a field \t, \n, \r and \\ are written \\t, \\n, \\r and \\\\; addresses and numbers
+ * are decimal. A reader skips lines with another first field. An empty field: not known.
  *
- *   R root address class holder       a module that no other module holds. root: its number, from 0, the same
- * in every inspection of a process. address: as self_address in stacks. holder: the variable or attribute
- * that holds it ("model", "trainer.model") M root address class path         every module of the root, the
- * root itself (path "") included: "layers.3.attn". Steps of transparent wrappers (DistributedDataParallel's
- * "module" …) are left out O optimizer address class holder  optimizer: its number, from 0, like root T role
- * root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole a CUDA
- * tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose path is that of the parameter it
- * is for. root: -1 where no module holds it, then path is a variable's name or
- * "optimizer.param_groups.0.params.3". bytes: of the elements that the tensor shows, storage_bytes: of its
- * whole storage. shape: "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing:
- * of a tensor that is a part of a distributed one, that one's shape H kind holder way data_address bytes
- * storage_address storage_bytes dtype shape device_index node nodes a CUDA tensor that a Python name holds.
- * kind: local, global, attribute, cell, traceback, cycle … holder, for people: "list 'history' in __main__,
- * 412 items". way: all steps from the tensor to a name, apart by " < ". node: of autograd that made it;
- * AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes: numbers of those that it keeps
- * alive, "12-40,52-52" W file line where                 a line of code that torch.compile wrote, and what it
- * was written for: lines of a traceback, innermost last. It holds up to the file's next line; each is told
- * once C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 =
- * its time or number ran out; cycles: 1 = it also searched for tensors that no name reaches. Without this
- * line nothing was searched for holders G young middle old                how often Python's garbage
- * collector has run so far, by generation E what                            the inspection, or a part of it,
- * failed; the lines before are valid */
+ *   R root address class holder       a module that no other module holds. root: its number, from 0, the same in
+ *                                     every inspection of a process. address: as self_address in stacks. holder: the variable
+ *                                     or attribute that holds it ("model", "trainer.model")
+ *   M root address class path         every module of the root, the root itself (path "") included: "layers.3.attn".
+ *                                     Steps of transparent wrappers (DistributedDataParallel's "module" …) are left out
+ *   O optimizer address class holder  optimizer: its number, from 0, like root
+ *   T role root path data_address bytes storage_address storage_bytes dtype shape device_index optimizer whole
+ *                                     a CUDA tensor. role: parameter, buffer, gradient, or optimizer_state:KEY, whose
+ *                                     path is that of the parameter it is for. root: -1 where no module holds it, then
+ *                                     path is a variable's name or "optimizer.param_groups.0.params.3". bytes: of the
+ *                                     elements that the tensor shows, storage_bytes: of its whole storage. shape:
+ *                                     "64x256", "" for a scalar. optimizer: of state, else "". whole, which may be missing: of a
+ *                                     tensor that is a part of a distributed one, that one's shape
+ *   H kind holder way data_address bytes storage_address storage_bytes dtype shape device_index node nodes
+ *                                     a CUDA tensor that a Python name holds. kind: local, global, attribute, cell,
+ *                                     traceback, cycle … holder, for people: "list 'history' in __main__, 412 items".
+ *                                     way: all steps from the tensor to a name, apart by " < ". node: of autograd that
+ *                                     made it; AccumulateGrad if it is a leaf that gets a gradient; "" if none. nodes:
+ *                                     numbers of those that it keeps alive, "12-40,52-52"
+ *   W file line where                 a line of code that torch.compile wrote, and what it was written for: lines of
+ *                                     a traceback, innermost last. It holds up to the file's next line; each is told once
+ *   C objects ended cycles            a census was taken: it visited so many objects; ended: 1 = all, 0 = its time or
+ *                                     number ran out; cycles: 1 = it also searched for tensors that no name reaches.
+ *                                     Without this line nothing was searched for holders
+ *   G young middle old                how often Python's garbage collector has run so far, by generation
+ *   E what                            the inspection, or a part of it, failed; the lines before are valid */
 struct vt_inspection_part {
     struct vt_record_head head;
     uint32_t inspection_id; /* from 1 */
-    uint32_t reason;        /* enum vt_inspection_reason, bits */
-    uint32_t part;          /* from 0 */
+    uint32_t reason;  /* enum vt_inspection_reason, bits */
+    uint32_t part;    /* from 0 */
     uint32_t parts;
     uint64_t duration_ns; /* what the inspection has cost the host so far */
     /* text to the end of the record */
