@@ -145,14 +145,15 @@ int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, in
                         uint64_t bytes);
 /* Makes the pools' amount what they reserved, or what lives in them if that is more. */
 int vt_build_settle_pools(struct vt_build *build, int device_index);
+/* `event`, the one at hand, gives `what` back. */
+int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
 
 /* ---- memory.c: driver memory by address, and contexts ---- */
 
 int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event);
 int vt_build_driver_free(struct vt_build *build, const struct vt_event *event);
-/* `event`, the one at hand, gives `what` back. */
-int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what);
-int vt_build_free_failed(struct vt_build *build, const struct vt_event *event);
+/* A free of the allocation (VT_INDEX_NONE: of nothing known) did not happen. */
+int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation);
 int vt_build_context_create(struct vt_build *build, const struct vt_event *event);
 int vt_build_context_destroy(struct vt_build *build, const struct vt_event *event);
 

@@ -46,22 +46,7 @@ static bool went_with_context(struct vt_build *build, uint32_t allocation)
     return memory->kind != VT_ALLOCATION_POOLED && owner != NULL && owner->references == 0;
 }
 
-/* ---- Frees that may be taken back. */
-
-int vt_build_note_free(struct vt_build *build, const struct vt_event *event, uint32_t what)
-{
-    const struct vt_build_free latest = {.event_index = build->event_index, .what = what};
-    uint32_t known = vt_index_get(&build->free_index, event->thread_id);
-    if (known != VT_INDEX_NONE) {
-        build->frees[known] = latest;
-        return 0;
-    }
-    if (vt_index_put(&build->free_index, event->thread_id, (uint32_t)build->free_count))
-        return -ENOMEM;
-    return VT_APPEND(build->frees, build->free_count, build->free_capacity, latest);
-}
-
-static int keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation)
+int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation)
 {
     if (allocation == VT_INDEX_NONE) {
         build->replay->unknown_frees--;
@@ -77,28 +62,6 @@ static int keep_memory(struct vt_build *build, uint64_t address, uint32_t alloca
         return vt_build_begin_again(build, allocation);
     vt_build_revive(build, allocation);
     return vt_build_enter(build, allocation);
-}
-
-int vt_build_free_failed(struct vt_build *build, const struct vt_event *event)
-{
-    uint32_t known = vt_index_get(&build->free_index, event->thread_id);
-    if (known == VT_INDEX_NONE || build->frees[known].event_index == VT_NEVER)
-        return 0;
-    const struct vt_build_free latest = build->frees[known];
-    const struct vt_event *freed = &build->replay->trace->events[latest.event_index];
-    if (freed->address != event->address)
-        return 0; /* the event that it takes back was lost */
-    build->frees[known].event_index = VT_NEVER;
-    switch (freed->kind) {
-    case VT_EVENT_FREE:
-        return freed->flags & VT_FLAG_CAPTURED ? 0 : keep_memory(build, event->address, latest.what);
-    case VT_EVENT_UNMAP:
-        return vt_build_map_again(build, freed, latest);
-    case VT_EVENT_HANDLE_RELEASE:
-        return vt_build_keep_reference(build, event->address, latest.what);
-    default:
-        return 0;
-    }
 }
 
 /* ---- Allocations and frees. */

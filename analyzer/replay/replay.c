@@ -23,6 +23,28 @@ static void block_free(struct vt_build *build, const struct vt_event *event)
         vt_build_end(build, index);
 }
 
+static int free_failed(struct vt_build *build, const struct vt_event *event)
+{
+    uint32_t known = vt_index_get(&build->free_index, event->thread_id);
+    if (known == VT_INDEX_NONE || build->frees[known].event_index == VT_NEVER)
+        return 0;
+    const struct vt_build_free latest = build->frees[known];
+    const struct vt_event *freed = &build->replay->trace->events[latest.event_index];
+    if (freed->address != event->address)
+        return 0; /* the event that it takes back was lost */
+    build->frees[known].event_index = VT_NEVER;
+    switch (freed->kind) {
+    case VT_EVENT_FREE:
+        return freed->flags & VT_FLAG_CAPTURED ? 0 : vt_build_keep_memory(build, event->address, latest.what);
+    case VT_EVENT_UNMAP:
+        return vt_build_map_again(build, freed, latest);
+    case VT_EVENT_HANDLE_RELEASE:
+        return vt_build_keep_reference(build, event->address, latest.what);
+    default:
+        return 0;
+    }
+}
+
 static int pool(struct vt_build *build, const struct vt_event *event)
 {
     uint32_t index = vt_index_get(&build->pool_index, event->address);
@@ -119,7 +141,7 @@ static int replay_event(struct vt_build *build, const struct vt_event *event)
     case VT_EVENT_FREE:
         return framework ? framework_event(build, event) : vt_build_driver_free(build, event);
     case VT_EVENT_FREE_FAILED:
-        return vt_build_free_failed(build, event);
+        return free_failed(build, event);
     case VT_EVENT_POOL_DESTROY:
     case VT_EVENT_UNRESERVE:
         error = vt_build_note_free(build, event, VT_INDEX_NONE);

@@ -32,7 +32,7 @@ static int8_t current_device(void)
     return get_device != NULL && get_device(&device) == CUDA_SUCCESS ? vt_device_index(device) : VT_NO_DEVICE;
 }
 
-static uint64_t current_context(void)
+uint64_t vt_current_context(void)
 {
     VT_NEED(get_context, cuCtxGetCurrent);
     CUcontext context;
@@ -198,7 +198,7 @@ void vt_after_allocation(const struct vt_allocation *made, CUresult result)
         event.detail = result;
         event.total_bytes = 0;
     } else if (event.kind == 0 && event.detail == 0) {
-        event.detail = current_context();
+        event.detail = vt_current_context();
     }
     record(&event, true);
     vt_leave(saved_errno);

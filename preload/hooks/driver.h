@@ -80,6 +80,11 @@ void vt_driver_event_within(const struct vt_allocation *event);
 /* Bytes of the allocation that `address` is in, as the driver reports them; 0 if it does not. */
 uint64_t vt_range_bytes(CUdeviceptr address);
 
+/* 0 = none. */
+uint64_t vt_current_context(void);
+/* The same, but 0 as long as the process has had only one: tells contexts apart where there are several. */
+uint64_t vt_context_of_several(void);
+
 /* Before and after a call that changes the device's used memory without an allocation: records the
  * difference, if there is one and nothing else was recorded meanwhile. */
 struct vt_bracket {

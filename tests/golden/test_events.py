@@ -134,6 +134,21 @@ def test_loads(tmp_path, recorder):
     assert by_function["cuCtxSetLimit"] == checks["limit"] and checks["limit"][0] > 0
 
 
+def test_kernels(tmp_path, recorder):
+    """Kernels are loaded when they are first needed: the call that did it has the bytes, later ones record nothing."""
+    done, checks = call(tmp_path, recorder, "kernels", VRAMTRACE_STANDIN_KERNEL="1MiB")
+    deltas = [(event.function, signed(event.bytes)) for event in done.of("delta")]
+    assert not any(checks.pop("nothing"))
+    total, functions = checks.pop("all"), ("cuModuleLoadData", "cuLibraryLoadData", "cuModuleUnload")
+    for function, values in checks.items():
+        assert values == [MIB, 0, 0] * (len(values) // 3)
+        assert [size for name, size in deltas if name == function] == [MIB] * (len(values) // 3)
+    assert {name for name, _ in deltas} == set(checks) | set(functions)
+    context = 300 * MIB
+    assert [context + sum(size for _, size in deltas)] == total
+    assert all(event.stack for event in done.of("delta"))
+
+
 def test_contexts(tmp_path, recorder):
     done, checks = call(tmp_path, recorder, "contexts")
     primary, (own, own_again) = checks["primary"][0], checks["own"]

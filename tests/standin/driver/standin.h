@@ -81,7 +81,8 @@ struct standin_settings {
     uint64_t memory_bytes;              /* of each device */
     uint64_t context_bytes;             /* what each context costs */
     uint64_t module_bytes;              /* what each loaded module costs */
-    uint64_t multicast_bytes;           /* what a device's first multicast object costs */
+    uint64_t kernel_bytes;     /* what each kernel costs once it is loaded, which is at its first use */
+    uint64_t multicast_bytes;  /* what a device's first multicast object costs */
     uint64_t copy_limit_bytes; /* of a copy or fill, only so much is done: values do not matter, time does */
     bool reuse; /* what was freed may be given out again: addresses, and handles of arrays and pools */
     unsigned fail_every; /* each thread's allocation of that number fails, and every such one; 0 = none */

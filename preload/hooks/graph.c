@@ -1,0 +1,106 @@
+/* Graphs: what the device gives for them, and what becomes of them: their memory is in private pools, and a
+ * launch is all that a step shows which allocates nothing. Only each graph's first launch is bracketed. */
+#include "hooks/driver.h"
+#include "hooks/seen.h"
+
+/* Calls about graphs are recorded with their stacks, so that each launch shows what asked for it. */
+static void record_graph(enum vt_function function, uint8_t kind, const void *address, const void *detail)
+{
+    vt_driver_event(&(struct vt_allocation){.function = function,
+                                            .kind = kind,
+                                            .device_index = VT_NO_DEVICE,
+                                            .address = (uintptr_t)address,
+                                            .detail = (uintptr_t)detail});
+}
+
+#define INSTANTIATE(symbol, parameters, arguments)                                                           \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        struct vt_bracket bracket = vt_bracket_open();                                                       \
+        CUresult result = real arguments;                                                                    \
+        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
+        if (result == CUDA_SUCCESS)                                                                          \
+            record_graph(VT_FUNCTION_##symbol, VT_EVENT_GRAPH, *exec, graph);                                \
+        return result;                                                                                       \
+    }
+INSTANTIATE(cuGraphInstantiate,
+            (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes),
+            (exec, graph, error_node, log, log_bytes))
+INSTANTIATE(cuGraphInstantiate_v2,
+            (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes),
+            (exec, graph, error_node, log, log_bytes))
+INSTANTIATE(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
+            (exec, graph, flags))
+INSTANTIATE(cuGraphInstantiateWithParams,
+            (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+            (exec, graph, parameters))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz,
+            (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+            (exec, graph, parameters))
+
+#define CAPTURE(symbol, parameters, arguments)                                                               \
+    VT_HOOK(symbol, parameters)                                                                              \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real arguments;                                                                    \
+        if (result == CUDA_SUCCESS)                                                                          \
+            record_graph(VT_FUNCTION_##symbol, VT_EVENT_CAPTURE, stream, NULL);                              \
+        return result;                                                                                       \
+    }
+CAPTURE(cuStreamBeginCapture, (CUstream stream), (stream))
+CAPTURE(cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
+CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE(cuStreamBeginCapture_v2_ptsz, (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
+CAPTURE(cuStreamBeginCaptureToGraph,
+        (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+         size_t count, CUstreamCaptureMode mode),
+        (stream, graph, dependencies, edges, count, mode))
+CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
+        (CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+         size_t count, CUstreamCaptureMode mode),
+        (stream, graph, dependencies, edges, count, mode))
+
+#define CAPTURE_END(symbol)                                                                                  \
+    VT_HOOK(symbol, (CUstream stream, CUgraph * graph))                                                      \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        CUresult result = real(stream, graph);                                                               \
+        record_graph(VT_FUNCTION_##symbol, VT_EVENT_CAPTURE_END, stream,                                     \
+                     result == CUDA_SUCCESS && graph ? *graph : NULL);                                       \
+        return result;                                                                                       \
+    }
+CAPTURE_END(cuStreamEndCapture)
+CAPTURE_END(cuStreamEndCapture_ptsz)
+
+VT_HOOK_BRACKETED(cuGraphUpload, (CUgraphExec exec, CUstream stream), (exec, stream))
+VT_HOOK_BRACKETED(cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
+VT_HOOK_BRACKETED(cuDeviceGraphMemTrim, (CUdevice device), (device))
+
+#define LAUNCH(symbol)                                                                                       \
+    VT_HOOK(symbol, (CUgraphExec exec, CUstream stream))                                                     \
+    {                                                                                                        \
+        VT_REAL(symbol);                                                                                     \
+        struct vt_bracket bracket = {.open = false};                                                         \
+        if (exec != NULL && vt_seen_first((uintptr_t)exec))                                                  \
+            bracket = vt_bracket_open();                                                                     \
+        CUresult result = real(exec, stream);                                                                \
+        vt_bracket_close(&bracket, VT_FUNCTION_##symbol);                                                    \
+        if (result == CUDA_SUCCESS)                                                                          \
+            record_graph(VT_FUNCTION_##symbol, VT_EVENT_GRAPH_LAUNCH, exec, NULL);                           \
+        return result;                                                                                       \
+    }
+LAUNCH(cuGraphLaunch)
+LAUNCH(cuGraphLaunch_ptsz)
+
+VT_HOOK(cuGraphExecDestroy, (CUgraphExec exec))
+{
+    VT_REAL(cuGraphExecDestroy);
+    vt_seen_forget((uintptr_t)exec);
+    struct vt_bracket bracket = vt_bracket_open();
+    CUresult result = real(exec);
+    vt_bracket_close(&bracket, VT_FUNCTION_cuGraphExecDestroy);
+    if (result == CUDA_SUCCESS)
+        record_graph(VT_FUNCTION_cuGraphExecDestroy, VT_EVENT_GRAPH_DESTROY, exec, NULL);
+    return result;
+}
