@@ -37,7 +37,7 @@ struct vt_build_device {
     struct vt_build_segment known[VT_KNOWN_SEGMENTS];
     uint64_t driver_bytes, block_bytes;
     uint64_t pooled_bytes, pool_reserved_bytes;
-    struct vt_growth pool, context;
+    struct vt_growth pool, context, graph;
     struct vt_owned owned; /* what dies with the device's last context */
     uint32_t contexts;
     bool info_seen;
@@ -80,14 +80,16 @@ struct vt_build_free {
     uint32_t event_index; /* VT_NEVER = it was taken back */
     uint32_t what;        /* the allocation, handle or mapping; VT_INDEX_NONE = there was none */
 };
+#define VT_BUILD_GRAPH_MEMORY (VT_INDEX_NONE - 1) /* what: memory that a graph's launch had made */
 
 struct vt_build {
     struct vt_replay *replay;
     size_t allocation_capacity;
     uint32_t event_index; /* of the event being replayed */
     struct vt_index memory, blocks, handle_index, mapping_index, pool_index, context_index; /* by address */
-    struct vt_index balances;   /* allocation → memory.c */
-    struct vt_index free_index; /* thread → its place in `frees` */
+    struct vt_index graph_memory; /* addresses of graphs' allocation nodes */
+    struct vt_index balances;     /* allocation → memory.c */
+    struct vt_index free_index;   /* thread → its place in `frees` */
     struct vt_build_free *frees;
     size_t free_count, free_capacity;
     struct vt_build_handle *handles;
@@ -140,7 +142,7 @@ int vt_build_add_memory(struct vt_build *build, struct vt_build_device *device, 
 void vt_build_remove_memory(struct vt_build *build, struct vt_build_device *device, uint64_t start);
 /* Ends the blocks in driver memory at [start, start + bytes). */
 void vt_build_end_blocks(struct vt_build *build, int device_index, uint64_t start, uint64_t bytes);
-/* Makes a device's pool or context amount `bytes`. */
+/* Makes a device's pool, context or graph amount `bytes`. */
 int vt_build_set_growth(struct vt_build *build, enum vt_allocation_kind kind, int device_index,
                         uint64_t bytes);
 /* Makes the pools' amount what they reserved, or what lives in them if that is more. */

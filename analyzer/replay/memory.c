@@ -48,6 +48,8 @@ static bool went_with_context(struct vt_build *build, uint32_t allocation)
 
 int vt_build_keep_memory(struct vt_build *build, uint64_t address, uint32_t allocation)
 {
+    if (allocation == VT_BUILD_GRAPH_MEMORY)
+        return 0;
     if (allocation == VT_INDEX_NONE) {
         build->replay->unknown_frees--;
         return 0;
@@ -77,8 +79,8 @@ static int own(struct vt_build *build, const struct vt_event *event, uint32_t al
 
 int vt_build_driver_alloc(struct vt_build *build, const struct vt_event *event)
 {
-    if (event->flags & VT_FLAG_CAPTURED)
-        return 0; /* a graph node: no memory yet */
+    if (event->flags & VT_FLAG_CAPTURED) /* a graph node: no memory yet */
+        return vt_index_put(&build->graph_memory, event->address, 1);
     uint32_t old = vt_index_get(&build->memory, event->address);
     if (vt_build_is_alive(build, old)) {
         if (event->flags & vt_build_allocation(build, old)->flags & VT_FLAG_FOREIGN)
@@ -108,6 +110,9 @@ int vt_build_driver_free(struct vt_build *build, const struct vt_event *event)
     uint32_t index = vt_index_get(&build->memory, event->address);
     if ((event->flags & VT_FLAG_CAPTURED) || event->address == 0)
         return vt_build_note_free(build, event, VT_INDEX_NONE);
+    if (!vt_build_is_alive(build, index) &&
+        vt_index_get(&build->graph_memory, event->address) != VT_INDEX_NONE)
+        return vt_build_note_free(build, event, VT_BUILD_GRAPH_MEMORY); /* stays in the graphs' pool */
     int error = vt_build_note_free(build, event, index);
     if (error || index == VT_INDEX_NONE) {
         build->replay->unknown_frees += index == VT_INDEX_NONE;

@@ -47,6 +47,10 @@ static int free_failed(struct vt_build *build, const struct vt_event *event)
 
 static int pool(struct vt_build *build, const struct vt_event *event)
 {
+    if (event->flags & VT_FLAG_CAPTURED)
+        return event->device_index < 0
+                   ? 0
+                   : vt_build_set_growth(build, VT_ALLOCATION_GRAPH, event->device_index, event->total_bytes);
     uint32_t index = vt_index_get(&build->pool_index, event->address);
     uint64_t reserved = event->kind == VT_EVENT_POOL_DESTROY ? 0 : event->total_bytes;
     if (index == VT_INDEX_NONE) {
@@ -182,14 +186,15 @@ static int link_frees(struct vt_replay *replay)
 
 static void free_build(struct vt_build *build)
 {
-    struct vt_index *indices[] = {&build->memory,        &build->blocks,     &build->handle_index,
-                                  &build->mapping_index, &build->pool_index, &build->context_index,
-                                  &build->balances,      &build->free_index};
+    struct vt_index *indices[] = {&build->memory,        &build->blocks,       &build->handle_index,
+                                  &build->mapping_index, &build->pool_index,   &build->context_index,
+                                  &build->balances,      &build->graph_memory, &build->free_index};
     for (size_t i = 0; i < sizeof indices / sizeof *indices; i++)
         vt_index_free(indices[i]);
     for (size_t i = 0; i < VT_DEVICE_SLOTS; i++) {
         free(build->devices[i].pool.items);
         free(build->devices[i].context.items);
+        free(build->devices[i].graph.items);
         free(build->devices[i].owned.items);
         vt_intervals_free(&build->devices[i].blocks);
     }

@@ -20,6 +20,7 @@ enum vt_allocation_kind {
                               free) */
     VT_ALLOCATION_CONTEXT, /* context, modules, libraries: measured by differences of free memory */
     VT_ALLOCATION_HOST,    /* page-locked host memory: never part of a device's sum */
+    VT_ALLOCATION_GRAPH,   /* memory that a device holds for nodes of graphs, one allocation per change */
 };
 
 /* What is counted where. Managed memory counts on its device with its whole size, wherever its pages are.
@@ -66,6 +67,7 @@ static inline bool vt_is_driver_memory(const struct vt_allocation *allocation)
     case VT_ALLOCATION_DRIVER:
     case VT_ALLOCATION_POOL:
     case VT_ALLOCATION_CONTEXT:
+    case VT_ALLOCATION_GRAPH:
         return true;
     case VT_ALLOCATION_BLOCK:
         return allocation->parent == VT_NEVER;

@@ -299,7 +299,8 @@ enum vt_event_kind {
     VT_EVENT_UNMAP = 8,          /* address, bytes */
     VT_EVENT_RESERVE = 9,        /* address, bytes: address space only */
     VT_EVENT_UNRESERVE = 10,     /* address, bytes */
-    VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now */
+    VT_EVENT_POOL = 11,          /* address = pool, total_bytes = reserved bytes, detail = used bytes now.
+                                    VT_FLAG_CAPTURED: the device's pool of graphs' own memory, address = its index + 1 */
     VT_EVENT_POOL_DESTROY = 12,  /* address = pool */
     VT_EVENT_MEMORY_INFO = 13,   /* bytes = free on the device, total_bytes = its size; whole card, all processes */
     VT_EVENT_DELTA = 14,         /* bytes = signed change of the device's used memory across one call of
@@ -348,7 +349,7 @@ enum vt_event_flag {
     VT_FLAG_ASYNC = 4,    /* from a pool: its bytes are part of the pool's reserved bytes */
     VT_FLAG_FOREIGN = 8,  /* another process's or API's memory, mapped here */
     VT_FLAG_REGISTERED = 16, /* the application's own host memory, page-locked */
-    VT_FLAG_CAPTURED = 32,   /* during stream capture: a graph node, no memory yet */
+    VT_FLAG_CAPTURED = 32,   /* a graph's node, no memory yet: made in a stream capture, or by hand (detail = graph) */
     VT_FLAG_ESTIMATE = 64,   /* bytes are computed from a descriptor, not reported by the driver */
     VT_FLAG_COLLECTOR = 128, /* a framework's free: made while Python's garbage collector ran (known from the first
                                 inspection on) */

@@ -1,6 +1,7 @@
 /* Stream-ordered allocations and their pools. Such an allocation is part of its pool's reserved bytes; these
  * are what the device has given, so they are read, and recorded when they change. */
 #include "hooks/driver.h"
+#include "hooks/graph_memory.h"
 
 #include "guard.h"
 
@@ -85,7 +86,8 @@ static void record_if_changed(struct pool *pool, uint64_t handle, enum vt_functi
                                                    .device_index = pool->device_index,
                                                    .address = handle,
                                                    .detail = used,
-                                                   .total_bytes = reserved});
+                                                   .total_bytes = reserved},
+                           false);
 }
 
 /* Within a query. The host does not know that we read, so its destruction of the pool waits for us
@@ -188,6 +190,8 @@ static void after(const struct call *call, CUresult result, const CUdeviceptr *a
                                                 .bytes = bytes,
                                                 .detail = call->pool_handle},
                         result);
+    if (result == CUDA_SUCCESS && (call->flags & VT_FLAG_CAPTURED))
+        vt_graph_node_made(call->device_index);
     if (call->pool == NULL || result != CUDA_SUCCESS || (call->flags & VT_FLAG_CAPTURED))
         return;
     struct vt_query query = vt_query_begin();

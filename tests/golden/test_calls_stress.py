@@ -3,6 +3,7 @@
 VRAMTRACE_STRESS_CALLS (50000) says how many; docs/testing.md has the long form."""
 import collections
 import csv
+import json
 import os
 import subprocess
 
@@ -74,6 +75,10 @@ def test_books(tmp_path, reuse):
     assert {row[:2] for row in told["host"]} == {row[:2] for row in said["host"] | said["registered"]}
     assert {row[:2] for row in told["foreign_driver"]} == {row[:2] for row in said["foreign"]}
     assert {row[0] for row in told["foreign_physical"]} == {row[0] for row in said["imported"]}
+    info = json.loads(subprocess.check_output([ANALYZER, "info", "--json", trace]))["disagreements"]
+    assert info["unknown_frees"] == 0 and (reuse or info == dict.fromkeys(info, 0))
     for device in (0, 1):
+        assert sum(row[1] for row in told["graph"] if row[2] == device) == \
+            sum(row[1] for row in said["graphs"] if row[2] == device)
         assert sum(row[1] for row in told["pool"] if row[2] == device) == \
             sum(row[1] for row in said["reserved"] if row[2] == device)
